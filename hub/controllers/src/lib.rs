@@ -1,0 +1,4 @@
+//! Thin reconcile shells, one file each, named as in Karmada: they read through [`port::Api`], ask `karmada-core` what
+//! should be, and write the difference.
+
+pub mod port;

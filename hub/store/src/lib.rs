@@ -1,0 +1,129 @@
+//! Keys, bytes and revisions: where the hub's state lives, with etcd's semantics and no idea of Kubernetes.
+//!
+//! In: single-key writes, each with an expectation about the key's current revision. Out: the revision a
+//! write got, reads at the present, and ordered events. One test suite ([`suite`]) holds every backend.
+//!
+//! What is promised:
+//! - A revision names exactly one write; revisions strictly increase and are never used twice.
+//! - A write is acknowledged only after it is durable (for backends that are durable at all).
+//! - A watcher sees every event after the revision it named, in order, once; a watcher that named a
+//!   compacted revision, or reads too slowly, is told so and must list again.
+
+mod event;
+mod memory;
+mod sqlite;
+#[doc(hidden)]
+pub mod suite;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+
+pub use event::{Event, Watch, WatchError};
+pub use memory::MemoryStore;
+pub use sqlite::{SqliteOptions, SqliteStore};
+
+/// The number of a write, unique and rising over the whole store. 0 is "before the first write".
+pub type Revision = u64;
+
+/// One live key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyValue {
+    /// The key: `/`-separated text.
+    pub key: Arc<str>,
+    /// What was last put.
+    pub value: Bytes,
+    /// The write that created the key (a key deleted and put again is a new key).
+    pub create_revision: Revision,
+    /// The write that last changed it.
+    pub mod_revision: Revision,
+}
+
+/// What a write expects of its key; where it does not hold, nothing is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// The key does not exist.
+    Absent,
+    /// The key was last changed by exactly this write.
+    Revision(Revision),
+}
+
+/// A page of a prefix, in key order.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    /// The keys, ascending.
+    pub items: Vec<KeyValue>,
+    /// The store's revision that the page shows.
+    pub revision: Revision,
+    /// Whether keys of the prefix remain after the last item.
+    pub more: bool,
+}
+
+/// Why a store call failed.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The expectation did not hold. `current` is what is there instead.
+    #[error("the key was changed by another writer")]
+    Conflict {
+        /// The key as it stands, `None` where it does not exist.
+        current: Option<KeyValue>,
+    },
+    /// The revision asked for is no longer kept; the oldest that can be watched from is `oldest`.
+    #[error("revision {asked} has been compacted, the oldest kept is {oldest}")]
+    Compacted {
+        /// The revision that was asked for.
+        asked: Revision,
+        /// The oldest revision that may be named.
+        oldest: Revision,
+    },
+    /// The revision asked for does not exist yet.
+    #[error("revision {asked} is ahead of the store, which is at {current}")]
+    Future {
+        /// The revision that was asked for.
+        asked: Revision,
+        /// The store's own.
+        current: Revision,
+    },
+    /// The backend failed: disk full, I/O error, corrupt file. Nothing was acknowledged.
+    #[error("the store failed: {0}")]
+    Backend(String),
+    /// The store is shutting down.
+    #[error("the store is closed")]
+    Closed,
+}
+
+/// A key-value store with revisions and watches.
+pub trait Store: Send + Sync + 'static {
+    /// Writes `value` at `key` if `expect` holds. Returns the write's revision once it is durable.
+    fn put(&self, key: &str, value: Bytes, expect: Expect) -> BoxFuture<'static, Result<Revision, StoreError>>;
+
+    /// Removes `key` if it was last changed by `expect`. Returns the removal's revision once it is durable.
+    fn delete(&self, key: &str, expect: Revision) -> BoxFuture<'static, Result<Revision, StoreError>>;
+
+    /// The key as it stands, durable writes only.
+    fn get(&self, key: &str) -> BoxFuture<'static, Result<Option<KeyValue>, StoreError>>;
+
+    /// Up to `limit` (0: all) keys that start with `prefix` and come after `after` (exclusive), at the present.
+    fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> BoxFuture<'static, Result<Page, StoreError>>;
+
+    /// Every event on keys that start with `prefix`, with revisions above `after`.
+    fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, StoreError>;
+
+    /// Forgets events up to and including `revision`; live keys stay.
+    fn compact(&self, revision: Revision) -> BoxFuture<'static, Result<(), StoreError>>;
+
+    /// The revision of the last durable write.
+    fn revision(&self) -> Revision;
+
+    /// The life this store is in: minted at creation, raised at every restore, so that (epoch, revision)
+    /// orders writes across restores. See design.md decision 7.
+    fn epoch(&self) -> u64;
+
+    /// Raises the epoch above `seen` (an agent that saw a later life than ours proves that we are a copy
+    /// brought back). Returns the new epoch; a `seen` below the present one changes nothing.
+    fn raise_epoch(&self, seen: u64) -> BoxFuture<'static, Result<u64, StoreError>>;
+
+    /// Stops taking writes, finishes those under way, and closes files.
+    fn close(&self) -> BoxFuture<'static, ()>;
+}
