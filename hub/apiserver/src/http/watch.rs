@@ -135,9 +135,11 @@ impl Watcher {
     fn start(&mut self, mark_end: bool) {
         let now = self.shard.snapshot(&self.namespace);
         self.place = now.revision;
-        for object in now.items.iter().filter(|o| self.selector.matches(o)) {
-            let line = self.line("ADDED", object);
-            self.ready.push_back(line);
+        for object in &now.items {
+            if self.selector.matches(object) {
+                let line = self.line("ADDED", object);
+                self.ready.push_back(line);
+            }
         }
         if mark_end && self.bookmarks {
             let line = self.bookmark(now.revision.max(1), true);
