@@ -1,1 +1,3 @@
-//! Being laid.
+//! The fleet's end of the stream, on the hub.
+
+pub mod ports;
