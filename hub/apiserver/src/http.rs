@@ -64,7 +64,13 @@ pub trait Access: Send + Sync {
     fn allow(&self, user: &User, attributes: &Attributes) -> Result<(), Status>;
 
     /// Answers a review kind, which is asked and forgotten.
-    fn review(&self, definition: &ResourceDefinition, user: &User, namespace: &str, object: Value) -> Result<Value, Status>;
+    fn review(
+        &self,
+        definition: &ResourceDefinition,
+        user: &User,
+        namespace: &str,
+        object: Value,
+    ) -> Result<Value, Status>;
 
     /// Issues a token for a service account (`serviceaccounts/NAME/token`).
     fn token(&self, namespace: &str, name: &str, request: Value) -> Result<Value, Status>;
@@ -132,7 +138,11 @@ impl ApiServer {
         }
     }
 
-    async fn answer<B>(self: &Arc<Self>, parts: &http::request::Parts, body: B) -> Result<Response<Body>, Status>
+    async fn answer<B>(
+        self: &Arc<Self>,
+        parts: &http::request::Parts,
+        body: B,
+    ) -> Result<Response<Body>, Status>
     where
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: std::fmt::Display,

@@ -55,7 +55,8 @@ fn stored_as(resource: &Resource) -> (&str, &str) {
     if resource.group == "events.k8s.io" {
         return ("", "v1");
     }
-    let siblings = catalogue::resources().iter().filter(|r| r.group == resource.group && r.plural == resource.plural);
+    let siblings =
+        catalogue::resources().iter().filter(|r| r.group == resource.group && r.plural == resource.plural);
     let stored = siblings.clone().find(|r| r.storage).or_else(|| siblings.clone().next());
     (&resource.group, stored.map_or(resource.version.as_str(), |r| r.version.as_str()))
 }
@@ -68,7 +69,8 @@ fn kind(definition: &ResourceDefinition) -> Option<Kind<'_>> {
 /// a sentence for each of those.
 pub fn decode(definition: &ResourceDefinition, object: &mut Value) -> Result<Vec<String>, Status> {
     let Some(kind) = kind(definition) else { return Ok(Vec::new()) };
-    kind.decode(object).map_err(|error| Status::bad_request(error.wrap(&definition.version, &definition.kind)))
+    kind.decode(object)
+        .map_err(|error| Status::bad_request(error.wrap(&definition.version, &definition.kind)))
 }
 
 /// Fields that appear twice in the body, a sentence for each.
@@ -148,7 +150,9 @@ fn patch_refused(error: PatchError) -> Status {
         }
         PatchError::Unprocessable { cause } => {
             tracing::debug!(%cause, "a patch does not apply");
-            Status::unprocessable(format!("the server rejected our request due to an error in our request: {cause}"))
+            Status::unprocessable(format!(
+                "the server rejected our request due to an error in our request: {cause}"
+            ))
         }
         PatchError::Internal(message) => Status::internal(message),
     }

@@ -50,9 +50,8 @@ pub(super) fn parse_json(bytes: &Bytes) -> Result<Value, Status> {
     if bytes.is_empty() {
         return Err(Status::bad_request("the body is empty: an object was expected"));
     }
-    serde_json::from_slice(bytes).map_err(|error| {
-        Status::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
-    })
+    serde_json::from_slice(bytes)
+        .map_err(|error| Status::bad_request(format!("couldn't get version/kind; json parse error: {error}")))
 }
 
 pub(super) fn parse_yaml(bytes: &Bytes) -> Result<Value, Status> {

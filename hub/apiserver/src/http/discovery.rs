@@ -44,7 +44,9 @@ impl ApiServer {
         let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty()).collect();
         match parts.as_slice() {
             ["api"] if aggregated(call) => Ok(cached(call, aggregated_groups(&catalogue, true), AGGREGATED)),
-            ["apis"] if aggregated(call) => Ok(cached(call, aggregated_groups(&catalogue, false), AGGREGATED)),
+            ["apis"] if aggregated(call) => {
+                Ok(cached(call, aggregated_groups(&catalogue, false), AGGREGATED))
+            }
             ["api"] => Ok(respond::json(&core_versions(&self.options.advertise))),
             ["apis"] => Ok(respond::json(&groups(&catalogue))),
             ["api", version] => resource_list(&catalogue, "", version),
@@ -79,7 +81,9 @@ fn aggregated(call: &Call<'_>) -> bool {
     let accept = call.headers.get_all(ACCEPT);
     accept.iter().filter_map(|v| v.to_str().ok()).any(|v| {
         v.split(',').any(|clause| {
-            clause.contains("as=APIGroupDiscoveryList") && clause.contains("v=v2") && !clause.contains("v=v2beta1")
+            clause.contains("as=APIGroupDiscoveryList")
+                && clause.contains("v=v2")
+                && !clause.contains("v=v2beta1")
         })
     })
 }
@@ -114,8 +118,12 @@ fn one_group(group: &str, versions: &[(Arc<str>, Vec<Arc<ResourceDefinition>>)])
 }
 
 fn groups(catalogue: &Catalogue) -> Value {
-    let all: Vec<Value> =
-        catalogue.groups().iter().filter(|(g, _)| !g.is_empty()).map(|(g, versions)| one_group(g, versions)).collect();
+    let all: Vec<Value> = catalogue
+        .groups()
+        .iter()
+        .filter(|(g, _)| !g.is_empty())
+        .map(|(g, versions)| one_group(g, versions))
+        .collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": all})
 }
 
@@ -165,7 +173,11 @@ fn aggregated_groups(catalogue: &Catalogue, core: bool) -> Bytes {
                     json!({"version": version, "freshness": "Current", "resources": resources})
                 })
                 .collect();
-            let metadata = if core { json!({"creationTimestamp": null}) } else { json!({"name": group, "creationTimestamp": null}) };
+            let metadata = if core {
+                json!({"creationTimestamp": null})
+            } else {
+                json!({"name": group, "creationTimestamp": null})
+            };
             json!({"metadata": metadata, "versions": versions})
         })
         .collect();
@@ -174,7 +186,8 @@ fn aggregated_groups(catalogue: &Catalogue, core: bool) -> Bytes {
 }
 
 fn aggregated_resource(definition: &ResourceDefinition) -> Value {
-    let kind = |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
+    let kind =
+        |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
     let mut resource = json!({
         "resource": definition.plural,
         "responseKind": kind(&definition.group, &definition.version, &definition.kind),

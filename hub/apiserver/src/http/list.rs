@@ -61,7 +61,9 @@ pub(super) fn number(query: &Query, name: &str) -> Result<Option<u64>, Status> {
 /// The revision that a list or watch must at least show, judged against what there is.
 pub(super) async fn at_least(server: &ApiServer, query: &Query) -> Result<Option<u64>, Status> {
     let text = query.get("resourceVersion");
-    let Some(asked) = number(query, "resourceVersion").map_err(|_| invalid_version(text))? else { return Ok(None) };
+    let Some(asked) = number(query, "resourceVersion").map_err(|_| invalid_version(text))? else {
+        return Ok(None);
+    };
     let cache = server.registry.cache();
     if asked > cache.revision() {
         // Give the present a moment to catch up, as kube-apiserver does, then say that the version is from elsewhere.
@@ -87,7 +89,9 @@ pub(super) async fn at_least(server: &ApiServer, query: &Query) -> Result<Option
 }
 
 fn invalid_version(text: &str) -> Status {
-    Status::bad_request(format!("Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax"))
+    Status::bad_request(format!(
+        "Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax"
+    ))
 }
 
 impl ApiServer {
@@ -121,14 +125,17 @@ impl ApiServer {
         if form.shape == Shape::Table {
             let include = Include::parse(call.query.get("includeObject"));
             let now = self.registry.now();
-            let table = table::table(definition, items.iter().map(AsRef::as_ref), metadata, include, true, now);
+            let table =
+                table::table(definition, items.iter().map(AsRef::as_ref), metadata, include, true, now);
             return respond::document(StatusCode::OK, table.to_string().into(), form);
         }
         let (kind, api_version) = match form.shape {
             Shape::Metadata => ("PartialObjectMetadataList".to_owned(), "meta.k8s.io/v1".to_owned()),
             _ => (format!("{}List", definition.kind), definition.api_version()),
         };
-        let head = format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata},\"items\":[");
+        let head = format!(
+            "{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata},\"items\":["
+        );
         let mut parts = Vec::with_capacity(items.len() * 3 + 2);
         parts.push(Bytes::from(head));
         for (n, object) in items.iter().enumerate() {
@@ -172,7 +179,9 @@ impl ApiServer {
         let revision = self.registry.cache().revision();
         match asked {
             Some(exact) if matching == "Exact" => {
-                let gone = |_| Status::expired(format!("The resourceVersion for the provided list is too old: {exact}"));
+                let gone = |_| {
+                    Status::expired(format!("The resourceVersion for the provided list is too old: {exact}"))
+                };
                 let (items, more) = shard.list_at(exact, namespace, None, limit, &keep).map_err(gone)?;
                 Ok(self.finish(definition, namespace, selector, items, more, exact))
             }
@@ -240,7 +249,9 @@ fn check_match(query: &Query, matching: &str) -> Result<(), Status> {
         other => {
             let cause = crate::status::Cause {
                 reason: "FieldValueNotSupported".into(),
-                message: format!("Unsupported value: \"{other}\": supported values: \"Exact\", \"NotOlderThan\", \"\""),
+                message: format!(
+                    "Unsupported value: \"{other}\": supported values: \"Exact\", \"NotOlderThan\", \"\""
+                ),
                 field: "resourceVersionMatch".into(),
             };
             Err(Status::invalid("meta.k8s.io", "ListOptions", "", vec![cause]))

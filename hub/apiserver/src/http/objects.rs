@@ -21,7 +21,12 @@ use crate::status::Status;
 
 impl ApiServer {
     /// Any request on a resource.
-    pub(super) async fn resource<B>(&self, call: &Call<'_>, wanted: &Wanted, body: B) -> Result<Response<Body>, Status>
+    pub(super) async fn resource<B>(
+        &self,
+        call: &Call<'_>,
+        wanted: &Wanted,
+        body: B,
+    ) -> Result<Response<Body>, Status>
     where
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: std::fmt::Display,
@@ -38,11 +43,23 @@ impl ApiServer {
         let watch = call.query.flag("watch");
         let verb = match call.method {
             Method::GET | Method::HEAD if watch => "watch",
-            Method::GET | Method::HEAD => if one { "get" } else { "list" },
+            Method::GET | Method::HEAD => {
+                if one {
+                    "get"
+                } else {
+                    "list"
+                }
+            }
             Method::POST if !one => "create",
             Method::PUT if one => "update",
             Method::PATCH if one => "patch",
-            Method::DELETE => if one { "delete" } else { "deletecollection" },
+            Method::DELETE => {
+                if one {
+                    "delete"
+                } else {
+                    "deletecollection"
+                }
+            }
             _ => return Err(Status::method_not_allowed()),
         };
         if !definition.allows(verb) {
@@ -99,12 +116,24 @@ impl ApiServer {
     }
 
     /// Reads how a write is to be made from the query, and problems of the raw body.
-    pub(super) fn write_options(&self, call: &Call<'_>, subresource: &str, raw: &Bytes) -> Result<WriteOptions, Status> {
+    pub(super) fn write_options(
+        &self,
+        call: &Call<'_>,
+        subresource: &str,
+        raw: &Bytes,
+    ) -> Result<WriteOptions, Status> {
         let field_validation = match call.query.get("fieldValidation") {
             "" | "Warn" => FieldValidation::Warn,
             "Ignore" => FieldValidation::Ignore,
             "Strict" => FieldValidation::Strict,
-            other => return Err(unsupported("CreateOptions", "fieldValidation", other, "\"Ignore\", \"Strict\", \"Warn\"")),
+            other => {
+                return Err(unsupported(
+                    "CreateOptions",
+                    "fieldValidation",
+                    other,
+                    "\"Ignore\", \"Strict\", \"Warn\"",
+                ));
+            }
         };
         let dry_run = dry_run(call)?;
         let body_problems = match field_validation {
@@ -156,7 +185,8 @@ impl ApiServer {
     ) -> Result<Response<Body>, Status> {
         let key = ObjectKey::new(&namespace_of(definition, wanted), &wanted.name);
         let creates = creates_on_update(definition) && options.subresource.is_empty();
-        let written = self.registry.update(definition, &key, options, creates, &mut |_| Ok(value.clone())).await?;
+        let written =
+            self.registry.update(definition, &key, options, creates, &mut |_| Ok(value.clone())).await?;
         Ok(self.written(call, definition, &written, form))
     }
 
@@ -187,7 +217,9 @@ impl ApiServer {
         let force = call.query.flag("force");
         let (manager, now) = (options.field_manager.clone(), self.registry.now_text());
         let creates = patch.is_apply() && subresource.is_empty();
-        let mut change = |live: Option<&Value>| patch.carry_out(definition, live, &key, &manager, force, subresource, &now);
+        let mut change = |live: Option<&Value>| {
+            patch.carry_out(definition, live, &key, &manager, force, subresource, &now)
+        };
         let written = self.registry.update(definition, &key, &options, creates, &mut change).await?;
         Ok(self.written(call, definition, &written, form))
     }
@@ -348,7 +380,13 @@ fn returns_deleted(definition: &ResourceDefinition) -> bool {
     definition.group.is_empty()
         && matches!(
             &*definition.plural,
-            "pods" | "persistentvolumes" | "persistentvolumeclaims" | "podtemplates" | "resourcequotas" | "serviceaccounts" | "services"
+            "pods"
+                | "persistentvolumes"
+                | "persistentvolumeclaims"
+                | "podtemplates"
+                | "resourcequotas"
+                | "serviceaccounts"
+                | "services"
         )
 }
 

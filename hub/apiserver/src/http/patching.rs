@@ -18,7 +18,8 @@ pub(super) enum Patch {
 }
 
 const BUILTIN: &str = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml, application/strategic-merge-patch+json";
-const CUSTOM: &str = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+const CUSTOM: &str =
+    "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
 
 impl Patch {
     /// Reads a patch body by its media type; a type that the kind does not take is a 415 that lists those it does.
@@ -68,9 +69,11 @@ fn named(definition: &ResourceDefinition, key: &ObjectKey, object: &mut Value) -
     if !object.is_object() {
         return Err(Status::bad_request("error decoding YAML: the patch is not an object"));
     }
-    let (kind, version) = (object["kind"].as_str().unwrap_or(""), object["apiVersion"].as_str().unwrap_or(""));
+    let (kind, version) =
+        (object["kind"].as_str().unwrap_or(""), object["apiVersion"].as_str().unwrap_or(""));
     if kind.is_empty() || version.is_empty() {
-        let missing = if kind.is_empty() { "Object 'Kind' is missing" } else { "Object 'apiVersion' is missing" };
+        let missing =
+            if kind.is_empty() { "Object 'Kind' is missing" } else { "Object 'apiVersion' is missing" };
         return Err(Status::bad_request(format!("{missing} in the applied object")));
     }
     if version != definition.api_version() || *kind != *definition.kind {

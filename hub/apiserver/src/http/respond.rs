@@ -5,7 +5,9 @@ use std::io::Write;
 use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
 use futures::stream::{self, Stream};
-use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER, VARY, WARNING};
+use http::header::{
+    ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER, VARY, WARNING,
+};
 use http::{HeaderMap, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -102,7 +104,8 @@ pub(super) fn warn(response: &mut Response<Body>, warnings: &[String]) {
 pub(super) fn refused(status: &Status, headers: &HeaderMap) -> Response<Body> {
     let form = Form::choose(headers).unwrap_or(Form::JSON);
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = document(code, status.body().into(), Form { shape: super::form::Shape::Whole, ..form });
+    let mut response =
+        document(code, status.body().into(), Form { shape: super::form::Shape::Whole, ..form });
     let after = status.details.as_ref().map_or(0, |d| d.retry_after_seconds);
     if after > 0 {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(after));
@@ -111,15 +114,20 @@ pub(super) fn refused(status: &Status, headers: &HeaderMap) -> Response<Body> {
 }
 
 pub(super) fn accepts_gzip(headers: &HeaderMap) -> bool {
-    headers.get_all(ACCEPT_ENCODING).iter().filter_map(|v| v.to_str().ok()).any(|v| {
-        v.split(',').any(|e| e.trim().split(';').next() == Some("gzip"))
-    })
+    headers
+        .get_all(ACCEPT_ENCODING)
+        .iter()
+        .filter_map(|v| v.to_str().ok())
+        .any(|v| v.split(',').any(|e| e.trim().split(';').next() == Some("gzip")))
 }
 
 /// Compresses a large, finished body. Streams (watches) have no known size and pass through.
 pub(super) async fn compress(response: Response<Body>, accepted: bool) -> Response<Body> {
     let size = http_body::Body::size_hint(response.body()).exact();
-    if !accepted || size.is_none_or(|size| size < GZIP_FROM) || response.headers().contains_key(CONTENT_ENCODING) {
+    if !accepted
+        || size.is_none_or(|size| size < GZIP_FROM)
+        || response.headers().contains_key(CONTENT_ENCODING)
+    {
         return response;
     }
     let (mut parts, body) = response.into_parts();

@@ -70,7 +70,8 @@ fn selector_text(selector: &Value) -> String {
     if let Some(text) = selector.as_str() {
         return text.to_owned();
     }
-    let plain = selector.get("matchLabels").or(selector.get("matchExpressions").is_none().then_some(selector));
+    let plain =
+        selector.get("matchLabels").or(selector.get("matchExpressions").is_none().then_some(selector));
     let mut terms: Vec<String> = plain
         .and_then(Value::as_object)
         .into_iter()
@@ -79,7 +80,8 @@ fn selector_text(selector: &Value) -> String {
         .collect();
     for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
         let key = expression["key"].as_str().unwrap_or("");
-        let values: Vec<&str> = expression["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let values: Vec<&str> =
+            expression["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         terms.push(match expression["operator"].as_str() {
             Some("In") => format!("{key} in ({})", values.join(",")),
             Some("NotIn") => format!("{key} notin ({})", values.join(",")),

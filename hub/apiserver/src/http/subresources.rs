@@ -52,7 +52,8 @@ impl ApiServer {
                 Ok(respond::document(StatusCode::CREATED, answer.to_string().into(), form))
             }
             ("status" | "finalize" | "approval" | "ephemeralcontainers" | "resize", "get") => {
-                let object = self.registry.get(definition, &namespace_of(definition, wanted), &wanted.name)?;
+                let object =
+                    self.registry.get(definition, &namespace_of(definition, wanted), &wanted.name)?;
                 Ok(self.object(call, definition, &object, form, StatusCode::OK))
             }
             ("status" | "finalize" | "approval" | "ephemeralcontainers" | "resize", "update") => {
@@ -99,9 +100,15 @@ impl ApiServer {
                     return Err(Status::unsupported_media_type("application/merge-patch+json"));
                 }
                 Some(Patch::Strategic(bytes)) => kinds::merge_patch(&scale::of(&paths, live), bytes)?,
-                Some(patch) => {
-                    patch.carry_out(definition, Some(&scale::of(&paths, live)), &key, &manager, false, "scale", &now)?
-                }
+                Some(patch) => patch.carry_out(
+                    definition,
+                    Some(&scale::of(&paths, live)),
+                    &key,
+                    &manager,
+                    false,
+                    "scale",
+                    &now,
+                )?,
             };
             scale::set(definition, &paths, live, &scale)
         };

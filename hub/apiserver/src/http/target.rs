@@ -68,9 +68,11 @@ impl Target {
     /// What an authoriser sees.
     pub(super) fn attributes(&self, method: &Method, query: &Query) -> Attributes {
         match self {
-            Target::Path(path) => {
-                Attributes { verb: method.as_str().to_lowercase(), path: path.clone(), ..Attributes::default() }
-            }
+            Target::Path(path) => Attributes {
+                verb: method.as_str().to_lowercase(),
+                path: path.clone(),
+                ..Attributes::default()
+            },
             Target::Resource(wanted) => {
                 let mut name = wanted.name.clone();
                 let one = !name.is_empty();
@@ -172,7 +174,12 @@ mod tests {
             ("/api/v1/namespaces", "", "GET", "list /v1  namespaces  "),
             ("/api/v1/namespaces/a/finalize", "", "PUT", "update /v1 a namespaces a finalize"),
             ("/apis/apps/v1/namespaces/a/deployments", "watch=1", "GET", "watch apps/v1 a deployments  "),
-            ("/apis/apps/v1/deployments", "fieldSelector=metadata.name%3Dx", "GET", "list apps/v1  deployments x "),
+            (
+                "/apis/apps/v1/deployments",
+                "fieldSelector=metadata.name%3Dx",
+                "GET",
+                "list apps/v1  deployments x ",
+            ),
             ("/api/v1/nodes/n%2F1", "", "DELETE", "delete /v1  nodes n/1 "),
             ("/api/v1/namespaces/a/pods", "", "DELETE", "deletecollection /v1 a pods  "),
         ] {

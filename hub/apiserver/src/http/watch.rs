@@ -47,7 +47,8 @@ impl ApiServer {
         let mut selector = list::selector(definition, &call.query)?;
         if !wanted.name.is_empty() {
             let text = format!("metadata.name={}", wanted.name);
-            selector.fields = crate::selector::FieldSelector::parse(&text, &definition.group, &definition.plural)?;
+            selector.fields =
+                crate::selector::FieldSelector::parse(&text, &definition.group, &definition.plural)?;
         }
         let initial = call.query.flag("sendInitialEvents");
         check_initial(call, initial)?;
@@ -80,7 +81,8 @@ impl ApiServer {
             let line = watcher.next().await?;
             Some((line, watcher))
         });
-        let content_type = if form.shape == Shape::Whole { "application/json" } else { "application/json;stream=watch" };
+        let content_type =
+            if form.shape == Shape::Whole { "application/json" } else { "application/json;stream=watch" };
         Ok(respond::with_type(StatusCode::OK, respond::streamed(lines), content_type))
     }
 }
@@ -88,7 +90,11 @@ impl ApiServer {
 fn check_initial(call: &Call<'_>, initial: bool) -> Result<(), Status> {
     let matching = call.query.get("resourceVersionMatch");
     let refuse = |field: &str, message: &str| {
-        let cause = Cause { reason: "FieldValueForbidden".into(), message: message.to_owned(), field: field.to_owned() };
+        let cause = Cause {
+            reason: "FieldValueForbidden".into(),
+            message: message.to_owned(),
+            field: field.to_owned(),
+        };
         Err(Status::invalid("meta.k8s.io", "ListOptions", "", vec![cause]))
     };
     let given = !call.query.all("sendInitialEvents").is_empty();
@@ -99,7 +105,10 @@ fn check_initial(call: &Call<'_>, initial: bool) -> Result<(), Status> {
         );
     }
     if !given && !matching.is_empty() {
-        return refuse("resourceVersionMatch", "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided");
+        return refuse(
+            "resourceVersionMatch",
+            "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+        );
     }
     let _ = initial;
     Ok(())
@@ -163,7 +172,11 @@ impl Watcher {
                 }
                 Wake::Lost => {
                     self.ended = true;
-                    let gone = Status::expired(format!("too old resource version: {} ({})", self.place, self.registry.cache().revision()));
+                    let gone = Status::expired(format!(
+                        "too old resource version: {} ({})",
+                        self.place,
+                        self.registry.cache().revision()
+                    ));
                     self.ready.push_back(frame("ERROR", &gone.body().into()));
                 }
                 Wake::End => return None,
@@ -240,7 +253,8 @@ impl Watcher {
                 let metadata = json!({"resourceVersion": object.revision.to_string()});
                 let rows = std::iter::once(object);
                 let now = self.registry.now();
-                let table = table::table(&self.definition, rows, &metadata, self.include, !self.columns_sent, now);
+                let table =
+                    table::table(&self.definition, rows, &metadata, self.include, !self.columns_sent, now);
                 self.columns_sent = true;
                 table.to_string().into()
             }
@@ -254,9 +268,15 @@ impl Watcher {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         let object = match self.shape {
-            Shape::Table => json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": [], "rows": []}),
-            Shape::Metadata => json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}),
-            Shape::Whole => json!({"kind": self.definition.kind, "apiVersion": self.definition.api_version(), "metadata": metadata}),
+            Shape::Table => {
+                json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": [], "rows": []})
+            }
+            Shape::Metadata => {
+                json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
+            }
+            Shape::Whole => {
+                json!({"kind": self.definition.kind, "apiVersion": self.definition.api_version(), "metadata": metadata})
+            }
         };
         frame("BOOKMARK", &object.to_string().into())
     }
