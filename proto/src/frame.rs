@@ -63,6 +63,7 @@ pub fn hub_kind(body: &hub_frame::Body) -> u32 {
         B::Unsupported(_) => 12,
         B::Renewed(_) => 13,
         B::Resync(_) => 14,
+        B::SnapshotStart(_) => 15,
     }
 }
 
@@ -163,7 +164,6 @@ mod tests {
                 frame_limit: 9,
                 features: vec!["f10".into()],
                 trust_bundle_revision: 11,
-                full_listing: true,
             }),
             B::Close(Close {
                 code: CloseCode::Clone.into(),
@@ -211,6 +211,7 @@ mod tests {
                 refusal: "r4".into(),
             }),
             B::Resync(Resync { statuses: true }),
+            B::SnapshotStart(SnapshotStart { epoch: 1 }),
         ]
         .into_iter()
         .map(hub)

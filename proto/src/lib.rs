@@ -7,6 +7,7 @@
 pub mod body;
 pub mod cadence;
 mod codec;
+pub mod credit;
 pub mod frame;
 
 pub use codec::SmallCodec;

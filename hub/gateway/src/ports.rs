@@ -158,6 +158,8 @@ pub struct WorkReport {
     pub uid: String,
     /// The revision of the Work that this is about.
     pub revision: u64,
+    /// True where the hub has sent a newer spec than the one this is about: the outcome of an older generation.
+    pub outdated: bool,
     /// To become the condition Applied; `None` while nothing has been tried.
     pub applied: Option<Applied>,
     /// JSON array, whole: `status.manifestStatuses`. `None`: keep what is there.
