@@ -22,7 +22,8 @@ pub struct Resource {
     /// The singular.
     pub singular: String,
     #[serde(default)]
-    list_kind: Option<String>,
+    /// The kind of lists, where it is not the kind and `List`.
+    pub list_kind: Option<String>,
     /// Short names, as kubectl takes them.
     #[serde(default)]
     pub short_names: Vec<String>,
