@@ -221,6 +221,11 @@ impl<'a> SchemaRef<'a> {
         (id != NONE).then(|| self.arena.name(id))
     }
 
+    /// Whether Go holds the field by pointer, so that its zero value is a value.
+    pub fn is_pointer(self) -> bool {
+        self.has(flag::GO_POINTER)
+    }
+
     pub(super) fn junctors(self) -> Option<Junctors<'a>> {
         let extra = self.extra()?;
         if extra.any_of.is_empty()
