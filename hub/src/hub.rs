@@ -61,8 +61,10 @@ pub struct Hub {
     pub registry: Arc<Registry>,
     store: Arc<dyn Store>,
     stop: CancellationToken,
+    stop_cache: CancellationToken,
     failed: CancellationToken,
     tasks: TaskTracker,
+    following: tokio::task::JoinHandle<()>,
 }
 
 impl Hub {
@@ -84,7 +86,8 @@ impl Hub {
             ids,
         ));
         let (stop, failed, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
-        tasks.spawn(follow_store(cache, store.clone(), stop.clone(), failed.clone()));
+        let stop_cache = CancellationToken::new();
+        let following = tokio::spawn(follow_store(cache, store.clone(), stop_cache.clone(), failed.clone()));
         make_namespaces(&registry).await?;
 
         let listener = TcpListener::bind(settings.listen)
@@ -97,7 +100,7 @@ impl Hub {
         let api = api_server(&registry, &url, &stop);
         let services = Services { api, grpc: None };
         tasks.spawn(listener::serve(listener, tls, services, stop.clone()));
-        Ok(Hub { address, url, data, registry, store, stop, failed, tasks })
+        Ok(Hub { address, url, data, registry, store, stop, stop_cache, following, failed, tasks })
     }
 
     /// Resolves if the hub can no longer do its work (its store failed).
@@ -110,6 +113,9 @@ impl Hub {
         self.stop.cancel();
         self.tasks.close();
         self.tasks.wait().await;
+        // Writes under way wait for the cache to show them, so it goes after everybody who writes.
+        self.stop_cache.cancel();
+        let _ = self.following.await;
         self.store.close().await;
     }
 }
@@ -129,9 +135,9 @@ async fn follow_store(
     cache: Arc<Cache>,
     store: Arc<dyn Store>,
     stop: CancellationToken,
+    stop_cache: CancellationToken,
     failed: CancellationToken,
 ) {
-    // The cache outlives the stop signal until writes under way have been seen: the listener drains first.
     let ended = cache.run(store, stop).await;
     if let Err(error) = ended {
         tracing::error!(%error, "the watch cache lost its store");

@@ -11,6 +11,7 @@ use crate::resource::{Catalogue, Family, ResourceDefinition, StorageId, Subresou
 use crate::schema::catalogue::{self, Resource};
 use crate::schema::{FieldError, Kind, Style};
 use crate::status::{Cause, Status};
+use crate::table;
 
 /// The resources that ship with the hub.
 pub fn shipped() -> Catalogue {
@@ -178,7 +179,7 @@ impl ScalePaths {
 
 /// Where the kind keeps its replicas, if it can be scaled.
 pub fn scale_paths(definition: &ResourceDefinition) -> Option<ScalePaths> {
-    let resource = catalogue::find(&definition.group, &definition.version, &definition.plural)?;
+    let resource = catalogue_entry(definition)?;
     let sub = resource.subresource("scale")?;
     Some(match &sub.scale {
         Some((spec, status, selector)) => ScalePaths::new(spec, status, selector),
@@ -187,13 +188,21 @@ pub fn scale_paths(definition: &ResourceDefinition) -> Option<ScalePaths> {
 }
 
 /// Column definitions of the kind's tables.
-pub fn columns(_definition: &ResourceDefinition) -> Value {
-    json!([{"name": "Name", "type": "string", "format": "name", "description": "", "priority": 0}])
+pub fn columns(definition: &ResourceDefinition) -> Value {
+    let columns = catalogue_entry(definition).map(table::columns).unwrap_or_default();
+    columns.iter().map(table::column_definition).collect()
 }
 
-/// Cells of one object's row.
-pub fn cells(_definition: &ResourceDefinition, object: &Value, _now: jiff::Timestamp) -> Vec<Value> {
-    vec![object["metadata"]["name"].clone()]
+/// Cells of one object's row, and the conditions that a row may carry (a finished Pod's).
+pub fn cells(definition: &ResourceDefinition, object: &Value, now: jiff::Timestamp) -> (Vec<Value>, Option<Value>) {
+    match catalogue_entry(definition) {
+        Some(resource) => (table::row(resource, object, now), table::row_conditions(resource, object)),
+        None => (vec![object["metadata"]["name"].clone()], None),
+    }
+}
+
+fn catalogue_entry(definition: &ResourceDefinition) -> Option<&'static Resource> {
+    catalogue::find(&definition.group, &definition.version, &definition.plural)
 }
 
 /// The OpenAPI v2 document in the form asked for, and its content type.

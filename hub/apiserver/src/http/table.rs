@@ -68,12 +68,17 @@ pub(super) fn table<'a>(
     let rows: Vec<Value> = objects
         .map(|object| {
             let value = conversion::from_storage(definition, object.value());
-            let cells = kinds::cells(definition, &value, now);
-            match include {
-                Include::Nothing => json!({"cells": cells}),
-                Include::Metadata => json!({"cells": cells, "object": metadata(object)}),
-                Include::Object => json!({"cells": cells, "object": value}),
+            let (cells, conditions) = kinds::cells(definition, &value, now);
+            let mut row = json!({"cells": cells});
+            if let Some(conditions) = conditions {
+                row["conditions"] = conditions;
             }
+            match include {
+                Include::Nothing => {}
+                Include::Metadata => row["object"] = metadata(object),
+                Include::Object => row["object"] = value,
+            }
+            row
         })
         .collect();
     let columns = if with_columns { kinds::columns(definition) } else { json!([]) };
