@@ -135,7 +135,6 @@ async fn follow_store(
     cache: Arc<Cache>,
     store: Arc<dyn Store>,
     stop: CancellationToken,
-    stop_cache: CancellationToken,
     failed: CancellationToken,
 ) {
     let ended = cache.run(store, stop).await;

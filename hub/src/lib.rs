@@ -4,6 +4,7 @@
 
 mod access;
 mod api_port;
+mod fleet;
 mod data_dir;
 mod hub;
 mod listener;

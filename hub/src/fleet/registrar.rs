@@ -75,7 +75,7 @@ impl HubRegistrar {
     /// Whether the name and the cluster are free, or already each other's.
     fn check_name(&self, ask: &JoinAsk) -> Result<(), JoinRefusal> {
         let Ok(definition) = self.clusters() else {
-            return Err(refusal(JoinRefusalCode::Unspecified, "clusters are not served"));
+            return Err(refusal(JoinRefusalCode::JoinUnavailable, "clusters are not served"));
         };
         let all = self.registry.cache().shard(&definition.storage).snapshot("");
         for cluster in &all.items {
@@ -89,7 +89,7 @@ impl HubRegistrar {
             if same_id && !same_name {
                 let holder = cluster.key.name.to_string();
                 let text = format!("this cluster (id {id}) is already registered as {holder}");
-                return Err(JoinRefusal { holder: Some(holder), ..refusal(JoinRefusalCode::IdTaken, &text) });
+                return Err(JoinRefusal { holder: Some(holder), ..refusal(JoinRefusalCode::ClusterTaken, &text) });
             }
             if same_name && cluster.deleting {
                 let text = format!("the cluster {} is being deleted: try again when it is gone", ask.cluster_name);
