@@ -28,7 +28,7 @@ pub use arena::{Format, ListType, MapType, Type};
 pub use builtin::Schemas;
 pub use compile::SchemaError;
 pub use decode::{DecodeError, decode_go};
-pub use default::apply_defaults;
+pub use default::{apply_defaults, drop_nulls};
 pub use duplicate::duplicate_fields;
 pub use field_error::{ErrorType, FieldError};
 pub use kind::{Kind, Style};

@@ -82,7 +82,9 @@ fn printer(group: &str, kind: &str) -> Option<Printer> {
         ("scheduling.k8s.io", "PriorityClass") => policy::priority_class,
         ("apiregistration.k8s.io", "APIService") => policy::api_service,
         ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => policy::admission_policy,
-        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => policy::admission_policy_binding,
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {
+            policy::admission_policy_binding
+        }
         ("admissionregistration.k8s.io", _) => policy::webhook_configuration,
         ("flowcontrol.apiserver.k8s.io", "FlowSchema") => policy::flow_schema,
         ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => policy::priority_level,
@@ -144,7 +146,8 @@ fn structural_row(resource: &Resource, row: Row<'_>) -> Vec<Value> {
         out.push(row.age());
     }
     for column in &resource.columns {
-        let found = column.json_path.as_deref().and_then(JsonPath::parse).and_then(|path| path.first(row.object));
+        let found =
+            column.json_path.as_deref().and_then(JsonPath::parse).and_then(|path| path.first(row.object));
         out.push(found.map_or(Value::Null, |value| structural_cell(&column.ty, value, row.now)));
     }
     out

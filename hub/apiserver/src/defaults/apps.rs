@@ -35,7 +35,9 @@ pub(super) fn stateful_set(spec: &mut Fields) {
         set_text(strategy, "type", "RollingUpdate");
         object(strategy, "rollingUpdate");
     }
-    if text(strategy, "type") == "RollingUpdate" && strategy.get("rollingUpdate").is_some_and(|r| r.is_object()) {
+    if text(strategy, "type") == "RollingUpdate"
+        && strategy.get("rollingUpdate").is_some_and(|r| r.is_object())
+    {
         set(object(strategy, "rollingUpdate"), "partition", json!(0));
     }
     let retention = object(spec, "persistentVolumeClaimRetentionPolicy");

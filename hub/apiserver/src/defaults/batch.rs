@@ -19,7 +19,8 @@ pub(super) fn job(fields: &mut Fields) {
     let replaced = if has(spec, "podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
     set(spec, "podReplacementPolicy", json!(replaced));
     set(spec, "manualSelector", json!(false));
-    if let Some(labels) = labels.filter(|labels| labels.as_object().is_some_and(|labels| !labels.is_empty())) {
+    if let Some(labels) = labels.filter(|labels| labels.as_object().is_some_and(|labels| !labels.is_empty()))
+    {
         let metadata = object(fields, "metadata");
         if is_empty(metadata, "labels") {
             metadata.insert("labels".to_owned(), labels);

@@ -11,7 +11,9 @@ pub(super) fn rule(type_name: &str, fields: &mut Fields) {
         "rbac.v1.RoleBinding" | "rbac.v1.ClusterRoleBinding" => {
             set_text(object(fields, "roleRef"), "apiGroup", RBAC);
         }
-        "rbac.v1.Subject" if matches!(text(fields, "kind"), "User" | "Group") => set_text(fields, "apiGroup", RBAC),
+        "rbac.v1.Subject" if matches!(text(fields, "kind"), "User" | "Group") => {
+            set_text(fields, "apiGroup", RBAC)
+        }
         "storage.v1.StorageClass" => {
             set(fields, "reclaimPolicy", json!("Delete"));
             set(fields, "volumeBindingMode", json!("Immediate"));
@@ -23,13 +25,16 @@ pub(super) fn rule(type_name: &str, fields: &mut Fields) {
             webhook(fields);
             set(fields, "reinvocationPolicy", json!("Never"));
         }
-        "admissionregistration.v1.RuleWithOperations" | "admissionregistration.v1.NamedRuleWithOperations" => {
+        "admissionregistration.v1.RuleWithOperations"
+        | "admissionregistration.v1.NamedRuleWithOperations" => {
             set(fields, "scope", json!("*"));
         }
         "admissionregistration.v1.ServiceReference"
         | "apiextensions-apiserver.pkg.apis.apiextensions.v1.ServiceReference"
         | "kube-aggregator.pkg.apis.apiregistration.v1.ServiceReference" => set(fields, "port", json!(443)),
-        "admissionregistration.v1.ValidatingAdmissionPolicySpec" => set(fields, "failurePolicy", json!("Fail")),
+        "admissionregistration.v1.ValidatingAdmissionPolicySpec" => {
+            set(fields, "failurePolicy", json!("Fail"))
+        }
         "admissionregistration.v1.MatchResources" => match_resources(fields),
         "apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition" => definition(fields),
         "resource.v1.ExactDeviceRequest" | "resource.v1.DeviceSubRequest" => {

@@ -11,7 +11,9 @@ pub(super) fn service(fields: &mut Fields) {
         "None" => {
             spec.remove("sessionAffinityConfig");
         }
-        "ClientIP" => set(object(object(spec, "sessionAffinityConfig"), "clientIP"), "timeoutSeconds", json!(10_800)),
+        "ClientIP" => {
+            set(object(object(spec, "sessionAffinityConfig"), "clientIP"), "timeoutSeconds", json!(10_800))
+        }
         _ => {}
     }
     set_text(spec, "type", "ClusterIP");
@@ -56,7 +58,8 @@ pub(super) fn rule(type_name: &str, fields: &mut Fields) {
         "networking.v1.NetworkPolicy" => {
             let spec = object(fields, "spec");
             if is_empty(spec, "policyTypes") {
-                let types = if is_empty(spec, "egress") { json!(["Ingress"]) } else { json!(["Ingress", "Egress"]) };
+                let types =
+                    if is_empty(spec, "egress") { json!(["Ingress"]) } else { json!(["Ingress", "Egress"]) };
                 spec.insert("policyTypes".to_owned(), types);
             }
         }

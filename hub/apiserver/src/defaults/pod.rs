@@ -70,7 +70,8 @@ fn image_tag(image: &str) -> &str {
 }
 
 pub(super) fn probe(fields: &mut Fields) {
-    for (name, default) in [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)]
+    for (name, default) in
+        [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)]
     {
         if fields.get(name).is_none_or(|value| value.is_null() || value.as_i64() == Some(0)) {
             fields.insert(name.to_owned(), default.into());

@@ -73,7 +73,8 @@ fn pull_policy_follows_the_tag() {
         ("reg:5000/nginx:1", "IfNotPresent"),
         ("nginx@sha256:abc", "IfNotPresent"),
     ] {
-        let pod = defaulted("", "v1", "Pod", json!({"spec": {"containers": [{"name": "c", "image": image}]}}));
+        let pod =
+            defaulted("", "v1", "Pod", json!({"spec": {"containers": [{"name": "c", "image": image}]}}));
         assert_eq!(pod["spec"]["containers"][0]["imagePullPolicy"], policy, "{image}");
         assert_eq!(pod["spec"]["enableServiceLinks"], true);
     }
@@ -91,7 +92,8 @@ fn pods_request_what_they_are_limited_to() {
 
 #[test]
 fn each_kind_has_its_own() {
-    let service = defaulted("", "v1", "Service", json!({"spec": {"type": "NodePort", "ports": [{"port": 80}]}}));
+    let service =
+        defaulted("", "v1", "Service", json!({"spec": {"type": "NodePort", "ports": [{"port": 80}]}}));
     assert_eq!(
         service["spec"],
         json!({"type": "NodePort", "sessionAffinity": "None", "externalTrafficPolicy": "Cluster",
@@ -103,32 +105,57 @@ fn each_kind_has_its_own() {
     assert_eq!(namespace["spec"]["finalizers"], json!(["kubernetes"]));
     assert_eq!(namespace["status"]["phase"], "Active");
     assert_eq!(defaulted("", "v1", "Secret", json!({}))["type"], "Opaque");
-    let job = defaulted("batch", "v1", "Job", json!({"spec": {"template": {"metadata": {"labels": {"a": "b"}}}}}));
+    let job =
+        defaulted("batch", "v1", "Job", json!({"spec": {"template": {"metadata": {"labels": {"a": "b"}}}}}));
     assert_eq!(job["metadata"]["labels"], json!({"a": "b"}));
     assert_eq!(job["spec"]["backoffLimit"], 6);
     assert_eq!(job["spec"]["completions"], 1);
-    let sets = defaulted("apps", "v1", "StatefulSet", json!({"spec": {"serviceName": "s", "volumeClaimTemplates":
-        [{"metadata": {"name": "d"}, "spec": {"accessModes": ["ReadWriteOnce"]}}]}}));
-    assert_eq!(sets["spec"]["updateStrategy"], json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}));
+    let sets = defaulted(
+        "apps",
+        "v1",
+        "StatefulSet",
+        json!({"spec": {"serviceName": "s", "volumeClaimTemplates":
+        [{"metadata": {"name": "d"}, "spec": {"accessModes": ["ReadWriteOnce"]}}]}}),
+    );
+    assert_eq!(
+        sets["spec"]["updateStrategy"],
+        json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 0}})
+    );
     assert_eq!(sets["spec"]["volumeClaimTemplates"][0]["spec"]["volumeMode"], "Filesystem");
     assert_eq!(sets["spec"]["volumeClaimTemplates"][0]["status"]["phase"], "Pending");
     let hpa = defaulted("autoscaling", "v2", "HorizontalPodAutoscaler", json!({"spec": {"behavior": {}}}));
     assert_eq!(hpa["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"], 80);
     assert_eq!(hpa["spec"]["behavior"]["scaleUp"]["policies"].as_array().unwrap().len(), 2);
-    let binding = defaulted("rbac.authorization.k8s.io", "v1", "RoleBinding", json!({
+    let binding = defaulted(
+        "rbac.authorization.k8s.io",
+        "v1",
+        "RoleBinding",
+        json!({
         "roleRef": {"kind": "Role", "name": "r"},
-        "subjects": [{"kind": "User", "name": "u"}, {"kind": "ServiceAccount", "name": "s", "namespace": "n"}]}));
+        "subjects": [{"kind": "User", "name": "u"}, {"kind": "ServiceAccount", "name": "s", "namespace": "n"}]}),
+    );
     assert_eq!(binding["roleRef"]["apiGroup"], "rbac.authorization.k8s.io");
     assert_eq!(binding["subjects"][0]["apiGroup"], "rbac.authorization.k8s.io");
     assert!(binding["subjects"][1].get("apiGroup").is_none());
-    let policy = defaulted("networking.k8s.io", "v1", "NetworkPolicy", json!({"spec": {"egress": [{"ports": [{"port": 1}]}]}}));
+    let policy = defaulted(
+        "networking.k8s.io",
+        "v1",
+        "NetworkPolicy",
+        json!({"spec": {"egress": [{"ports": [{"port": 1}]}]}}),
+    );
     assert_eq!(policy["spec"]["policyTypes"], json!(["Ingress", "Egress"]));
     assert_eq!(policy["spec"]["egress"][0]["ports"][0]["protocol"], "TCP");
-    let disk = defaulted("", "v1", "PersistentVolume", json!({"spec": {"rbd": {"image": "i", "monitors": ["m"]}}}));
+    let disk =
+        defaulted("", "v1", "PersistentVolume", json!({"spec": {"rbd": {"image": "i", "monitors": ["m"]}}}));
     assert_eq!(disk["spec"]["rbd"]["pool"], "rbd");
     assert_eq!(disk["spec"]["persistentVolumeReclaimPolicy"], "Retain");
-    let crd = defaulted("apiextensions.k8s.io", "v1", "CustomResourceDefinition", json!({"spec": {"names": {"kind": "Foo"},
-        "versions": [{"name": "v1", "storage": true}]}}));
+    let crd = defaulted(
+        "apiextensions.k8s.io",
+        "v1",
+        "CustomResourceDefinition",
+        json!({"spec": {"names": {"kind": "Foo"},
+        "versions": [{"name": "v1", "storage": true}]}}),
+    );
     assert_eq!(crd["spec"]["names"]["listKind"], "FooList");
     assert_eq!(crd["status"]["storedVersions"], json!(["v1"]));
 }

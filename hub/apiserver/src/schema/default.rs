@@ -32,6 +32,30 @@ pub fn apply_defaults(schema: SchemaRef<'_>, value: &mut Value) {
     }
 }
 
+/// Drops nulls where null is no value and there is no default, as kube-apiserver does after defaulting.
+pub fn drop_nulls(schema: SchemaRef<'_>, value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|name, item| {
+                let Some(child) = schema.property(name) else {
+                    if let Some(child) = schema.additional() {
+                        drop_nulls(child, item);
+                    }
+                    return true;
+                };
+                drop_nulls(child, item);
+                !(item.is_null() && !child.nullable() && child.default().is_none())
+            });
+        }
+        Value::Array(items) => {
+            if let Some(element) = schema.items() {
+                items.iter_mut().for_each(|item| drop_nulls(element, item));
+            }
+        }
+        _ => {}
+    }
+}
+
 fn element_default(schema: SchemaRef<'_>, item: &mut Value) {
     if item.is_null() && !schema.nullable() {
         if let Some(default) = schema.default() {

@@ -86,7 +86,10 @@ impl<'a> Kind<'a> {
                 let _ = decode_go(self.schema, value);
             }
             Style::Aggregated => {}
-            Style::Crd => super::default::apply_defaults(self.schema, value),
+            Style::Crd => {
+                super::default::apply_defaults(self.schema, value);
+                super::default::drop_nulls(self.schema, value);
+            }
         }
     }
 

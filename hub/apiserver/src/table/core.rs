@@ -196,7 +196,11 @@ pub(super) fn event(row: Row<'_>) -> Vec<Value> {
     let source = pick("/source", "/deprecatedSource");
     let either = |field: &str, a: &str, b: &str| {
         let candidates = [format!("{source}/{field}"), a.to_owned(), b.to_owned()];
-        candidates.iter().find_map(|p| row.text(p).filter(|text| !text.is_empty())).unwrap_or_default().to_owned()
+        candidates
+            .iter()
+            .find_map(|p| row.text(p).filter(|text| !text.is_empty()))
+            .unwrap_or_default()
+            .to_owned()
     };
     let component = either("component", "/reportingComponent", "/reportingController");
     let instance = either("host", "/reportingInstance", "");

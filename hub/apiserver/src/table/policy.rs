@@ -114,7 +114,8 @@ pub(super) fn admission_policy_binding(row: Row<'_>) -> Vec<Value> {
 }
 
 pub(super) fn flow_schema(row: Row<'_>) -> Vec<Value> {
-    let dangling = row.condition("Dangling").and_then(|condition| condition["status"].as_str()).unwrap_or("?");
+    let dangling =
+        row.condition("Dangling").and_then(|condition| condition["status"].as_str()).unwrap_or("?");
     vec![
         row.name(),
         row.text_or("/spec/priorityLevelConfiguration/name", ""),

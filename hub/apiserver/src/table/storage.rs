@@ -8,7 +8,12 @@ use super::cells::{NONE, UNSET, joined, scalar, texts};
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
 fn access_modes(modes: &[Value]) -> String {
-    let known = [("ReadWriteOnce", "RWO"), ("ReadOnlyMany", "ROX"), ("ReadWriteMany", "RWX"), ("ReadWriteOncePod", "RWOP")];
+    let known = [
+        ("ReadWriteOnce", "RWO"),
+        ("ReadOnlyMany", "ROX"),
+        ("ReadWriteMany", "RWX"),
+        ("ReadWriteOncePod", "RWOP"),
+    ];
     let has = |mode: &str| modes.iter().any(|one| one == mode);
     known.iter().filter(|(mode, _)| has(mode)).map(|(_, short)| *short).collect::<Vec<_>>().join(",")
 }
@@ -71,9 +76,10 @@ pub(super) fn persistent_volume_claim(row: Row<'_>) -> Vec<Value> {
 
 pub(super) fn storage_class(row: Row<'_>) -> Vec<Value> {
     let annotations = row.at("/metadata/annotations");
-    let is_default = ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"]
-        .iter()
-        .any(|key| annotations[*key] == "true");
+    let is_default =
+        ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"]
+            .iter()
+            .any(|key| annotations[*key] == "true");
     let name = scalar(row.at("/metadata/name"));
     vec![
         if is_default { format!("{name} (default)").into() } else { name.into() },

@@ -56,8 +56,16 @@ fn a_deployment_shows_ready_over_wanted() {
     });
     assert_eq!(
         cells("apps", "v1", "Deployment", &object),
-        [json!("web"), json!("6/6"), json!(6), json!(5), json!("5m"), json!("n,s"), json!("nginx,s:1"),
-         json!("a=1,b=2,c in (x,y)")]
+        [
+            json!("web"),
+            json!("6/6"),
+            json!(6),
+            json!(5),
+            json!("5m"),
+            json!("n,s"),
+            json!("nginx,s:1"),
+            json!("a=1,b=2,c in (x,y)")
+        ]
     );
 }
 
@@ -71,12 +79,19 @@ fn pods_show_why_they_wait() {
         });
         json_patch::merge(&mut object, &extra);
         let cells = cells("", "v1", "Pod", &object);
-        (cells[1].as_str().unwrap().to_owned(), cells[2].as_str().unwrap().to_owned(), cells[3].as_str().unwrap().to_owned())
+        (
+            cells[1].as_str().unwrap().to_owned(),
+            cells[2].as_str().unwrap().to_owned(),
+            cells[3].as_str().unwrap().to_owned(),
+        )
     };
     let s = |a: &str, b: &str, c: &str| (a.to_owned(), b.to_owned(), c.to_owned());
     assert_eq!(show(json!({"phase": "Pending"}), json!({})), s("0/2", "Pending", "0"));
     assert_eq!(
-        show(json!({"phase": "Pending", "initContainerStatuses": [{"name": "i", "state": {"running": {}}}]}), json!({})),
+        show(
+            json!({"phase": "Pending", "initContainerStatuses": [{"name": "i", "state": {"running": {}}}]}),
+            json!({})
+        ),
         s("0/2", "Init:0/1", "0")
     );
     assert_eq!(
@@ -109,7 +124,10 @@ fn services_jobs_events_and_clusters() {
         "ports": [{"port": 80, "nodePort": 30080, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"}],
         "selector": {"app": "x"}}});
     let got = cells("", "v1", "Service", &service);
-    assert_eq!(got[1..5], [json!("LoadBalancer"), json!("10.0.0.1"), json!("<pending>"), json!("80:30080/TCP,53/UDP")]);
+    assert_eq!(
+        got[1..5],
+        [json!("LoadBalancer"), json!("10.0.0.1"), json!("<pending>"), json!("80:30080/TCP,53/UDP")]
+    );
     assert_eq!(got[5..], [json!("<unknown>"), json!("app=x")]);
 
     let job = json!({"metadata": {"name": "j"}, "spec": {"completions": 3}, "status": {"succeeded": 1,
@@ -121,8 +139,18 @@ fn services_jobs_events_and_clusters() {
         "involvedObject": {"kind": "Pod", "name": "p"}, "source": {"component": "kubelet", "host": "n1"}});
     assert_eq!(
         cells("", "v1", "Event", &event),
-        [json!("5s"), json!("Warning"), json!("R"), json!("pod/p"), json!(""), json!("kubelet, n1"), json!("m"),
-         json!("60m"), json!(4), json!("e")]
+        [
+            json!("5s"),
+            json!("Warning"),
+            json!("R"),
+            json!("pod/p"),
+            json!(""),
+            json!("kubelet, n1"),
+            json!("m"),
+            json!("60m"),
+            json!(4),
+            json!("e")
+        ]
     );
 
     let cluster = json!({"metadata": {"name": "c"}, "spec": {"syncMode": "Pull", "zones": ["a", "b"]},

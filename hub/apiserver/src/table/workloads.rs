@@ -75,7 +75,8 @@ pub(super) fn controller_revision(row: Row<'_>) -> Vec<Value> {
     let owner = row.list("/metadata/ownerReferences").iter().find(|owner| owner["controller"] == true);
     let controller = owner.map_or(NONE.to_owned(), |owner| {
         let text = |field: &str| owner[field].as_str().unwrap_or_default();
-        let group = text("apiVersion").split_once('/').map(|(group, _)| format!(".{group}")).unwrap_or_default();
+        let group =
+            text("apiVersion").split_once('/').map(|(group, _)| format!(".{group}")).unwrap_or_default();
         format!("{}{group}/{}", text("kind").to_lowercase(), text("name"))
     });
     vec![row.name(), controller.into(), row.int("/revision").into(), row.age()]
@@ -186,11 +187,16 @@ fn metric(spec: &Value, status: Option<&Value>) -> String {
     let (target, status) = (&spec[field]["target"], status.map(|status| &status[field]));
     let status = status.filter(|status| !status.is_null());
     let current = |of: &str| {
-        status.map(|status| &status["current"][of]).filter(|value| !value.is_null()).map_or(UNKNOWN.to_owned(), scalar)
+        status
+            .map(|status| &status["current"][of])
+            .filter(|value| !value.is_null())
+            .map_or(UNKNOWN.to_owned(), scalar)
     };
     let average = target.get("averageValue");
     match (ty, average) {
-        ("External" | "Object", Some(average)) => format!("{}/{} (avg)", current("averageValue"), scalar(average)),
+        ("External" | "Object", Some(average)) => {
+            format!("{}/{} (avg)", current("averageValue"), scalar(average))
+        }
         ("External" | "Object", None) => {
             let now = status.map_or(UNKNOWN.to_owned(), |status| scalar(&status["current"]["value"]));
             format!("{now}/{}", scalar(&target["value"]))
@@ -230,8 +236,11 @@ pub(super) fn horizontal_pod_autoscaler(row: Row<'_>) -> Vec<Value> {
         1 | 2 => list.join(", "),
         more => format!("{} + {} more...", list[..2].join(", "), more - 2),
     };
-    let reference =
-        format!("{}/{}", scalar(row.at("/spec/scaleTargetRef/kind")), scalar(row.at("/spec/scaleTargetRef/name")));
+    let reference = format!(
+        "{}/{}",
+        scalar(row.at("/spec/scaleTargetRef/kind")),
+        scalar(row.at("/spec/scaleTargetRef/name"))
+    );
     let minimum = row.at("/spec/minReplicas").as_i64().map_or(UNSET.to_owned(), |n| n.to_string());
     vec![
         row.name(),
@@ -272,7 +281,8 @@ fn exit(prefix: &str, terminated: &Value) -> String {
 /// Init containers: the reason to show while they run, and restarts of those that keep running.
 fn init_containers(row: Row<'_>, tally: &mut Tally, sidecars: &mut Tally) -> Option<String> {
     let specs = row.list("/spec/initContainers");
-    let restartable = |name: &Value| specs.iter().any(|c| c["name"] == *name && c["restartPolicy"] == "Always");
+    let restartable =
+        |name: &Value| specs.iter().any(|c| c["name"] == *name && c["restartPolicy"] == "Always");
     for (index, status) in row.list("/status/initContainerStatuses").iter().enumerate() {
         tally.count(status);
         let sidecar = restartable(&status["name"]);
@@ -291,7 +301,9 @@ fn init_containers(row: Row<'_>, tally: &mut Tally, sidecars: &mut Tally) -> Opt
             return Some(exit("Init:", terminated));
         }
         return match waiting["reason"].as_str() {
-            Some(reason) if !reason.is_empty() && reason != "PodInitializing" => Some(format!("Init:{reason}")),
+            Some(reason) if !reason.is_empty() && reason != "PodInitializing" => {
+                Some(format!("Init:{reason}"))
+            }
             _ => Some(format!("Init:{index}/{}", specs.len())),
         };
     }
@@ -327,7 +339,8 @@ pub(super) fn pod(row: Row<'_>) -> Vec<Value> {
     if row.condition("PodScheduled").is_some_and(|condition| condition["reason"] == "SchedulingGated") {
         reason = "SchedulingGated".to_owned();
     }
-    let sidecar_specs = row.list("/spec/initContainers").iter().filter(|c| c["restartPolicy"] == "Always").count();
+    let sidecar_specs =
+        row.list("/spec/initContainers").iter().filter(|c| c["restartPolicy"] == "Always").count();
     let mut tally = Tally { total: row.list("/spec/containers").len() + sidecar_specs, ..Tally::default() };
     let mut sidecars = Tally::default();
     let initializing = init_containers(row, &mut tally, &mut sidecars);
