@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use karmada_apiserver::admission::{Admission, DeletionProtection, KarmadaPolicies, NamespaceLifecycle};
@@ -10,14 +11,19 @@ use karmada_apiserver::cache::Cache;
 use karmada_apiserver::http::{ApiServer, ServerOptions};
 use karmada_apiserver::kinds;
 use karmada_apiserver::registry::{Clock, Registry, WriteOptions};
+use karmada_gateway::ports::Ports;
+use karmada_gateway::{Gateway, Options};
 use karmada_store::{MemoryStore, SqliteOptions, SqliteStore, Store};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tower::util::BoxCloneSyncService;
 
 use crate::access::AdministratorsOnly;
+use crate::control::Control;
 use crate::data_dir::DataDir;
+use crate::fleet::{CachedWorks, HubRegistrar, Reports, StoredSessions};
 use crate::listener::{self, Services};
 use crate::metrics;
 
@@ -26,6 +32,9 @@ const KUBERNETES_VERSION: &str = "v1.34.4";
 
 /// Namespaces that exist from the first start.
 const NAMESPACES: [&str; 5] = ["default", "kube-system", "kube-public", "karmada-system", "karmada-cluster"];
+
+/// Over how long agents are asked to leave when the hub stops.
+const DRAIN: Duration = Duration::from_secs(2);
 
 /// Which store keeps the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +74,7 @@ pub struct Hub {
     failed: CancellationToken,
     tasks: TaskTracker,
     following: tokio::task::JoinHandle<()>,
+    gateway: Arc<Gateway>,
 }
 
 impl Hub {
@@ -98,9 +108,12 @@ impl Hub {
         data.write_kubeconfig(&url, now)?;
         let tls = tls(&data, &settings.advertise, now)?;
         let api = api_server(&registry, &url, &stop);
-        let services = Services { api, grpc: None };
+        let control = Control::new(&registry, &clock, &tasks, &stop);
+        control.start().await.context("starting the controllers")?;
+        let gateway = gateway(&registry, &data, &store, &control, &url);
+        let services = Services { api, grpc: Some(BoxCloneSyncService::new(gateway.service())) };
         tasks.spawn(listener::serve(listener, tls, services, stop.clone()));
-        Ok(Hub { address, url, data, registry, store, stop, stop_cache, following, failed, tasks })
+        Ok(Hub { address, url, data, registry, store, stop, stop_cache, following, failed, tasks, gateway })
     }
 
     /// Resolves if the hub can no longer do its work (its store failed).
@@ -110,6 +123,7 @@ impl Hub {
 
     /// Drains: no new work, what is under way ends, the store is closed.
     pub async fn stop(self) {
+        self.gateway.drain(DRAIN).await;
         self.stop.cancel();
         self.tasks.close();
         self.tasks.wait().await;
@@ -179,6 +193,29 @@ fn tls(data: &DataDir, advertise: &[String], now: jiff::Timestamp) -> Result<tok
     let certificate = data.server_certificate(&names, now)?;
     let config = karmada_certs::server_config(&certificate, &[data.authority.certificate().clone()])?;
     Ok(tokio_rustls::TlsAcceptor::from(Arc::new(config)))
+}
+
+fn gateway(
+    registry: &Arc<Registry>,
+    data: &Arc<DataDir>,
+    store: &Arc<dyn Store>,
+    control: &Control,
+    url: &str,
+) -> Arc<Gateway> {
+    let endpoint = url.trim_start_matches("https://").trim_end_matches('/').to_owned();
+    let reports = Reports::new(
+        registry.clone(),
+        control.links.clone(),
+        control.recorder.clone(),
+        control.clusters.clone(),
+    );
+    let ports = Ports {
+        works: Arc::new(CachedWorks::new(registry.clone())),
+        statuses: Arc::new(reports),
+        registrar: Arc::new(HubRegistrar::new(registry.clone(), data.clone(), vec![endpoint])),
+        sessions: Arc::new(StoredSessions(store.clone())),
+    };
+    Gateway::new(ports, Options::default())
 }
 
 fn api_server(registry: &Arc<Registry>, url: &str, stop: &CancellationToken) -> Arc<ApiServer> {

@@ -4,8 +4,9 @@
 
 mod access;
 mod api_port;
-mod fleet;
+mod control;
 mod data_dir;
+mod fleet;
 mod hub;
 mod listener;
 mod metrics;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use crate::apply::{self, ApplyError, Writer};
 use crate::patch::{self, PatchError};
 use crate::resource::{Catalogue, Family, ResourceDefinition, StorageId, Subresource};
 use crate::schema::catalogue::{self, Resource};
@@ -96,28 +97,58 @@ fn cause(error: &FieldError) -> Cause {
     Cause { reason: error.kind.reason().into(), message: error.body(), field: error.field.clone() }
 }
 
+fn writer<'a>(
+    definition: &ResourceDefinition,
+    api_version: &'a str,
+    manager: &'a str,
+    subresource: &'a str,
+    now: &'a str,
+) -> Writer<'a> {
+    Writer { manager, api_version, subresource, now, has_status: definition.subresource("status").is_some() }
+}
+
 /// Records which manager owns what a write changed.
 pub fn update_managed(
-    _definition: &ResourceDefinition,
-    _old: Option<&Value>,
-    _new: &mut Value,
-    _manager: &str,
-    _subresource: &str,
-    _now: &str,
+    definition: &ResourceDefinition,
+    old: Option<&Value>,
+    new: &mut Value,
+    manager: &str,
+    subresource: &str,
+    now: &str,
 ) {
+    let Some(kind) = kind(definition) else { return };
+    let api_version = definition.api_version();
+    apply::update_managed(old, new, writer(definition, &api_version, manager, subresource, now), kind.schema);
 }
 
 /// Server-side apply of `applied` on the live object, or of a new one.
 pub fn apply(
-    _definition: &ResourceDefinition,
-    _live: Option<&Value>,
+    definition: &ResourceDefinition,
+    live: Option<&Value>,
     applied: &Value,
-    _manager: &str,
-    _force: bool,
-    _subresource: &str,
-    _now: &str,
+    manager: &str,
+    force: bool,
+    subresource: &str,
+    now: &str,
 ) -> Result<Value, Status> {
-    Ok(applied.clone())
+    let kind = kind(definition).ok_or_else(Status::no_resource)?;
+    let api_version = definition.api_version();
+    let writer = writer(definition, &api_version, manager, subresource, now);
+    apply::apply(live, applied, writer, force, kind.schema).map_err(|error| {
+        let message = error.to_string();
+        match error {
+            ApplyError::BadRequest(_) => Status::bad_request(message),
+            ApplyError::Typed(_) => Status::internal(message),
+            ApplyError::Conflicts(conflicts) => {
+                let causes = conflicts.iter().map(|conflict| Cause {
+                    reason: "FieldManagerConflict".into(),
+                    message: format!("conflict with {}", conflict.manager),
+                    field: conflict.field.clone(),
+                });
+                Status::apply_conflict(message, causes.collect())
+            }
+        }
+    })
 }
 
 /// Whether strategic merge patches are understood.
@@ -194,7 +225,11 @@ pub fn columns(definition: &ResourceDefinition) -> Value {
 }
 
 /// Cells of one object's row, and the conditions that a row may carry (a finished Pod's).
-pub fn cells(definition: &ResourceDefinition, object: &Value, now: jiff::Timestamp) -> (Vec<Value>, Option<Value>) {
+pub fn cells(
+    definition: &ResourceDefinition,
+    object: &Value,
+    now: jiff::Timestamp,
+) -> (Vec<Value>, Option<Value>) {
     match catalogue_entry(definition) {
         Some(resource) => (table::row(resource, object, now), table::row_conditions(resource, object)),
         None => (vec![object["metadata"]["name"].clone()], None),

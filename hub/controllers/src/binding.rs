@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::policies::Shared;
-use crate::port::{Api, ApiError, Key, Propagation, Resource};
+use crate::port::{Api, ApiError, Change, Key, Propagation, Resource};
 use crate::runner::{Action, Controller, Error};
 
 /// How long to wait for Works that must go before new ones come (behaviour 31).
@@ -104,7 +104,12 @@ impl Binding {
                 Some(merged) => Ok(api.update(&resource, fetch::to_value(&merged)?).await.map(|_| ())?),
                 None => Ok(()),
             },
-            None => Ok(api.create(&resource, fetch::to_value(work)?).await.map(|_| ())?),
+            None => {
+                let created = api.create(&resource, fetch::to_value(work)?).await?;
+                // At once, not when the watch tells: a binding that ends now must find it.
+                self.shared.works.observe(&Change::Applied(created));
+                Ok(())
+            }
         }
     }
 
@@ -112,7 +117,8 @@ impl Binding {
         let names: Vec<&str> =
             wanted.applied.cluster.names().into_iter().chain(wanted.applied.namespaced.names()).collect();
         if !names.is_empty() {
-            let message = format!("Apply overridePolicy({}) for cluster {} succeed.", names.join(","), wanted.cluster);
+            let message =
+                format!("Apply overridePolicy({}) for cluster {} succeed.", names.join(","), wanted.cluster);
             let reason = events::APPLY_OVERRIDE_POLICY_SUCCEED;
             self.shared.recorder.record(&Reference::of(template), EventType::Normal, reason, &message);
         }
@@ -141,13 +147,19 @@ impl Controller for Binding {
             return Ok(Action::RequeueAfter(PURGE_WAIT));
         }
         let reference = &binding.spec.resource;
-        let Some(kind) = api.resource_of(&reference.api_version, &reference.kind) else { return Ok(Action::Done) };
-        // A template that is gone ends its binding through the garbage collector.
-        let Some(template) = fetch::get::<Value>(api, &kind, &reference.namespace, &reference.name).await? else {
+        let Some(kind) = api.resource_of(&reference.api_version, &reference.kind) else {
             return Ok(Action::Done);
         };
-        let (clusters, cluster_overrides, overrides) =
-            (self.shared.clusters_by_name().await?, self.shared.cluster_overrides().await?, self.shared.overrides().await?);
+        // A template that is gone ends its binding through the garbage collector.
+        let Some(template) = fetch::get::<Value>(api, &kind, &reference.namespace, &reference.name).await?
+        else {
+            return Ok(Action::Done);
+        };
+        let (clusters, cluster_overrides, overrides) = (
+            self.shared.clusters_by_name().await?,
+            self.shared.cluster_overrides().await?,
+            self.shared.overrides().await?,
+        );
         let input = Input {
             binding: &binding,
             template: &template,

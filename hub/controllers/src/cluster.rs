@@ -142,7 +142,8 @@ impl ClusterLife {
         }
         // Nobody is there to remove the objects: the member keeps them, the hub lets go (behaviour 64).
         if !connected {
-            let found: Option<Value> = fetch::get(self.api(), works, &work.key.namespace, &work.key.name).await?;
+            let found: Option<Value> =
+                fetch::get(self.api(), works, &work.key.namespace, &work.key.name).await?;
             if let Some(mut value) = found
                 && object::remove_finalizer(&mut value, finalizers::EXECUTION)
             {

@@ -20,7 +20,7 @@ use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::informer;
 use crate::policies::Shared;
-use crate::port::{Api, ApiError, Change, Key, Resource};
+use crate::port::{ApiError, Change, Key, Resource};
 use crate::queue::Queue;
 use crate::runner::{Action, Controller, Error};
 
@@ -63,7 +63,12 @@ impl Detector {
         informer::run_all(self.shared.api.clone(), wanted, &stop, handler).await;
     }
 
-    async fn claimed(&self, at: &TemplateKey, template: Value, policy: &PropagationPolicy) -> Result<Action, Error> {
+    async fn claimed(
+        &self,
+        at: &TemplateKey,
+        template: Value,
+        policy: &PropagationPolicy,
+    ) -> Result<Action, Error> {
         let missing = self.missing_overrides(policy).await?;
         if !missing.is_empty() {
             let message = format!("waiting for dependent overrides: {}", missing.join(", "));
@@ -140,7 +145,12 @@ impl Detector {
             return Ok(Action::Done);
         }
         if !is_the_hubs_own(&template) {
-            self.tell(&template, EventType::Warning, events::APPLY_POLICY_FAILED, "No policy match for resource");
+            self.tell(
+                &template,
+                EventType::Warning,
+                events::APPLY_POLICY_FAILED,
+                "No policy match for resource",
+            );
         }
         Ok(Action::Done)
     }
@@ -150,8 +160,11 @@ impl Detector {
             return Ok(Vec::new());
         }
         let namespace = policy.namespace();
-        let all =
-            if namespace.is_empty() { self.shared.cluster_overrides().await? } else { self.shared.overrides().await? };
+        let all = if namespace.is_empty() {
+            self.shared.cluster_overrides().await?
+        } else {
+            self.shared.overrides().await?
+        };
         let existing: BTreeSet<String> =
             all.iter().filter(|o| o.namespace() == namespace).map(|o| o.name().to_owned()).collect();
         Ok(detector::missing_overrides(policy, &existing))
@@ -161,7 +174,9 @@ impl Detector {
     async fn priority(&self, policy: &PropagationPolicy) -> Result<Result<Option<i32>, String>, Error> {
         let Some(source) = &policy.spec.schedule_priority else { return Ok(Ok(None)) };
         let api = &*self.shared.api;
-        let Some(resource) = api.resource_of("scheduling.k8s.io/v1", "PriorityClass") else { return Ok(Ok(None)) };
+        let Some(resource) = api.resource_of("scheduling.k8s.io/v1", "PriorityClass") else {
+            return Ok(Ok(None));
+        };
         let class: Option<Value> = fetch::get(api, &resource, "", &source.priority_class_name).await?;
         Ok(match class.and_then(|class| class["value"].as_i64()) {
             Some(value) => Ok(i32::try_from(value).ok()),
@@ -197,8 +212,11 @@ impl Controller for Detector {
     async fn reconcile(&self, at: &TemplateKey) -> Result<Action, Error> {
         let api = &*self.shared.api;
         let found: Option<Value> = fetch::get(api, &at.resource, &at.key.namespace, &at.key.name).await?;
-        let Some(template) = found.filter(|template| !object::deleting(template)) else { return Ok(Action::Done) };
-        let (policies, cluster_policies) = (self.shared.policies().await?, self.shared.cluster_policies().await?);
+        let Some(template) = found.filter(|template| !object::deleting(template)) else {
+            return Ok(Action::Done);
+        };
+        let (policies, cluster_policies) =
+            (self.shared.policies().await?, self.shared.cluster_policies().await?);
         match detector::decide(&template, &policies, &cluster_policies, &self.skip) {
             Decision::Leave => Ok(Action::Done),
             Decision::Claimed(policy) => self.claimed(at, template.clone(), policy).await,

@@ -67,7 +67,11 @@ pub async fn get<T: DeserializeOwned>(
 
 /// Every object of a resource (`namespace` empty: of all). One that cannot be read is logged and left out, so that it does not
 /// stand in the way of all others.
-pub async fn list<T: DeserializeOwned>(api: &dyn Api, resource: &Resource, namespace: &str) -> Result<Vec<T>, Error> {
+pub async fn list<T: DeserializeOwned>(
+    api: &dyn Api,
+    resource: &Resource,
+    namespace: &str,
+) -> Result<Vec<T>, Error> {
     let objects = api.list(resource, namespace).await?;
     let read = objects.iter().filter_map(|object| match object.parse() {
         Ok(typed) => Some(typed),

@@ -13,5 +13,6 @@ pub mod policy;
 pub mod port;
 pub mod queue;
 pub mod runner;
+pub mod scheduler;
 pub mod status;
 pub mod works_index;

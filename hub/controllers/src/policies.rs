@@ -10,7 +10,7 @@ use karmada_interpreter::Interpreter;
 
 use crate::events::Recorder;
 use crate::fetch::{Snapshot, kinds};
-use crate::port::Api;
+use crate::port::{Api, Change};
 use crate::runner::{Clock, Error};
 use crate::works_index::WorksIndex;
 
@@ -35,7 +35,12 @@ pub struct Shared {
 
 impl Shared {
     /// A reading room over a hub.
-    pub fn new(api: Arc<dyn Api>, interpreter: Arc<dyn Interpreter>, clock: Clock, recorder: Arc<Recorder>) -> Arc<Self> {
+    pub fn new(
+        api: Arc<dyn Api>,
+        interpreter: Arc<dyn Interpreter>,
+        clock: Clock,
+        recorder: Arc<Recorder>,
+    ) -> Arc<Self> {
         Arc::new(Shared {
             api,
             interpreter,
@@ -48,6 +53,15 @@ impl Shared {
             cluster_overrides: Snapshot::default(),
             clusters: Snapshot::default(),
         })
+    }
+
+    /// Reads which Works there are. To be called before anything that looks for Works by their binding runs: a binding that is
+    /// ending would else be let go before its Works.
+    pub async fn load(&self) -> Result<(), Error> {
+        for work in self.api.list(&kinds::works(&*self.api)?, "").await? {
+            self.works.observe(&Change::Applied(work));
+        }
+        Ok(())
     }
 
     /// Every PropagationPolicy.

@@ -33,7 +33,11 @@ impl Policy {
         let api = &*self.shared.api;
         let mark = claim_label(policy);
         for resource in api.resources().iter() {
-            let named = policy.spec.resource_selectors.iter().any(|s| s.kind == *resource.kind && s.api_version == resource.api_version());
+            let named = policy
+                .spec
+                .resource_selectors
+                .iter()
+                .any(|s| s.kind == *resource.kind && s.api_version == resource.api_version());
             for object in api.list(resource, policy.namespace()).await? {
                 let claimed = mark.as_ref().is_some_and(|(key, id)| object.labels.get(*key) == Some(id));
                 let meant = || {
@@ -49,7 +53,12 @@ impl Policy {
     }
 
     /// Takes the policy's marks off bindings, then templates, then lets it go. What it placed stays.
-    async fn release(&self, resource: &Resource, policy: &PropagationPolicy, mut whole: Value) -> Result<(), Error> {
+    async fn release(
+        &self,
+        resource: &Resource,
+        policy: &PropagationPolicy,
+        mut whole: Value,
+    ) -> Result<(), Error> {
         let api = &*self.shared.api;
         let Some((key, id)) = claim_label(policy) else { return self.let_go(resource, &mut whole).await };
         let mut kinds: Vec<Resource> = vec![kinds::bindings(api, "any")?, kinds::bindings(api, "")?];

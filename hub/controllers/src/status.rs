@@ -61,7 +61,9 @@ impl Controller for BindingStatus {
             return Ok(Action::Done);
         }
         let reference = &binding.spec.resource;
-        let Some(kind) = api.resource_of(&reference.api_version, &reference.kind) else { return Ok(Action::Done) };
+        let Some(kind) = api.resource_of(&reference.api_version, &reference.kind) else {
+            return Ok(Action::Done);
+        };
         let template: Option<Value> = fetch::get(api, &kind, &reference.namespace, &reference.name).await?;
         let Some(template) = template else { return Ok(Action::Done) };
         let items = &binding.status.aggregated_status;

@@ -43,7 +43,12 @@ impl HubRegistrar {
         HubRegistrar { registry, data, endpoints }
     }
 
-    fn definition(&self, group: &str, version: &str, plural: &str) -> Result<Arc<ResourceDefinition>, PortError> {
+    fn definition(
+        &self,
+        group: &str,
+        version: &str,
+        plural: &str,
+    ) -> Result<Arc<ResourceDefinition>, PortError> {
         let catalogue = self.registry.catalogue();
         catalogue.resource(group, version, plural).cloned().ok_or_else(|| PortError::never("not served"))
     }
@@ -54,7 +59,12 @@ impl HubRegistrar {
 
     /// Whether the token exists, holds, and is for joining.
     fn check_token(&self, ask: &JoinAsk) -> Result<(), JoinRefusal> {
-        let unknown = || refusal(JoinRefusalCode::TokenUnknown, "the hub does not know this token: it was deleted, mistyped, or made on another hub");
+        let unknown = || {
+            refusal(
+                JoinRefusalCode::TokenUnknown,
+                "the hub does not know this token: it was deleted, mistyped, or made on another hub",
+            )
+        };
         let secrets = self.definition("", "v1", "secrets").map_err(|_| unknown())?;
         let name = format!("bootstrap-token-{}", ask.token.id());
         let secret = self.registry.get(&secrets, "kube-system", &name).map_err(|_| unknown())?.value();
@@ -63,8 +73,13 @@ impl HubRegistrar {
             return Err(unknown());
         }
         let expiration = field("expiration");
-        if !expiration.is_empty() && expiration.parse::<jiff::Timestamp>().is_ok_and(|end| end <= self.registry.now()) {
-            return Err(refusal(JoinRefusalCode::TokenExpired, "the token has expired: make a new one with karmadactl token create"));
+        if !expiration.is_empty()
+            && expiration.parse::<jiff::Timestamp>().is_ok_and(|end| end <= self.registry.now())
+        {
+            return Err(refusal(
+                JoinRefusalCode::TokenExpired,
+                "the token has expired: make a new one with karmadactl token create",
+            ));
         }
         if !field("auth-extra-groups").split(',').any(|group| group.trim() == JOINERS) {
             return Err(refusal(JoinRefusalCode::TokenUnknown, "the token is not for joining clusters"));
@@ -89,10 +104,14 @@ impl HubRegistrar {
             if same_id && !same_name {
                 let holder = cluster.key.name.to_string();
                 let text = format!("this cluster (id {id}) is already registered as {holder}");
-                return Err(JoinRefusal { holder: Some(holder), ..refusal(JoinRefusalCode::ClusterTaken, &text) });
+                return Err(JoinRefusal {
+                    holder: Some(holder),
+                    ..refusal(JoinRefusalCode::ClusterTaken, &text)
+                });
             }
             if same_name && cluster.deleting {
-                let text = format!("the cluster {} is being deleted: try again when it is gone", ask.cluster_name);
+                let text =
+                    format!("the cluster {} is being deleted: try again when it is gone", ask.cluster_name);
                 return Err(refusal(JoinRefusalCode::NameTaken, &text));
             }
         }
@@ -129,7 +148,8 @@ impl HubRegistrar {
     }
 
     async fn write_namespace(&self, cluster: &str) -> Result<(), Status> {
-        let definition = self.definition("", "v1", "namespaces").map_err(|error| Status::internal(error.message))?;
+        let definition =
+            self.definition("", "v1", "namespaces").map_err(|error| Status::internal(error.message))?;
         let name = execution_namespace(cluster);
         if self.registry.get(&definition, "", &name).is_ok() {
             return Ok(());
@@ -147,7 +167,11 @@ impl HubRegistrar {
         self.registry.get(&definition, "", name).ok()
     }
 
-    fn grant(&self, cluster: &str, request: &karmada_certs::CertificateRequest) -> Result<JoinGrant, PortError> {
+    fn grant(
+        &self,
+        cluster: &str,
+        request: &karmada_certs::CertificateRequest,
+    ) -> Result<JoinGrant, PortError> {
         let subject = agent_subject(cluster);
         let certificate = self
             .data
@@ -213,14 +237,17 @@ impl Registrar for HubRegistrar {
 
     async fn authorize_session(&self, peer: &PeerIdentity) -> Result<String, SessionRefusal> {
         let unregistered = |text: String| SessionRefusal::Unregistered(text);
-        let name = peer.cluster().ok_or_else(|| unregistered("the certificate is not an agent's".to_owned()))?;
+        let name =
+            peer.cluster().ok_or_else(|| unregistered("the certificate is not an agent's".to_owned()))?;
         let cluster = self
             .cluster(name)
             .ok_or_else(|| unregistered(format!("the cluster {name} is not registered (any more)")))?
             .value();
         let keys = cluster["metadata"]["annotations"][KEY].as_str().unwrap_or("");
         if !keys.split(',').any(|key| key == peer.key_fingerprint) {
-            return Err(SessionRefusal::Revoked(format!("the cluster {name} was given to another key since")));
+            return Err(SessionRefusal::Revoked(format!(
+                "the cluster {name} was given to another key since"
+            )));
         }
         Ok(name.to_owned())
     }

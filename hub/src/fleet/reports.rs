@@ -28,11 +28,21 @@ pub struct Reports {
 
 impl Reports {
     /// A sink over a registry. `clusters` is the cluster controller's queue.
-    pub fn new(registry: Arc<Registry>, links: Arc<Links>, recorder: Arc<Recorder>, clusters: Arc<Queue<Key>>) -> Self {
+    pub fn new(
+        registry: Arc<Registry>,
+        links: Arc<Links>,
+        recorder: Arc<Recorder>,
+        clusters: Arc<Queue<Key>>,
+    ) -> Self {
         Reports { registry, links, recorder, clusters }
     }
 
-    fn definition(&self, group: &str, version: &str, plural: &str) -> Result<Arc<ResourceDefinition>, PortError> {
+    fn definition(
+        &self,
+        group: &str,
+        version: &str,
+        plural: &str,
+    ) -> Result<Arc<ResourceDefinition>, PortError> {
         let catalogue = self.registry.catalogue();
         let found = catalogue.resource(group, version, plural).cloned();
         found.ok_or_else(|| PortError::never(format!("{plural} are not served")))
@@ -76,7 +86,8 @@ fn set_condition(conditions: &mut Vec<Value>, mut condition: Value, now: &str) {
     match held {
         Some(held) => {
             let unmoved = held["status"] == condition["status"];
-            condition["lastTransitionTime"] = if unmoved { held["lastTransitionTime"].clone() } else { json!(now) };
+            condition["lastTransitionTime"] =
+                if unmoved { held["lastTransitionTime"].clone() } else { json!(now) };
             *held = condition;
         }
         None => {
@@ -175,7 +186,11 @@ impl StatusSink for Reports {
     }
 
     async fn orphans(&self, cluster: &str, keys: Vec<String>) -> Result<(), PortError> {
-        tracing::warn!(cluster, ?keys, "the agent enforces Works that the hub does not hold; nothing is removed");
+        tracing::warn!(
+            cluster,
+            ?keys,
+            "the agent enforces Works that the hub does not hold; nothing is removed"
+        );
         Ok(())
     }
 

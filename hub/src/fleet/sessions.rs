@@ -31,7 +31,10 @@ impl SessionStore for StoredSessions {
         let key = format!("{PREFIX}{cluster}");
         loop {
             let held = self.0.get(&key).await.map_err(|error| later(&error))?;
-            let last = held.as_ref().and_then(|kv| std::str::from_utf8(&kv.value).ok()?.parse().ok()).unwrap_or(0u64);
+            let last = held
+                .as_ref()
+                .and_then(|kv| std::str::from_utf8(&kv.value).ok()?.parse().ok())
+                .unwrap_or(0u64);
             let next = last + 1;
             let expect = held.map_or(Expect::Absent, |kv| Expect::Revision(kv.mod_revision));
             match self.0.put(&key, Bytes::from(next.to_string()), expect).await {

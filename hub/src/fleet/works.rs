@@ -72,6 +72,9 @@ impl WorkSource for CachedWorks {
                 Some((stream::iter(events), (shard, place)))
             }
         });
-        Ok(WorkFeed { full_listing: resumable.is_none(), events: stream::iter(first).chain(then.flatten()).boxed() })
+        Ok(WorkFeed {
+            full_listing: resumable.is_none(),
+            events: stream::iter(first).chain(then.flatten()).boxed(),
+        })
     }
 }
