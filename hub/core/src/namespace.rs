@@ -18,9 +18,8 @@ pub fn is_carried_along(namespace: &Value, skip: &SkipRules) -> bool {
     let name = object::name(namespace);
     let kept_back = object::label(namespace, labels::SKIP_AUTO_PROPAGATION)
         .is_some_and(|value| value.eq_ignore_ascii_case("true"));
-    !(name == "default" || name.starts_with("karmada-") || skip.skips_namespace(name))
-        && !kept_back
-        && !object::deleting(namespace)
+    let skipped = name == "default" || name.starts_with("karmada-") || skip.skips_namespace(name);
+    !(skipped || kept_back || object::deleting(namespace))
 }
 
 /// The Work that carries a namespace to a cluster. Owned by the namespace: it goes when the namespace goes.

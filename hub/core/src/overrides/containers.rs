@@ -27,7 +27,7 @@ pub fn apply(manifest: &mut Value, overrider: &CommandArgsOverrider, field: &str
         match overrider.operator {
             Operator::Add => words.extend(overrider.value.iter().map(|word| Value::from(word.as_str()))),
             Operator::Remove => {
-                words.retain(|word| !overrider.value.iter().any(|w| word.as_str() == Some(w)))
+                words.retain(|word| !overrider.value.iter().any(|w| word.as_str() == Some(w)));
             }
             Operator::Replace => continue,
         }

@@ -134,7 +134,9 @@ fn strategy(strategy: Option<&ReplicaSchedulingStrategy>) -> Result<Strategy<'_>
         }
         (Some(ReplicaDivisionPreference::Weighted), preference) => Ok(Strategy::Static(preference.as_ref())),
         (None, _) => Err(DivisionError::Impossible(
-            "unsupported replica scheduling strategy: Divided without a replicaDivisionPreference".to_owned(),
+            "unsupported replica scheduling strategy, replicaSchedulingType: Divided, \
+             replicaDivisionPreference: , please try another scheduling strategy"
+                .to_owned(),
         )),
     }
 }

@@ -15,10 +15,7 @@ pub fn max_available(cluster: &Cluster, requirements: Option<&ReplicaRequirement
     if places <= 0 {
         return 0;
     }
-    let Some(request) = requirements.map(|r| &r.resource_request).filter(|request| !request.is_empty())
-    else {
-        return places;
-    };
+    let Some(request) = requirements.map(|r| &r.resource_request) else { return places };
     let models = &cluster.spec.resource_models;
     if !models.is_empty() && !summary.allocatable_modelings.is_empty() {
         return by_models(models, &summary.allocatable_modelings, request).min(places);
