@@ -5,6 +5,7 @@
 //! This crate knows the store and no fleet: not the scheduler, not the agents.
 
 pub mod admission;
+pub mod auth;
 pub mod cache;
 pub mod conversion;
 pub mod kinds;
