@@ -1,35 +1,21 @@
-//! Who may do what on the hub.
+//! Service-account tokens, signed by the hub's own key.
 
-use http::HeaderMap;
-use karmada_apiserver::http::{Access, Attributes};
-use karmada_apiserver::registry::User;
-use karmada_apiserver::resource::ResourceDefinition;
-use karmada_apiserver::status::Status;
-use serde_json::Value;
+use std::sync::Arc;
 
-/// Certificates of the administrators' group do everything, all others nothing.
-pub struct AdministratorsOnly;
+use karmada_apiserver::auth::{Claims, ServiceAccountTokens};
 
-impl Access for AdministratorsOnly {
-    fn identify(&self, _: &HeaderMap, certificate: Option<&User>) -> Result<User, Status> {
-        Ok(certificate
-            .cloned()
-            .unwrap_or_else(|| User { name: "system:anonymous".to_owned(), ..User::default() }))
+use crate::data_dir::DataDir;
+
+/// Tokens over the key in the data directory.
+pub struct HubTokens(pub Arc<DataDir>);
+
+impl ServiceAccountTokens for HubTokens {
+    fn issue(&self, claims: &Claims) -> Result<String, String> {
+        let bytes = serde_json::to_vec(claims).map_err(|error| error.to_string())?;
+        self.0.accounts.sign(&bytes).map_err(|error| error.to_string())
     }
 
-    fn allow(&self, user: &User, attributes: &Attributes) -> Result<(), Status> {
-        let open = matches!(attributes.path.as_str(), "/healthz" | "/readyz" | "/livez" | "/version");
-        if open || user.groups.iter().any(|g| g == "system:masters") {
-            return Ok(());
-        }
-        Err(Status::forbidden_path(&attributes.path, &format!("User \"{}\" may not", user.name)))
-    }
-
-    fn review(&self, _: &ResourceDefinition, _: &User, _: &str, _: Value) -> Result<Value, Status> {
-        Err(Status::method_not_allowed())
-    }
-
-    fn token(&self, _: &str, _: &str, _: Value) -> Result<Value, Status> {
-        Err(Status::method_not_allowed())
+    fn verify(&self, token: &str) -> Option<Claims> {
+        serde_json::from_slice(&self.0.accounts.verify(token).ok()?).ok()
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use karmada_apiserver::admission::{Admission, DeletionProtection, KarmadaPolicies, NamespaceLifecycle};
+use karmada_apiserver::auth::{Access, Authorizer, Escalation, reconcile};
 use karmada_apiserver::cache::Cache;
 use karmada_apiserver::http::{ApiServer, ServerOptions};
 use karmada_apiserver::kinds;
@@ -20,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::util::BoxCloneSyncService;
 
-use crate::access::AdministratorsOnly;
+use crate::access::HubTokens;
 use crate::control::Control;
 use crate::data_dir::DataDir;
 use crate::fleet::{CachedWorks, HubRegistrar, Reports, StoredSessions};
@@ -84,8 +85,13 @@ impl Hub {
         let data = Arc::new(DataDir::open(&settings.data_dir, now)?);
         let store = open_store(settings.store, &data).await?;
         let cache = Cache::load(&*store).await.context("reading the store")?;
-        let gates: Vec<Box<dyn Admission>> =
-            vec![Box::new(NamespaceLifecycle), Box::new(DeletionProtection), Box::new(KarmadaPolicies)];
+        let authorizer = Authorizer::new(cache.clone());
+        let gates: Vec<Box<dyn Admission>> = vec![
+            Box::new(NamespaceLifecycle),
+            Box::new(DeletionProtection),
+            Box::new(Escalation::new(authorizer.clone())),
+            Box::new(KarmadaPolicies),
+        ];
         let ids = Arc::new(uuid::Uuid::new_v4);
         let registry = Arc::new(Registry::new(
             store.clone(),
@@ -99,6 +105,7 @@ impl Hub {
         let stop_cache = CancellationToken::new();
         let following = tokio::spawn(follow_store(cache, store.clone(), stop_cache.clone(), failed.clone()));
         make_namespaces(&registry).await?;
+        reconcile(&registry).await.context("laying down the default roles")?;
 
         let listener = TcpListener::bind(settings.listen)
             .await
@@ -107,7 +114,8 @@ impl Hub {
         let url = url(&settings.advertise, address);
         data.write_kubeconfig(&url, now)?;
         let tls = tls(&data, &settings.advertise, now)?;
-        let api = api_server(&registry, &url, &stop);
+        let access = Arc::new(Access::new(&registry, authorizer, Arc::new(HubTokens(data.clone()))));
+        let api = api_server(&registry, access, &url, &stop);
         let control = Control::new(&registry, &clock, &tasks, &stop);
         control.start().await.context("starting the controllers")?;
         let gateway = gateway(&registry, &data, &store, &control, &url);
@@ -218,7 +226,12 @@ fn gateway(
     Gateway::new(ports, Options::default())
 }
 
-fn api_server(registry: &Arc<Registry>, url: &str, stop: &CancellationToken) -> Arc<ApiServer> {
+fn api_server(
+    registry: &Arc<Registry>,
+    access: Arc<Access>,
+    url: &str,
+    stop: &CancellationToken,
+) -> Arc<ApiServer> {
     let options = ServerOptions {
         git_version: KUBERNETES_VERSION.to_owned(),
         git_commit: env!("CARGO_PKG_VERSION").to_owned(),
@@ -227,7 +240,7 @@ fn api_server(registry: &Arc<Registry>, url: &str, stop: &CancellationToken) -> 
     let shown = registry.clone();
     let server = ApiServer::new(
         registry.clone(),
-        Arc::new(AdministratorsOnly),
+        access,
         options,
         Arc::new(|| Ok(())),
         Arc::new(move || metrics::page(&shown)),

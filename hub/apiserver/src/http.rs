@@ -20,11 +20,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Method, Request, Response};
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::auth::{Access, Attributes};
 use crate::registry::{Registry, User};
-use crate::resource::ResourceDefinition;
 use crate::status::Status;
 pub use body::MAX_BODY;
 pub use respond::Body;
@@ -33,48 +32,6 @@ use target::{Query, Target};
 /// The user that a verified client certificate names, put into the request's extensions by the listener.
 #[derive(Clone, Debug)]
 pub struct CertificateUser(pub User);
-
-/// What a request wants to do, as an authoriser judges it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Attributes {
-    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`; for paths the lower-case method.
-    pub verb: String,
-    /// API group.
-    pub group: String,
-    /// API version.
-    pub version: String,
-    /// Plural resource, empty for paths.
-    pub resource: String,
-    /// Subresource.
-    pub subresource: String,
-    /// Namespace, empty for all or none.
-    pub namespace: String,
-    /// Object name.
-    pub name: String,
-    /// The path, where it is no resource.
-    pub path: String,
-}
-
-/// Who may do what. Implemented over certificates, tokens and RBAC; a test may be simpler.
-pub trait Access: Send + Sync {
-    /// Who asks. A credential that is not ours is a 401; none is anonymous.
-    fn identify(&self, headers: &http::HeaderMap, certificate: Option<&User>) -> Result<User, Status>;
-
-    /// Whether they may; the error is the 403 to send.
-    fn allow(&self, user: &User, attributes: &Attributes) -> Result<(), Status>;
-
-    /// Answers a review kind, which is asked and forgotten.
-    fn review(
-        &self,
-        definition: &ResourceDefinition,
-        user: &User,
-        namespace: &str,
-        object: Value,
-    ) -> Result<Value, Status>;
-
-    /// Issues a token for a service account (`serviceaccounts/NAME/token`).
-    fn token(&self, namespace: &str, name: &str, request: Value) -> Result<Value, Status>;
-}
 
 /// How the API server presents itself.
 #[derive(Clone, Debug)]
@@ -90,7 +47,7 @@ pub struct ServerOptions {
 /// The API server.
 pub struct ApiServer {
     registry: Arc<Registry>,
-    access: Arc<dyn Access>,
+    access: Arc<Access>,
     options: ServerOptions,
     ready: Arc<dyn Fn() -> Result<(), String> + Send + Sync>,
     metrics: Arc<dyn Fn() -> String + Send + Sync>,
@@ -109,7 +66,7 @@ impl ApiServer {
     /// A server over a registry. `ready` says why not yet; `stop` ends watches.
     pub fn new(
         registry: Arc<Registry>,
-        access: Arc<dyn Access>,
+        access: Arc<Access>,
         options: ServerOptions,
         ready: Arc<dyn Fn() -> Result<(), String> + Send + Sync>,
         metrics: Arc<dyn Fn() -> String + Send + Sync>,

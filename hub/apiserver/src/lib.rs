@@ -6,6 +6,7 @@
 
 pub mod admission;
 pub mod apply;
+pub mod auth;
 pub mod cache;
 pub mod conversion;
 pub mod defaults;

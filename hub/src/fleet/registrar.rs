@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use karmada_api::names::execution_namespace;
-use karmada_apiserver::object::{ObjectKey, Stored};
+use karmada_apiserver::auth::agent_roles;
+use karmada_apiserver::object::{ObjectKey, Stored, meta};
 use karmada_apiserver::registry::{Registry, User, WriteOptions};
 use karmada_apiserver::resource::ResourceDefinition;
 use karmada_apiserver::status::Status;
@@ -162,6 +163,22 @@ impl HubRegistrar {
         }
     }
 
+    /// The roles by which the agent reaches its own Cluster and Works over HTTP, and nothing else.
+    async fn write_roles(&self, cluster: &str) -> Result<(), Status> {
+        for role in agent_roles(cluster) {
+            let (kind, namespace) = (role["kind"].as_str().unwrap_or(""), meta::namespace(&role).to_owned());
+            let catalogue = self.registry.catalogue();
+            let definition = catalogue
+                .kind("rbac.authorization.k8s.io", "v1", kind)
+                .ok_or_else(|| Status::internal("roles are not served"))?;
+            match self.registry.create(definition, &namespace, role.clone(), &options()).await {
+                Err(status) if status.reason != "AlreadyExists" => return Err(status),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     fn cluster(&self, name: &str) -> Option<Arc<Stored>> {
         let definition = self.clusters().ok()?;
         self.registry.get(&definition, "", name).ok()
@@ -197,7 +214,7 @@ fn options() -> WriteOptions {
 }
 
 fn annotate(cluster: &mut Value, key: &str) {
-    let metadata = karmada_apiserver::object::meta::of(cluster);
+    let metadata = meta::of(cluster);
     let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
     annotations[KEY] = json!(key);
 }
@@ -228,7 +245,8 @@ impl Registrar for HubRegistrar {
         }
         let written = async {
             self.write_cluster(&ask).await?;
-            self.write_namespace(&ask.cluster_name).await
+            self.write_namespace(&ask.cluster_name).await?;
+            self.write_roles(&ask.cluster_name).await
         };
         written.await.map_err(|status| PortError::later(status.message))?;
         tracing::info!(cluster = ask.cluster_name, id = ask.cluster_uid, "a cluster joined");
