@@ -3,6 +3,7 @@
 
 pub mod events;
 pub mod informer;
+pub mod platform;
 pub mod port;
 pub mod queue;
 pub mod runner;
