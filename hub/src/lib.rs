@@ -1,1 +1,15 @@
-//! Being laid.
+//! karmada-hub: the wiring of one process. It knows every room and decides nothing itself.
+//!
+//! In: a [`Settings`]. Out: a running [`Hub`], which drains when told to stop.
+
+mod access;
+mod api_port;
+mod control;
+mod data_dir;
+mod fleet;
+mod hub;
+mod listener;
+mod metrics;
+
+pub use data_dir::DataDir;
+pub use hub::{Hub, Settings, StoreKind};

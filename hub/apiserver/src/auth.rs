@@ -6,6 +6,7 @@
 //!
 //! [`User`]: crate::registry::User
 
+mod access;
 mod agent;
 mod attributes;
 mod authenticate;
@@ -21,6 +22,7 @@ mod rules;
 mod tests;
 mod tokens;
 
+pub use access::Access;
 pub use agent::agent_roles;
 pub use attributes::{Attributes, Decision};
 pub use authenticate::Authenticator;

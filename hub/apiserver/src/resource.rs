@@ -108,6 +108,18 @@ impl ResourceDefinition {
     }
 }
 
+/// How much a version is preferred: stable over beta over alpha, then the higher number (the order of CRD versions).
+fn preference(version: &str) -> (u8, u32, u32) {
+    let numbers = |text: &str| text.parse::<u32>().unwrap_or(0);
+    let Some(rest) = version.strip_prefix('v') else { return (0, 0, 0) };
+    for (word, level) in [("alpha", 1), ("beta", 2)] {
+        if let Some((major, minor)) = rest.split_once(word) {
+            return (level, numbers(major), numbers(minor));
+        }
+    }
+    (3, numbers(rest), 0)
+}
+
 /// Joins group and version as apiVersion does.
 pub fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
@@ -127,11 +139,14 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// Builds the table; the order of groups and versions given is the order of preference.
+    /// Builds the table; groups keep the order given, versions are preferred as Kubernetes prefers them.
     pub fn new(definitions: impl IntoIterator<Item = Arc<ResourceDefinition>>) -> Self {
         let mut catalogue = Catalogue::default();
         for definition in definitions {
             catalogue.insert(definition);
+        }
+        for (_, versions) in &mut catalogue.groups {
+            versions.sort_by_key(|(version, _)| std::cmp::Reverse(preference(version)));
         }
         catalogue
     }

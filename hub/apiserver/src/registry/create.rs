@@ -41,7 +41,7 @@ impl Registry {
     ) -> Result<Written, Status> {
         let mut warnings = Vec::new();
         prepare::check_type(definition, &object)?;
-        prepare::unknown_fields(definition, &mut object, options, &mut warnings)?;
+        prepare::decode(definition, &mut object, options, &mut warnings)?;
         prepare::identity_of_new(self, definition, namespace, &mut object)?;
         let key = ObjectKey::new(namespace, meta::name(&object));
         prepare::defaults(definition, &mut object);

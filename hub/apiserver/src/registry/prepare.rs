@@ -37,20 +37,20 @@ pub(super) fn check_type(definition: &ResourceDefinition, object: &Value) -> Res
         )));
     }
     match object.get("metadata") {
-        None | Some(Value::Object(_)) => kinds::decode(definition, object),
+        None | Some(Value::Object(_)) => Ok(()),
         Some(_) => Err(Status::bad_request("the metadata of the object provided is not a JSON object")),
     }
 }
 
-/// Drops what the schema does not know, and says so as asked.
-pub(super) fn unknown_fields(
+/// Reads the body into the kind; what the kind does not know is dropped, and said as asked.
+pub(super) fn decode(
     definition: &ResourceDefinition,
     object: &mut Value,
     options: &WriteOptions,
     warnings: &mut Vec<String>,
 ) -> Result<(), Status> {
     let mut problems = options.body_problems.clone();
-    problems.extend(kinds::drop_unknown(definition, object));
+    problems.extend(kinds::decode(definition, object)?);
     if problems.is_empty() {
         return Ok(());
     }

@@ -59,7 +59,7 @@ impl Registry {
         let mut new = change(Some(&old))?;
         let mut warnings = Vec::new();
         prepare::check_type(definition, &new)?;
-        prepare::unknown_fields(definition, &mut new, options, &mut warnings)?;
+        prepare::decode(definition, &mut new, options, &mut warnings)?;
         let pinned = prepare::identity_of_changed(definition, key, live, &old, &mut new)?;
         prepare::defaults(definition, &mut new);
         prepare::changed_object(definition, &options.subresource, &old, &mut new);

@@ -1,0 +1,69 @@
+//! Jobs and autoscalers.
+
+use serde_json::{Value, json};
+
+use super::{Fields, is_empty, object, set, set_text};
+
+pub(super) fn job(fields: &mut Fields) {
+    let labels = fields.get("spec").and_then(|spec| spec.pointer("/template/metadata/labels")).cloned();
+    let spec = object(fields, "spec");
+    let has = |spec: &Fields, name: &str| spec.get(name).is_some_and(|value| !value.is_null());
+    if !has(spec, "completions") && !has(spec, "parallelism") {
+        spec.insert("completions".to_owned(), json!(1));
+    }
+    set(spec, "parallelism", json!(1));
+    let per_index = has(spec, "backoffLimitPerIndex");
+    set(spec, "backoffLimit", if per_index { json!(i32::MAX) } else { json!(6) });
+    set(spec, "completionMode", json!("NonIndexed"));
+    set(spec, "suspend", json!(false));
+    let replaced = if has(spec, "podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
+    set(spec, "podReplacementPolicy", json!(replaced));
+    set(spec, "manualSelector", json!(false));
+    if let Some(labels) = labels.filter(|labels| labels.as_object().is_some_and(|labels| !labels.is_empty()))
+    {
+        let metadata = object(fields, "metadata");
+        if is_empty(metadata, "labels") {
+            metadata.insert("labels".to_owned(), labels);
+        }
+    }
+}
+
+pub(super) fn cron_job(spec: &mut Fields) {
+    set_text(spec, "concurrencyPolicy", "Allow");
+    set(spec, "suspend", json!(false));
+    set(spec, "successfulJobsHistoryLimit", json!(3));
+    set(spec, "failedJobsHistoryLimit", json!(1));
+}
+
+/// In v1 other metrics hide in an annotation; without any, CPU at 80 % is the target.
+pub(super) fn autoscaler_v1(fields: &mut Fields) {
+    let hidden = fields
+        .get("metadata")
+        .and_then(|metadata| metadata.get("annotations")?.get("autoscaling.alpha.kubernetes.io/metrics"))
+        .is_some();
+    let spec = object(fields, "spec");
+    set(spec, "minReplicas", json!(1));
+    if !hidden {
+        set(spec, "targetCPUUtilizationPercentage", json!(80));
+    }
+}
+
+pub(super) fn autoscaler_v2(spec: &mut Fields) {
+    set(spec, "minReplicas", json!(1));
+    if is_empty(spec, "metrics") {
+        let target = json!({"type": "Utilization", "averageUtilization": 80});
+        spec.insert(
+            "metrics".to_owned(),
+            json!([{"type": "Resource", "resource": {"name": "cpu", "target": target}}]),
+        );
+    }
+    let Some(behavior) = spec.get_mut("behavior").and_then(Value::as_object_mut) else { return };
+    let policy = |ty: &str, value: i64| json!({"type": ty, "value": value, "periodSeconds": 15});
+    let up = object(behavior, "scaleUp");
+    set(up, "stabilizationWindowSeconds", json!(0));
+    set(up, "selectPolicy", json!("Max"));
+    set(up, "policies", json!([policy("Pods", 4), policy("Percent", 100)]));
+    let down = object(behavior, "scaleDown");
+    set(down, "selectPolicy", json!("Max"));
+    set(down, "policies", json!([policy("Percent", 100)]));
+}

@@ -1,0 +1,63 @@
+//! Namespaces, nodes, volumes, limits.
+
+use serde_json::{Value, json};
+
+use super::{Fields, is_empty, object, set, text};
+
+/// A controller takes its template's labels for selector and labels.
+pub(super) fn replication_controller(fields: &mut Fields) {
+    let labels = fields.get("spec").and_then(|spec| spec.pointer("/template/metadata/labels")).cloned();
+    let Some(labels) = labels.filter(Value::is_object) else { return };
+    let spec = object(fields, "spec");
+    if is_empty(spec, "selector") {
+        spec.insert("selector".to_owned(), labels.clone());
+    }
+    let metadata = object(fields, "metadata");
+    if is_empty(metadata, "labels") {
+        metadata.insert("labels".to_owned(), labels);
+    }
+}
+
+pub(super) fn persistent_volume(fields: &mut Fields) {
+    set(object(fields, "status"), "phase", json!("Pending"));
+    let spec = object(fields, "spec");
+    set(spec, "persistentVolumeReclaimPolicy", json!("Retain"));
+    set(spec, "volumeMode", json!("Filesystem"));
+}
+
+/// The name as a label, and the finalizer that lets a namespace empty itself. A namespace that is being deleted has
+/// had its finalizers set by those who empty it.
+pub(super) fn namespace(fields: &mut Fields) {
+    let metadata = object(fields, "metadata");
+    let (name, deleting) = (text(metadata, "name").to_owned(), metadata.contains_key("deletionTimestamp"));
+    if !name.is_empty() {
+        object(metadata, "labels").insert("kubernetes.io/metadata.name".to_owned(), name.into());
+    }
+    if !deleting {
+        let spec = object(fields, "spec");
+        if is_empty(spec, "finalizers") {
+            spec.insert("finalizers".to_owned(), json!(["kubernetes"]));
+        }
+    }
+}
+
+/// A node can allocate all of its capacity unless it says otherwise.
+pub(super) fn node_status(fields: &mut Fields) {
+    if let Some(capacity) = fields.get("capacity").filter(|capacity| !capacity.is_null()).cloned() {
+        set(fields, "allocatable", capacity);
+    }
+}
+
+/// For containers: the default is the maximum, the default request is the default, or else the minimum.
+pub(super) fn limit_range_item(fields: &mut Fields) {
+    if text(fields, "type") != "Container" {
+        return;
+    }
+    for (from, to) in [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")] {
+        let Some(amounts) = fields.get(from).and_then(Value::as_object).cloned() else { continue };
+        let target = object(fields, to);
+        for (resource, amount) in amounts {
+            target.entry(resource).or_insert(amount);
+        }
+    }
+}

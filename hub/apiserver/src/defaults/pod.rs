@@ -1,0 +1,92 @@
+//! Pods and what they are made of.
+
+use serde_json::{Value, json};
+
+use super::{Fields, object, set, set_text, text};
+
+/// A Pod itself, not the template of one: requests from limits, service links, host ports.
+pub(super) fn pod(fields: &mut Fields) {
+    let spec = object(fields, "spec");
+    let host_network = spec.get("hostNetwork") == Some(&Value::Bool(true));
+    for list in ["containers", "initContainers"] {
+        for container in items(spec, list) {
+            requests_from_limits(container);
+            if host_network {
+                for port in items(container, "ports") {
+                    if let Some(number) = port.get("containerPort").cloned() {
+                        if port.get("hostPort").is_none_or(|host| host.as_i64() == Some(0)) {
+                            port.insert("hostPort".to_owned(), number);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    set(spec, "enableServiceLinks", json!(true));
+}
+
+fn items<'a>(fields: &'a mut Fields, name: &str) -> impl Iterator<Item = &'a mut Fields> {
+    let list = fields.get_mut(name).and_then(Value::as_array_mut);
+    list.into_iter().flatten().filter_map(Value::as_object_mut)
+}
+
+fn requests_from_limits(container: &mut Fields) {
+    let Some(resources) = container.get_mut("resources").and_then(Value::as_object_mut) else { return };
+    let Some(limits) = resources.get("limits").and_then(Value::as_object).cloned() else { return };
+    let requests = object(resources, "requests");
+    for (resource, limit) in limits {
+        requests.entry(resource).or_insert(limit);
+    }
+}
+
+/// The spec of a Pod or of its template.
+pub(super) fn pod_spec(spec: &mut Fields) {
+    set_text(spec, "dnsPolicy", "ClusterFirst");
+    set_text(spec, "restartPolicy", "Always");
+    set(spec, "securityContext", json!({}));
+    set(spec, "terminationGracePeriodSeconds", json!(30));
+    set_text(spec, "schedulerName", "default-scheduler");
+}
+
+pub(super) fn container(fields: &mut Fields) {
+    if text(fields, "imagePullPolicy").is_empty() {
+        let policy = if image_tag(text(fields, "image")) == "latest" { "Always" } else { "IfNotPresent" };
+        fields.insert("imagePullPolicy".to_owned(), policy.into());
+    }
+    set_text(fields, "terminationMessagePath", "/dev/termination-log");
+    set_text(fields, "terminationMessagePolicy", "File");
+}
+
+/// The tag that an image reference means: `latest` where it names neither tag nor digest.
+fn image_tag(image: &str) -> &str {
+    let (name, digest) = image.split_once('@').map_or((image, None), |(name, digest)| (name, Some(digest)));
+    let last = name.rsplit('/').next().unwrap_or(name);
+    match (last.split_once(':'), digest) {
+        (Some((_, tag)), _) => tag,
+        (None, Some(_)) => "",
+        (None, None) if image.is_empty() => "",
+        (None, None) => "latest",
+    }
+}
+
+pub(super) fn probe(fields: &mut Fields) {
+    for (name, default) in
+        [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)]
+    {
+        if fields.get(name).is_none_or(|value| value.is_null() || value.as_i64() == Some(0)) {
+            fields.insert(name.to_owned(), default.into());
+        }
+    }
+}
+
+pub(super) fn http_get(fields: &mut Fields) {
+    set_text(fields, "path", "/");
+    set_text(fields, "scheme", "HTTP");
+}
+
+/// A volume that names no source is an empty directory.
+pub(super) fn volume(fields: &mut Fields) {
+    if fields.iter().all(|(name, value)| name == "name" || value.is_null()) {
+        fields.insert("emptyDir".to_owned(), json!({}));
+    }
+}

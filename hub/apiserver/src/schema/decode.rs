@@ -1,0 +1,318 @@
+//! Reading an object as a Go decoder would: type errors in Go's words, unknown fields noted and dropped, and the value
+//! left in the form a Go encoder writes (zero values out where `omitempty`, in where not).
+//!
+//! Getting this form right matters beyond looks: apply's field ownership and "did anything change" compare it.
+
+use base64::Engine as _;
+use serde_json::{Map, Number, Value, json};
+
+use super::arena::{Format, Type, flag};
+use super::duplicate::REPORT_LIMIT;
+use super::navigate::SchemaRef;
+use super::path::Path;
+use super::quantity::Quantity;
+use super::{field_error::quote, time};
+
+/// A body that cannot be held by the kind's Go type. `Display` is Go's message; the caller wraps it as
+/// `KIND in version "VERSION" cannot be handled as a KIND: …` (400 BadRequest), which [`DecodeError::wrap`] does.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct DecodeError(pub String);
+
+impl DecodeError {
+    /// The message of the 400 Status.
+    pub fn wrap(&self, version: &str, kind: &str) -> String {
+        format!("{kind} in version {} cannot be handled as a {kind}: {}", quote(version), self.0)
+    }
+}
+
+/// Decodes `value` under a Go type's schema in place. Answers unknown fields, each as `unknown field "spec.foo"`.
+///
+/// # Errors
+/// The first type mismatch, range error or malformed quantity, time or base64.
+pub fn decode_go(schema: SchemaRef<'_>, value: &mut Value) -> Result<Vec<String>, DecodeError> {
+    let mut decoder = Decoder { unknown: Vec::new() };
+    decoder.value(schema, value, Place { owner: "", path: &Path::ROOT, go_type: "" })?;
+    Ok(decoder.unknown)
+}
+
+struct Decoder {
+    unknown: Vec<String>,
+}
+
+/// Where the decoder is: the struct it is in, the path, and the Go type expected.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    owner: &'a str,
+    path: &'a Path<'a>,
+    go_type: &'a str,
+}
+
+impl Place<'_> {
+    fn mismatch(&self, what: &str) -> DecodeError {
+        if self.owner.is_empty() {
+            return DecodeError(format!(
+                "json: cannot unmarshal {what} into Go value of type {}",
+                self.go_type
+            ));
+        }
+        DecodeError(format!(
+            "json: cannot unmarshal {what} into Go struct field {}.{} of type {}",
+            self.owner,
+            self.path.fields(),
+            self.go_type
+        ))
+    }
+}
+
+fn what(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+impl Decoder {
+    fn value(&mut self, schema: SchemaRef<'_>, value: &mut Value, at: Place<'_>) -> Result<(), DecodeError> {
+        match schema.format() {
+            Format::Quantity => return quantity(value),
+            Format::IntOrString => return int_or_string(value),
+            Format::DateTime => return timestamp(value, "2006-01-02T15:04:05Z07:00", time::seconds),
+            Format::MicroTime => return timestamp(value, "2006-01-02T15:04:05.000000Z07:00", time::micros),
+            Format::FieldsV1 => return Ok(()),
+            Format::Byte => return bytes(value, at),
+            _ => {}
+        }
+        match schema.ty() {
+            Type::Any => Ok(()),
+            _ if schema.preserves_unknown() && !schema.is_struct() => Ok(()),
+            Type::String if value.is_string() => Ok(()),
+            Type::Boolean if value.is_boolean() => Ok(()),
+            Type::Number if value.is_number() => Ok(()),
+            Type::Integer => integer(schema, value, at),
+            Type::Array => self.list(schema, value, at),
+            Type::Object if schema.is_struct() => self.structure(schema, value, at),
+            Type::Object => self.map(schema, value, at),
+            _ => Err(at.mismatch(what(value))),
+        }
+    }
+
+    fn list(&mut self, schema: SchemaRef<'_>, value: &mut Value, at: Place<'_>) -> Result<(), DecodeError> {
+        let mismatch = what(value);
+        let Value::Array(items) = value else { return Err(at.mismatch(mismatch)) };
+        let Some(element) = schema.items() else { return Ok(()) };
+        let go_type = at.go_type.strip_prefix("[]").unwrap_or(at.go_type);
+        for (index, item) in items.iter_mut().enumerate() {
+            if item.is_null() {
+                *item = zero(element);
+            }
+            self.value(element, item, Place { path: &at.path.index(index), go_type, ..at })?;
+        }
+        Ok(())
+    }
+
+    fn map(&mut self, schema: SchemaRef<'_>, value: &mut Value, at: Place<'_>) -> Result<(), DecodeError> {
+        let mismatch = what(value);
+        let Value::Object(entries) = value else { return Err(at.mismatch(mismatch)) };
+        let Some(element) = schema.additional() else {
+            // A struct without fields, such as FieldsV1's empty kin: every field is unknown.
+            if schema.type_name().is_some() && !schema.preserves_unknown() && !schema.open() {
+                for key in entries.keys() {
+                    self.note(at.path, key);
+                }
+                entries.clear();
+            }
+            return Ok(());
+        };
+        let go_type = at.go_type.split_once(']').map_or(at.go_type, |(_, element)| element);
+        for (key, item) in entries.iter_mut() {
+            if item.is_null() {
+                *item = zero(element);
+                continue;
+            }
+            self.value(element, item, Place { path: &at.path.entry(key), go_type, ..at })?;
+        }
+        Ok(())
+    }
+
+    fn structure(
+        &mut self,
+        schema: SchemaRef<'_>,
+        value: &mut Value,
+        at: Place<'_>,
+    ) -> Result<(), DecodeError> {
+        let mismatch = what(value);
+        let Value::Object(fields) = value else { return Err(at.mismatch(mismatch)) };
+        let owner = schema.type_name().map_or("", |name| name.rsplit('.').next().unwrap_or(name));
+        let mut drop = Vec::new();
+        for (name, item) in fields.iter_mut() {
+            let Some(property) = schema.property(name) else {
+                self.note(at.path, name);
+                drop.push(name.clone());
+                continue;
+            };
+            if item.is_null() {
+                drop.push(name.clone());
+                continue;
+            }
+            let go_type = property.go_type().unwrap_or(type_of(property));
+            self.value(property, item, Place { owner, path: &at.path.child(name), go_type })?;
+        }
+        for name in drop {
+            fields.remove(&name);
+        }
+        encode(schema, fields);
+        Ok(())
+    }
+
+    fn note(&mut self, path: &Path<'_>, name: &str) {
+        if self.unknown.len() < REPORT_LIMIT {
+            self.unknown.push(format!("unknown field {}", quote(&path.child(name).to_string())));
+        }
+    }
+}
+
+/// Leaves the fields as a Go encoder writes them.
+fn encode(schema: SchemaRef<'_>, fields: &mut Map<String, Value>) {
+    for (name, property, _) in schema.properties() {
+        let kind = property.node().go_kind;
+        if kind == 0 {
+            continue;
+        }
+        let (omit, pointer) = (property.has(flag::GO_OMIT_EMPTY), property.has(flag::GO_POINTER));
+        let Some(present) = fields.get(name) else {
+            if !(omit && (pointer || kind != b's')) && !property.has(flag::GO_OMIT_ZERO) {
+                fields.insert(name.to_owned(), if pointer { Value::Null } else { zero(property) });
+            }
+            continue;
+        };
+        if pointer {
+            continue;
+        }
+        if omit && is_empty(present) && kind != b's' {
+            fields.remove(name);
+        } else if matches!(kind, b'l' | b'm') && is_empty(present) {
+            // Storage does not tell an empty list from none.
+            fields.insert(name.to_owned(), Value::Null);
+        }
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(b) => !b,
+        Value::Number(n) => n.as_f64() == Some(0.0),
+        Value::String(s) => s.is_empty(),
+        Value::Array(a) => a.is_empty(),
+        Value::Object(o) => o.is_empty(),
+    }
+}
+
+/// What an encoder writes for a field that was never set.
+fn zero(schema: SchemaRef<'_>) -> Value {
+    match (schema.format(), schema.ty()) {
+        (Format::Quantity, _) => json!("0"),
+        (Format::IntOrString, _) => json!(0),
+        (Format::DateTime | Format::MicroTime | Format::Byte | Format::FieldsV1, _) | (_, Type::Any) => {
+            Value::Null
+        }
+        (_, Type::String) => json!(""),
+        (_, Type::Boolean) => json!(false),
+        (_, Type::Integer | Type::Number) => json!(0),
+        (_, Type::Array) => Value::Null,
+        (_, Type::Object) if schema.is_struct() => {
+            let mut fields = Map::new();
+            encode(schema, &mut fields);
+            Value::Object(fields)
+        }
+        (_, Type::Object) if schema.preserves_unknown() || schema.additional().is_some() => Value::Null,
+        (_, Type::Object) => json!({}),
+    }
+}
+
+/// A Go type's name where the facts hold none.
+fn type_of(schema: SchemaRef<'_>) -> &'static str {
+    match (schema.ty(), schema.format()) {
+        (Type::String, _) => "string",
+        (Type::Boolean, _) => "bool",
+        (Type::Integer, Format::Int64) => "int64",
+        (Type::Integer, _) => "int32",
+        (Type::Number, _) => "float64",
+        (Type::Array, _) => "[]interface {}",
+        _ => "map[string]interface {}",
+    }
+}
+
+fn integer(schema: SchemaRef<'_>, value: &Value, at: Place<'_>) -> Result<(), DecodeError> {
+    let Value::Number(number) = value else { return Err(at.mismatch(what(value))) };
+    let fits = match (schema.format(), number.as_i64()) {
+        (_, None) => false,
+        (Format::Int32, Some(n)) => i32::try_from(n).is_ok(),
+        _ => true,
+    };
+    if fits { Ok(()) } else { Err(at.mismatch(&format!("number {number}"))) }
+}
+
+fn quantity(value: &mut Value) -> Result<(), DecodeError> {
+    if value.is_null() {
+        *value = json!("0");
+        return Ok(());
+    }
+    match Quantity::from_value(value) {
+        Some(quantity) => {
+            *value = Value::String(quantity.canonical());
+            Ok(())
+        }
+        None => Err(DecodeError(Quantity::ERROR.to_owned())),
+    }
+}
+
+fn int_or_string(value: &Value) -> Result<(), DecodeError> {
+    match value {
+        Value::String(_) => Ok(()),
+        Value::Number(number) if number.as_i64().is_some_and(|n| i32::try_from(n).is_ok()) => Ok(()),
+        Value::Number(number) => Err(not_int32(number)),
+        other => {
+            Err(DecodeError(format!("json: cannot unmarshal {} into Go value of type int32", what(other))))
+        }
+    }
+}
+
+fn not_int32(number: &Number) -> DecodeError {
+    DecodeError(format!("json: cannot unmarshal number {number} into Go value of type int32"))
+}
+
+fn timestamp(
+    value: &mut Value,
+    layout: &str,
+    write: fn(jiff::Timestamp) -> String,
+) -> Result<(), DecodeError> {
+    let Value::String(text) = value else {
+        let what = what(value);
+        return Err(DecodeError(format!("json: cannot unmarshal {what} into Go value of type string")));
+    };
+    let parsed = time::parse(text).ok_or_else(|| DecodeError(time::error(text, layout)))?;
+    *value = Value::String(write(parsed));
+    Ok(())
+}
+
+fn bytes(value: &Value, at: Place<'_>) -> Result<(), DecodeError> {
+    let Value::String(text) = value else { return Err(at.mismatch(what(value))) };
+    let engine = base64::engine::general_purpose::STANDARD;
+    // Go skips line breaks inside base64.
+    let clean: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
+    engine.decode(&clean).map(|_| ()).map_err(|error| {
+        let offset = match error {
+            base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => at,
+            base64::DecodeError::InvalidLength(_) | base64::DecodeError::InvalidPadding => {
+                clean.len() / 4 * 4
+            }
+        };
+        DecodeError(format!("illegal base64 data at input byte {offset}"))
+    })
+}

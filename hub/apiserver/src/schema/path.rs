@@ -1,0 +1,86 @@
+//! Paths into objects, built on the stack while walking and rendered only when something is wrong.
+
+use std::fmt;
+
+/// One step.
+#[derive(Clone, Copy, Debug)]
+pub enum Segment<'a> {
+    /// A struct field: `.name`.
+    Field(&'a str),
+    /// A map key: `[key]`.
+    Key(&'a str),
+    /// A list index: `[0]`.
+    Index(usize),
+    /// A map entry as decoders write it: `.key`, though it is no field.
+    Entry(&'a str),
+}
+
+/// A path: a step and the path before it.
+#[derive(Clone, Copy, Debug)]
+pub struct Path<'a> {
+    parent: Option<&'a Path<'a>>,
+    segment: Option<Segment<'a>>,
+}
+
+impl<'a> Path<'a> {
+    /// The object itself.
+    pub const ROOT: Path<'static> = Path { parent: None, segment: None };
+
+    /// A path of one field.
+    pub fn field(name: &'a str) -> Path<'a> {
+        Path { parent: None, segment: Some(Segment::Field(name)) }
+    }
+
+    /// This path and a field.
+    pub fn child(&'a self, name: &'a str) -> Path<'a> {
+        Path { parent: Some(self), segment: Some(Segment::Field(name)) }
+    }
+
+    /// This path and a map key.
+    pub fn key(&'a self, key: &'a str) -> Path<'a> {
+        Path { parent: Some(self), segment: Some(Segment::Key(key)) }
+    }
+
+    /// This path and a list index.
+    pub fn index(&'a self, index: usize) -> Path<'a> {
+        Path { parent: Some(self), segment: Some(Segment::Index(index)) }
+    }
+
+    /// This path and a map entry, as decoders write it.
+    pub fn entry(&'a self, key: &'a str) -> Path<'a> {
+        Path { parent: Some(self), segment: Some(Segment::Entry(key)) }
+    }
+
+    /// Whether this is the object itself.
+    pub fn is_root(&self) -> bool {
+        self.segment.is_none()
+    }
+
+    /// The fields alone, joined by dots, as a Go decoder's error gives them.
+    pub fn fields(&self) -> String {
+        let mut out = self.parent.map(Path::fields).unwrap_or_default();
+        if let Some(Segment::Field(name)) = self.segment {
+            if !out.is_empty() {
+                out.push('.');
+            }
+            out.push_str(name);
+        }
+        out
+    }
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parent = self.parent.filter(|parent| !parent.is_root());
+        if let Some(parent) = parent {
+            parent.fmt(f)?;
+        }
+        match self.segment {
+            None => Ok(()),
+            Some(Segment::Field(name) | Segment::Entry(name)) if parent.is_none() => f.write_str(name),
+            Some(Segment::Field(name) | Segment::Entry(name)) => write!(f, ".{name}"),
+            Some(Segment::Key(key)) => write!(f, "[{key}]"),
+            Some(Segment::Index(index)) => write!(f, "[{index}]"),
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Pruning: a structural schema's unknown fields are noted and dropped, except where it preserves them.
+
+use serde_json::Value;
+
+use super::duplicate::REPORT_LIMIT;
+use super::field_error::quote;
+use super::navigate::SchemaRef;
+use super::path::Path;
+
+/// Drops what the schema does not know. Answers the dropped fields, each as `unknown field "spec.foo"`.
+pub fn prune(schema: SchemaRef<'_>, value: &mut Value) -> Vec<String> {
+    let mut unknown = Vec::new();
+    walk(Some(schema), value, &Path::ROOT, &mut unknown);
+    unknown
+}
+
+const META: [&str; 3] = ["apiVersion", "kind", "metadata"];
+
+fn walk(schema: Option<SchemaRef<'_>>, value: &mut Value, path: &Path<'_>, unknown: &mut Vec<String>) {
+    let preserve = schema.is_some_and(SchemaRef::preserves_unknown);
+    match value {
+        Value::Object(fields) => {
+            let embedded = schema.is_some_and(SchemaRef::embedded_resource);
+            fields.retain(|name, item| {
+                if (embedded || path.is_root()) && META.contains(&name.as_str()) {
+                    return true;
+                }
+                match schema.and_then(|schema| schema.child(name)) {
+                    Some(child) => walk(Some(child), item, &path.child(name), unknown),
+                    None if preserve || schema.is_some_and(SchemaRef::open) => {}
+                    None => {
+                        if unknown.len() < REPORT_LIMIT {
+                            unknown.push(format!("unknown field {}", quote(&path.child(name).to_string())));
+                        }
+                        return false;
+                    }
+                }
+                true
+            });
+        }
+        Value::Array(items) => {
+            let element = schema.and_then(SchemaRef::items);
+            if element.is_none() && preserve {
+                return;
+            }
+            for (index, item) in items.iter_mut().enumerate() {
+                walk(element, item, &path.index(index), unknown);
+            }
+        }
+        _ => {}
+    }
+}

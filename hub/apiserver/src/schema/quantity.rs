@@ -1,0 +1,162 @@
+//! `resource.Quantity`: amounts with suffixes, compared and written in canonical form.
+//!
+//! Held as nano-units in 128 bits, which spans all that Kubernetes allows (finer amounts are rounded up, larger ones
+//! capped at 2^63-1, as there).
+
+use serde_json::Value;
+
+/// Which family of suffixes an amount was written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// `k`, `M`, `m`, …
+    DecimalSi,
+    /// `Ki`, `Mi`, …
+    BinarySi,
+    /// `e3`, …
+    DecimalExponent,
+}
+
+/// An amount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quantity {
+    nanos: i128,
+    form: Form,
+}
+
+const NANO: i128 = 1_000_000_000;
+const LARGEST: i128 = i64::MAX as i128 * NANO;
+const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+const DECIMAL: [(&str, i32); 10] =
+    [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
+
+impl Quantity {
+    /// What Kubernetes says of text that is no quantity.
+    pub const ERROR: &'static str =
+        "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+
+    /// Reads a quantity; `None` where the text is none.
+    pub fn parse(text: &str) -> Option<Quantity> {
+        let (negative, rest) = match text.as_bytes().first()? {
+            b'-' => (true, &text[1..]),
+            b'+' => (false, &text[1..]),
+            _ => (false, text),
+        };
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let (number, suffix) = rest.split_at(end);
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+            return None;
+        }
+        let (numerator, exponent, form) = scale(suffix)?;
+        let nanos = amount(whole, fraction, numerator, exponent);
+        Some(Quantity { nanos: if negative { -nanos } else { nanos }, form })
+    }
+
+    /// Reads a quantity from text or a number.
+    pub fn from_value(value: &Value) -> Option<Quantity> {
+        match value {
+            Value::String(text) => Quantity::parse(text),
+            Value::Number(number) => Quantity::parse(&number.to_string()),
+            _ => None,
+        }
+    }
+
+    /// The amount in units of 10⁻⁹.
+    pub fn nanos(self) -> i128 {
+        self.nanos
+    }
+
+    /// The amount in whole units, rounded up.
+    pub fn units(self) -> i128 {
+        div_up(self.nanos, NANO)
+    }
+
+    /// The amount in thousandths, rounded up.
+    pub fn millis(self) -> i128 {
+        div_up(self.nanos, NANO / 1000)
+    }
+
+    /// Whether no fraction is lost in whole units.
+    pub fn is_whole(self) -> bool {
+        self.nanos % NANO == 0
+    }
+
+    /// The one way to write the amount: no fraction, the largest suffix that keeps it exact.
+    pub fn canonical(self) -> String {
+        if self.nanos == 0 {
+            return "0".to_owned();
+        }
+        let small = self.nanos.abs() < 1024 * NANO;
+        if self.form == Form::BinarySi && !small && self.is_whole() {
+            let (mut value, mut power) = (self.nanos / NANO, 0);
+            while value % 1024 == 0 && power < 6 {
+                value /= 1024;
+                power += 1;
+            }
+            return format!("{value}{}", BINARY[power]);
+        }
+        let (mut value, mut at) = (self.nanos, 0);
+        while value % 1000 == 0 && at + 1 < DECIMAL.len() {
+            value /= 1000;
+            at += 1;
+        }
+        match (self.form, DECIMAL[at]) {
+            (Form::DecimalExponent, (_, 0)) => value.to_string(),
+            (Form::DecimalExponent, (_, exponent)) => format!("{value}e{exponent}"),
+            (_, (suffix, _)) => format!("{value}{suffix}"),
+        }
+    }
+}
+
+impl PartialOrd for Quantity {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.nanos.cmp(&other.nanos))
+    }
+}
+
+fn div_up(value: i128, by: i128) -> i128 {
+    let floor = value.div_euclid(by);
+    if value.rem_euclid(by) == 0 { floor } else { floor + 1 }
+}
+
+/// A suffix as (multiplier, decimal exponent, family).
+fn scale(suffix: &str) -> Option<(i128, i32, Form)> {
+    if let Some((_, exponent)) = DECIMAL.iter().find(|(name, _)| *name == suffix) {
+        return Some((1, *exponent, Form::DecimalSi));
+    }
+    if let Some(power) = BINARY.iter().position(|name| *name == suffix) {
+        return Some((1i128 << (10 * power), 0, Form::BinarySi));
+    }
+    let digits = suffix.strip_prefix(['e', 'E'])?;
+    let exponent: i32 = digits.parse().ok()?;
+    (-1000..=1000).contains(&exponent).then_some((1, exponent, Form::DecimalExponent))
+}
+
+/// The amount in nanos, rounded up to a nano and capped.
+fn amount(whole: &str, fraction: &str, multiplier: i128, exponent: i32) -> i128 {
+    // Digits as one integer with a decimal point `shift` places from the nano's end.
+    let digits: Vec<u8> = whole.bytes().chain(fraction.bytes()).map(|b| b - b'0').collect();
+    let mut shift = exponent + 9 - fraction.len() as i32;
+    let (mut value, mut inexact) = (0i128, false);
+    for digit in digits {
+        match value.checked_mul(10).and_then(|v| v.checked_add(i128::from(digit))) {
+            Some(next) if next < 1 << 100 => value = next,
+            _ => {
+                shift += 1;
+                inexact |= digit != 0;
+            }
+        }
+    }
+    // With a binary suffix the multiplication comes first, so that 0.5Gi stays exact.
+    let mut value = value.saturating_mul(multiplier);
+    while shift > 0 && value < LARGEST && value != 0 {
+        value = value.saturating_mul(10);
+        shift -= 1;
+    }
+    while shift < 0 && value != 0 {
+        inexact |= value % 10 != 0;
+        value /= 10;
+        shift += 1;
+    }
+    (value + i128::from(inexact)).min(LARGEST)
+}

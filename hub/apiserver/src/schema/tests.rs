@@ -1,0 +1,224 @@
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use super::quantity::Quantity;
+use super::*;
+
+#[test]
+fn every_shipped_kind_compiles_small_and_fast() {
+    let start = Instant::now();
+    let schemas = Schemas::builtin();
+    let took = start.elapsed();
+    assert!(schemas.weight() < 1_500_000, "{} bytes", schemas.weight());
+    // 30 ms is the release budget; an unoptimised build may take ten times that.
+    assert!(took.as_millis() < if cfg!(debug_assertions) { 900 } else { 60 }, "{took:?}");
+    println!("{} bytes, {took:?}", schemas.weight());
+    for resource in catalogue::resources() {
+        assert!(
+            schemas.of(&resource.group, &resource.version, &resource.kind).is_some(),
+            "{} {} {} has no schema",
+            resource.group,
+            resource.version,
+            resource.kind
+        );
+    }
+}
+
+#[test]
+fn navigation_finds_keys_and_types() {
+    let pod = Schemas::builtin().of("", "v1", "Pod").unwrap();
+    let containers = pod.property("spec").unwrap().property("containers").unwrap();
+    assert_eq!(containers.list_type(), ListType::Map);
+    assert_eq!(containers.list_keys(), ["name".into()]);
+    assert_eq!(containers.merge_key(), Some("name"));
+    let ports = containers.items().unwrap().property("ports").unwrap();
+    assert_eq!(ports.merge_key(), Some("containerPort"));
+    assert_eq!(ports.list_keys(), ["containerPort".into(), "protocol".into()]);
+    assert_eq!(ports.items().unwrap().property("protocol").unwrap().default(), Some(&json!("TCP")));
+    let deployment = Schemas::builtin().of("apps", "v1", "Deployment").unwrap();
+    let strategy = deployment.property("spec").unwrap().property("strategy").unwrap();
+    assert!(strategy.retains_keys());
+    assert_eq!(deployment.property("spec").unwrap().property("replicas").unwrap().go_type(), Some("int32"));
+}
+
+fn decode(group: &str, version: &str, kind: &str, value: &mut Value) -> Result<Vec<String>, String> {
+    let kind = Kind::builtin(group, version, kind).unwrap();
+    kind.decode(value).map_err(|e| e.wrap(kind.version, kind.kind))
+}
+
+#[test]
+fn a_go_type_mismatch_reads_as_gos() {
+    let mut body = json!({"spec": {"replicas": "three"}});
+    assert_eq!(
+        decode("apps", "v1", "Deployment", &mut body).unwrap_err(),
+        "Deployment in version \"v1\" cannot be handled as a Deployment: json: cannot unmarshal string into Go \
+         struct field DeploymentSpec.spec.replicas of type int32"
+    );
+    let mut body = json!({"spec": {"containers": [{"ports": [{"protocol": 3}]}]}});
+    assert_eq!(
+        decode("", "v1", "Pod", &mut body).unwrap_err(),
+        "Pod in version \"v1\" cannot be handled as a Pod: json: cannot unmarshal number into Go struct field \
+         ContainerPort.spec.containers.ports.protocol of type v1.Protocol"
+    );
+    let mut body = json!({"spec": {"replicas": 3_000_000_000u64}});
+    assert!(decode("apps", "v1", "Deployment", &mut body).unwrap_err().contains("number 3000000000 into"));
+    let mut body = json!({"data": {"a": 1}});
+    assert!(
+        decode("", "v1", "ConfigMap", &mut body)
+            .unwrap_err()
+            .ends_with("cannot unmarshal number into Go struct field ConfigMap.data of type string")
+    );
+}
+
+#[test]
+fn decoding_leaves_what_a_go_encoder_writes() {
+    let mut body = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "a", "labels": {}, "creationTimestamp": null},
+        "spec": {
+            "minReadySeconds": 0, "paused": false, "foo": 1,
+            "selector": {"matchLabels": {"a": "b"}},
+            "template": {"spec": {"containers": [
+                {"name": "c", "bar": {}, "resources": {"limits": {"cpu": "1000m", "memory": 1048576}}}
+            ]}}
+        }
+    });
+    let unknown = decode("apps", "v1", "Deployment", &mut body).unwrap();
+    assert_eq!(
+        unknown,
+        ["unknown field \"spec.foo\"", "unknown field \"spec.template.spec.containers[0].bar\""]
+    );
+    assert_eq!(
+        body,
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"},
+            "spec": {
+                "selector": {"matchLabels": {"a": "b"}}, "strategy": {},
+                "template": {"metadata": {}, "spec": {"containers": [
+                    {"name": "c", "resources": {"limits": {"cpu": "1", "memory": "1048576"}}}
+                ]}}
+            },
+            "status": {}
+        })
+    );
+    let once = body.clone();
+    assert!(decode("apps", "v1", "Deployment", &mut body).unwrap().is_empty());
+    assert_eq!(body, once);
+}
+
+#[test]
+fn crd_kinds_are_pruned_defaulted_and_checked() {
+    let kind = Kind::builtin("policy.karmada.io", "v1alpha1", "PropagationPolicy").unwrap();
+    assert_eq!(kind.style, Style::Crd);
+    let mut body = json!({
+        "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": "p", "nope": 1},
+        "spec": {"zap": 1, "priority": "x", "resourceSelectors": [{"apiVersion": "apps/v1"}],
+                 "placement": {"replicaScheduling": {"replicaSchedulingType": "X"}}}
+    });
+    let unknown = kind.decode(&mut body).unwrap();
+    assert_eq!(unknown, ["unknown field \"spec.zap\"", "unknown field \"metadata.nope\""]);
+    kind.default(&mut body);
+    assert_eq!(body["spec"]["conflictResolution"], "Abort");
+    let errors: Vec<String> = kind.validate(&body, None).iter().map(ToString::to_string).collect();
+    assert!(errors.contains(&"spec.resourceSelectors[0].kind: Required value".to_owned()), "{errors:#?}");
+    assert!(
+        errors.contains(
+            &"spec.priority: Invalid value: \"string\": spec.priority in body must be of type integer: \"string\""
+                .to_owned()
+        ),
+        "{errors:#?}"
+    );
+    assert!(
+        errors.iter().any(|e| e
+            == "spec.placement.replicaScheduling.replicaSchedulingType: Unsupported value: \"X\": supported values: \
+                \"Duplicated\", \"Divided\""),
+        "{errors:#?}"
+    );
+}
+
+#[test]
+fn a_crds_schema_becomes_the_same_model() {
+    let schema = Schema::from_openapi(&json!({
+        "type": "object",
+        "properties": {"spec": {
+            "type": "object", "required": ["size"],
+            "properties": {
+                "size": {"type": "integer", "minimum": 1, "default": 3},
+                "name": {"type": "string", "pattern": "^a+$", "maxLength": 3},
+                "any": {"x-kubernetes-int-or-string": true},
+                "list": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+                         "items": {"type": "object", "properties": {"k": {"type": "string"}}}}
+            }
+        }}
+    }))
+    .unwrap();
+    let mut value = json!({"metadata": {"name": "x"}, "spec": {}});
+    apply_defaults(schema.root(), &mut value);
+    assert_eq!(value["spec"]["size"], 3);
+    assert!(schema.root().property("metadata").unwrap().property("ownerReferences").is_some());
+    let bad = json!({"spec": {"size": 0, "name": "aaaa", "any": true, "list": [{"k": "a"}, {"k": "a"}]}});
+    let errors: Vec<String> = validate(schema.root(), &bad).iter().map(ToString::to_string).collect();
+    assert_eq!(
+        errors,
+        [
+            "spec.any: Invalid value: \"boolean\": spec.any in body must be of type integer,string: \"boolean\"",
+            "spec.name: Too long: may not be more than 3 bytes",
+            "spec.size: Invalid value: 0: spec.size in body should be greater than or equal to 1",
+            "spec.list[1]: Duplicate value: {\"k\":\"a\"}",
+        ]
+    );
+}
+
+#[test]
+fn duplicates_are_found_in_the_bytes() {
+    let body = br#"{"metadata":{"labels":{"a":"1","a":"2"}},"spec":{"c":[{"x":1},{"x":1,"x":2}]},"spec":1}"#;
+    assert_eq!(
+        duplicate_fields(body),
+        [
+            "duplicate field \"metadata.labels.a\"",
+            "duplicate field \"spec.c[1].x\"",
+            "duplicate field \"spec\""
+        ]
+    );
+}
+
+#[test]
+fn quantities_are_canonical() {
+    for (text, canonical) in [
+        ("1", "1"),
+        ("1000m", "1"),
+        ("0.5", "500m"),
+        ("1.5Gi", "1536Mi"),
+        ("1024Mi", "1Gi"),
+        ("1000Ki", "1000Ki"),
+        ("512", "512"),
+        ("1e3", "1e3"),
+        ("100e3", "100e3"),
+        ("0", "0"),
+        ("1500", "1500"),
+        ("1000", "1k"),
+        ("0.1Gi", "107374182400m"),
+        ("-5m", "-5m"),
+        ("1Ki", "1Ki"),
+        ("0.5Ki", "512"),
+        ("12345.678", "12345678m"),
+    ] {
+        assert_eq!(Quantity::parse(text).map(Quantity::canonical).as_deref(), Some(canonical), "{text}");
+    }
+    for text in ["", "a", "1x", "1..2", "Mi", "1.2.3", "0x10", " 1"] {
+        assert!(Quantity::parse(text).is_none(), "{text}");
+    }
+}
+
+#[test]
+fn errors_render_as_text_and_cause() {
+    let error =
+        FieldError::not_supported(&path::Path::field("spec").child("x"), "X", &["Aggregated", "Weighted"]);
+    assert_eq!(
+        error.to_string(),
+        "spec.x: Unsupported value: \"X\": supported values: \"Aggregated\", \"Weighted\""
+    );
+    assert_eq!(error.cause()["reason"], "FieldValueNotSupported");
+}

@@ -1,0 +1,346 @@
+//! Validation by a structural schema, in the words kube-apiserver uses for CRDs.
+
+use std::collections::BTreeSet;
+
+use base64::Engine as _;
+use serde_json::Value;
+
+use super::arena::{Extra, Format, ListType, Type, flag};
+use super::field_error::FieldError;
+use super::navigate::SchemaRef;
+use super::path::Path;
+use super::time;
+
+/// Everything about `value` that the schema refuses: types, required fields, enums, formats, bounds, patterns, and
+/// duplicates in keyed lists and sets. `apiVersion`, `kind` and `metadata` at the root are not looked at: they are
+/// decoded into Go types before.
+pub fn validate(schema: SchemaRef<'_>, value: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    check(schema, value, &Path::ROOT, &mut errors);
+    let mut lists = Vec::new();
+    unique_lists(schema, value, &Path::ROOT, &mut lists);
+    errors.extend(lists);
+    errors
+}
+
+fn check(schema: SchemaRef<'_>, value: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    if !type_fits(schema, value, path, errors) || value.is_null() {
+        return;
+    }
+    if let Some(extra) = schema.extra() {
+        enumeration(extra, value, path, errors);
+        match value {
+            Value::String(text) => string(schema, extra, text, path, errors),
+            Value::Number(number) => {
+                bounds(schema, extra, number.as_f64().unwrap_or_default(), value, path, errors)
+            }
+            Value::Array(items) => sizes(schema, extra, items, path, errors),
+            Value::Object(fields) => properties_count(extra, fields.len() as u64, path, errors),
+            _ => {}
+        }
+    }
+    match value {
+        Value::String(text) => format(schema, text, path, errors),
+        Value::Number(_) => range(schema, value, path, errors),
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                if let Some(element) = schema.items() {
+                    check(element, item, &path.index(index), errors);
+                }
+            }
+        }
+        Value::Object(fields) => object(schema, fields, path, errors),
+        _ => {}
+    }
+    junctors(schema, value, path, errors);
+}
+
+fn object(
+    schema: SchemaRef<'_>,
+    fields: &serde_json::Map<String, Value>,
+    path: &Path<'_>,
+    errors: &mut Vec<FieldError>,
+) {
+    for (name, item) in fields {
+        if path.is_root() && matches!(name.as_str(), "apiVersion" | "kind" | "metadata") {
+            continue;
+        }
+        if let Some(child) = schema.child(name) {
+            check(child, item, &path.child(name), errors);
+        }
+    }
+    for (name, _, required) in schema.properties() {
+        if required && !fields.contains_key(name) {
+            errors.push(FieldError::required(&path.child(name), ""));
+        }
+    }
+}
+
+/// The JSON type's name as the messages give it.
+fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if is_integer(number) => "integer",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn is_integer(number: &serde_json::Number) -> bool {
+    number.is_i64() || number.is_u64()
+}
+
+fn type_fits(schema: SchemaRef<'_>, value: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) -> bool {
+    let expected = match schema.ty() {
+        Type::Any if schema.int_or_string() => "integer,string",
+        Type::Any => return true,
+        Type::Object => "object",
+        Type::Array => "array",
+        Type::String => "string",
+        Type::Integer => "integer",
+        Type::Number => "number",
+        Type::Boolean => "boolean",
+    };
+    let actual = type_of(value);
+    let fits = match (value, schema.ty()) {
+        (Value::Null, _) => schema.nullable(),
+        (Value::Number(number), Type::Integer) => {
+            is_integer(number) || number.as_f64().is_some_and(|f| f.fract() == 0.0)
+        }
+        (Value::Number(_), Type::Number) => true,
+        _ => expected.split(',').any(|one| one == actual),
+    };
+    if !fits {
+        let detail = format!("{path} in body must be of type {expected}: \"{actual}\"");
+        errors.push(FieldError::type_invalid(path, actual, detail));
+    }
+    fits
+}
+
+fn enumeration(extra: &Extra, value: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    if extra.enumeration.is_empty() || extra.enumeration.contains(value) {
+        return;
+    }
+    let supported: Vec<String> = extra
+        .enumeration
+        .iter()
+        .map(|allowed| allowed.as_str().map_or_else(|| allowed.to_string(), str::to_owned))
+        .collect();
+    let supported: Vec<&str> = supported.iter().map(String::as_str).collect();
+    errors.push(FieldError::not_supported(path, value.clone(), &supported));
+}
+
+fn string(schema: SchemaRef<'_>, extra: &Extra, text: &str, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    let length = text.chars().count() as u64;
+    if let Some(max) = extra.max_length.filter(|max| length > *max) {
+        errors.push(FieldError::too_long(path, max));
+    }
+    if let Some(min) = extra.min_length.filter(|min| length < *min) {
+        let detail = format!("{path} in body should be at least {min} chars long");
+        errors.push(FieldError::invalid(path, text, detail));
+    }
+    if let Some(pattern) = &extra.pattern {
+        if !schema.pattern_regex().is_some_and(|regex| regex.is_match(text)) {
+            let detail = format!("{path} in body should match '{pattern}'");
+            errors.push(FieldError::invalid(path, text, detail));
+        }
+    }
+}
+
+fn format(schema: SchemaRef<'_>, text: &str, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    let (name, fits) = match schema.format() {
+        Format::DateTime | Format::MicroTime => ("date-time", time::parse(text).is_some()),
+        Format::Byte => ("byte", base64::engine::general_purpose::STANDARD.decode(text).is_ok()),
+        Format::Other => {
+            let Some(name) = schema.format_name() else { return };
+            let fits = match name {
+                "ipv4" => text.parse::<std::net::Ipv4Addr>().is_ok(),
+                "ipv6" => text.parse::<std::net::Ipv6Addr>().is_ok(),
+                "date" => text.parse::<jiff::civil::Date>().is_ok(),
+                "uuid" => uuid::Uuid::try_parse(text).is_ok(),
+                // Formats that structural schemas do not enforce pass.
+                _ => true,
+            };
+            (name, fits)
+        }
+        _ => return,
+    };
+    if !fits {
+        let detail = format!("{path} in body must be of type {name}: {}", super::field_error::quote(text));
+        errors.push(FieldError::type_invalid(path, text, detail));
+    }
+}
+
+/// An integer beyond its format's range. The message has no field, as there.
+fn range(schema: SchemaRef<'_>, value: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    if schema.ty() != Type::Integer {
+        return;
+    }
+    let number = value.as_f64().unwrap_or_default();
+    let (fits, format) = match schema.format() {
+        Format::Int32 => {
+            (number >= f64::from(i32::MIN) && number <= f64::from(i32::MAX), "with format int32")
+        }
+        Format::Int64 => (number.abs() <= 9.3e18, "with format int64"),
+        _ => (number.abs() <= 9.3e18, "(default format)"),
+    };
+    if !fits {
+        let detail = format!("Checked value must be of type integer {format} in {path}");
+        errors.push(FieldError::invalid(&Path::ROOT, "", detail));
+    }
+}
+
+fn bounds(
+    schema: SchemaRef<'_>,
+    extra: &Extra,
+    number: f64,
+    value: &Value,
+    path: &Path<'_>,
+    errors: &mut Vec<FieldError>,
+) {
+    let mut refuse = |detail: String| errors.push(FieldError::invalid(path, value.clone(), detail));
+    if let Some(max) = extra.maximum {
+        let exclusive = schema.has(flag::EXCLUSIVE_MAX);
+        if number > max || (exclusive && number == max) {
+            let or_equal = if exclusive { "" } else { " or equal to" };
+            refuse(format!("{path} in body should be less than{or_equal} {max}"));
+        }
+    }
+    if let Some(min) = extra.minimum {
+        let exclusive = schema.has(flag::EXCLUSIVE_MIN);
+        if number < min || (exclusive && number == min) {
+            let or_equal = if exclusive { "" } else { " or equal to" };
+            refuse(format!("{path} in body should be greater than{or_equal} {min}"));
+        }
+    }
+    if let Some(factor) = extra.multiple_of.filter(|factor| *factor > 0.0) {
+        if (number / factor).fract() != 0.0 {
+            refuse(format!("{path} in body should be a multiple of {factor}"));
+        }
+    }
+}
+
+fn sizes(
+    schema: SchemaRef<'_>,
+    extra: &Extra,
+    items: &[Value],
+    path: &Path<'_>,
+    errors: &mut Vec<FieldError>,
+) {
+    let count = items.len() as u64;
+    if let Some(min) = extra.min_items.filter(|min| count < *min) {
+        let detail = format!("{path} in body should have at least {min} items");
+        errors.push(FieldError::invalid(path, count, detail));
+    }
+    if let Some(max) = extra.max_items.filter(|max| count > *max) {
+        errors.push(FieldError::too_many(path, count, max));
+    }
+    if schema.has(flag::UNIQUE)
+        && items.iter().map(Value::to_string).collect::<BTreeSet<_>>().len() < items.len()
+    {
+        errors.push(FieldError::invalid(path, "", format!("{path} in body shouldn't contain duplicates")));
+    }
+}
+
+fn properties_count(extra: &Extra, count: u64, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    if let Some(min) = extra.min_properties.filter(|min| count < *min) {
+        let detail = format!("{path} in body should have at least {min} properties");
+        errors.push(FieldError::invalid(path, count, detail));
+    }
+    if let Some(max) = extra.max_properties.filter(|max| count > *max) {
+        errors.push(FieldError::too_many(path, count, max));
+    }
+}
+
+fn junctors(schema: SchemaRef<'_>, value: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    let Some(junctors) = schema.junctors() else { return };
+    let problems = |schema: SchemaRef<'_>| {
+        let mut errors = Vec::new();
+        check(schema, value, path, &mut errors);
+        errors
+    };
+    let refuse = |errors: &mut Vec<FieldError>, detail: String| {
+        errors.push(FieldError::invalid(&Path::ROOT, "", detail));
+    };
+    let place = super::field_error::quote(&path.to_string());
+    if !junctors.any_of.is_empty() {
+        let mut tried: Vec<Vec<FieldError>> = junctors.any_of.iter().map(|one| problems(*one)).collect();
+        if !tried.iter().any(Vec::is_empty) {
+            refuse(errors, format!("{place} must validate at least one schema (anyOf)"));
+            tried.sort_by_key(Vec::len);
+            errors.extend(tried.swap_remove(0));
+        }
+    }
+    if !junctors.one_of.is_empty() {
+        let tried: Vec<Vec<FieldError>> = junctors.one_of.iter().map(|one| problems(*one)).collect();
+        let valid = tried.iter().filter(|errors| errors.is_empty()).count();
+        if valid != 1 {
+            let found = if valid == 0 {
+                "Found none valid".to_owned()
+            } else {
+                format!("Found {valid} valid alternatives")
+            };
+            refuse(errors, format!("{place} must validate one and only one schema (oneOf). {found}"));
+            if valid == 0 {
+                errors.extend(tried.into_iter().min_by_key(Vec::len).into_iter().flatten());
+            }
+        }
+    }
+    if !junctors.all_of.is_empty() {
+        let tried: Vec<Vec<FieldError>> = junctors.all_of.iter().map(|one| problems(*one)).collect();
+        if tried.iter().any(|errors| !errors.is_empty()) {
+            let none = if tried.iter().any(Vec::is_empty) { "" } else { ". None validated" };
+            errors.extend(tried.into_iter().flatten());
+            refuse(errors, format!("{place} must validate all the schemas (allOf){none}"));
+        }
+    }
+    if junctors.not.is_some_and(|not| problems(not).is_empty()) {
+        refuse(errors, format!("{place} must not validate the schema (not)"));
+    }
+}
+
+/// Duplicates in sets and keyed lists.
+fn unique_lists(schema: SchemaRef<'_>, value: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, item) in fields {
+                if let Some(child) = schema.child(name) {
+                    unique_lists(child, item, &path.child(name), errors);
+                }
+            }
+        }
+        Value::Array(items) => {
+            let identity = |item: &Value| match schema.list_type() {
+                ListType::Set => Some(item.clone()),
+                ListType::Map => {
+                    let keys = schema.list_keys().iter();
+                    let named = keys.filter_map(|key| Some((key.to_string(), item.get(&**key)?.clone())));
+                    Some(Value::Object(named.collect()))
+                }
+                _ => None,
+            };
+            let mut seen: Vec<(String, u32)> = Vec::new();
+            for (index, item) in items.iter().enumerate() {
+                if let Some(identity) = identity(item) {
+                    let text = identity.to_string();
+                    match seen.iter_mut().find(|(one, _)| *one == text) {
+                        None => seen.push((text, 1)),
+                        Some((_, times)) => {
+                            if *times == 1 {
+                                errors.push(FieldError::duplicate(&path.index(index), identity));
+                            }
+                            *times += 1;
+                        }
+                    }
+                }
+                if let Some(element) = schema.items() {
+                    unique_lists(element, item, &path.index(index), errors);
+                }
+            }
+        }
+        _ => {}
+    }
+}

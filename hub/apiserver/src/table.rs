@@ -1,0 +1,172 @@
+//! Server-side tables (`meta.k8s.io/v1` Table): what `kubectl get` shows.
+//!
+//! In: a resource of the catalogue and an object. Out: column definitions and cells; the caller assembles the
+//! envelope. Built-in kinds print as kube-apiserver's own printers do, always with the wide columns (the client hides
+//! them by priority); structural kinds print by their columns' JSONPaths.
+
+mod cells;
+mod cluster;
+mod core;
+mod duration;
+mod jsonpath;
+mod policy;
+mod storage;
+mod workloads;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::schema::Style;
+use crate::schema::catalogue::{Column, Resource};
+
+pub use duration::human_duration;
+pub use jsonpath::JsonPath;
+
+#[cfg(test)]
+mod tests;
+
+/// One object and the time to count ages to.
+#[derive(Clone, Copy)]
+struct Row<'a> {
+    object: &'a Value,
+    now: Timestamp,
+}
+
+type Printer = fn(Row<'_>) -> Vec<Value>;
+
+fn printer(group: &str, kind: &str) -> Option<Printer> {
+    Some(match (group, kind) {
+        ("", "Pod") => workloads::pod,
+        ("", "PodTemplate") => workloads::pod_template,
+        ("", "ReplicationController") => workloads::replication_controller,
+        ("apps", "Deployment") => workloads::deployment,
+        ("apps", "ReplicaSet") => workloads::replica_set,
+        ("apps", "StatefulSet") => workloads::stateful_set,
+        ("apps", "DaemonSet") => workloads::daemon_set,
+        ("apps", "ControllerRevision") => workloads::controller_revision,
+        ("batch", "Job") => workloads::job,
+        ("batch", "CronJob") => workloads::cron_job,
+        ("autoscaling", "HorizontalPodAutoscaler") => workloads::horizontal_pod_autoscaler,
+        ("autoscaling", "Scale") => workloads::scale,
+        ("policy", "PodDisruptionBudget") => workloads::pod_disruption_budget,
+        ("", "ConfigMap") => core::config_map,
+        ("", "Secret") => core::secret,
+        ("", "ServiceAccount") => core::service_account,
+        ("", "Namespace") => core::namespace,
+        ("", "Node") => core::node,
+        ("", "ComponentStatus") => core::component_status,
+        ("", "ResourceQuota") => core::resource_quota,
+        ("", "Service") => core::service,
+        ("", "Endpoints") => core::endpoints,
+        ("discovery.k8s.io", "EndpointSlice") => core::endpoint_slice,
+        ("" | "events.k8s.io", "Event") => core::event,
+        ("networking.k8s.io", "Ingress") => core::ingress,
+        ("networking.k8s.io", "IngressClass") => core::ingress_class,
+        ("networking.k8s.io", "NetworkPolicy") => core::network_policy,
+        ("networking.k8s.io", "IPAddress") => core::ip_address,
+        ("networking.k8s.io", "ServiceCIDR") => core::service_cidr,
+        ("", "PersistentVolume") => storage::persistent_volume,
+        ("", "PersistentVolumeClaim") => storage::persistent_volume_claim,
+        ("storage.k8s.io", "StorageClass") => storage::storage_class,
+        ("storage.k8s.io", "CSIDriver") => storage::csi_driver,
+        ("storage.k8s.io", "CSINode") => storage::csi_node,
+        ("storage.k8s.io", "VolumeAttachment") => storage::volume_attachment,
+        ("storage.k8s.io", "VolumeAttributesClass") => storage::volume_attributes_class,
+        ("resource.k8s.io", "ResourceClaim") => storage::resource_claim,
+        ("resource.k8s.io", "ResourceSlice") => storage::resource_slice,
+        ("resource.k8s.io", "DeviceClass" | "ResourceClaimTemplate") => cells::name_and_age,
+        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => policy::role_binding,
+        ("certificates.k8s.io", "CertificateSigningRequest") => policy::certificate_signing_request,
+        ("coordination.k8s.io", "Lease") => policy::lease,
+        ("node.k8s.io", "RuntimeClass") => policy::runtime_class,
+        ("scheduling.k8s.io", "PriorityClass") => policy::priority_class,
+        ("apiregistration.k8s.io", "APIService") => policy::api_service,
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => policy::admission_policy,
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {
+            policy::admission_policy_binding
+        }
+        ("admissionregistration.k8s.io", _) => policy::webhook_configuration,
+        ("flowcontrol.apiserver.k8s.io", "FlowSchema") => policy::flow_schema,
+        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => policy::priority_level,
+        ("cluster.karmada.io", "Cluster") => cluster::cluster,
+        _ => return None,
+    })
+}
+
+fn column(name: &str, ty: &str, format: &str) -> Column {
+    Column { name: name.into(), ty: ty.into(), format: format.into(), priority: 0, json_path: None }
+}
+
+/// The columns of a resource's table.
+pub fn columns(resource: &Resource) -> Vec<Column> {
+    let name = column("Name", "string", "name");
+    match (resource.style, resource.columns.is_empty()) {
+        (Style::Crd, true) => vec![name, column("Age", "date", "")],
+        (Style::Crd, false) => std::iter::once(name).chain(resource.columns.iter().cloned()).collect(),
+        (_, true) => vec![name, column("Created At", "date", "")],
+        (_, false) => resource.columns.clone(),
+    }
+}
+
+/// One column as a Table's `columnDefinitions` entry.
+pub fn column_definition(column: &Column) -> Value {
+    json!({
+        "name": column.name, "type": column.ty, "format": column.format, "description": "", "priority": column.priority,
+    })
+}
+
+/// The cells of one object, one for each column.
+pub fn row(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
+    let row = Row { object, now };
+    if resource.style == Style::Crd {
+        return structural_row(resource, row);
+    }
+    match printer(&resource.group, &resource.kind) {
+        Some(print) => print(row),
+        None => cells::name_and_created(row),
+    }
+}
+
+/// The conditions of one object's row: `Completed` for Pods that ran to an end, none otherwise.
+pub fn row_conditions(resource: &Resource, object: &Value) -> Option<Value> {
+    if resource.kind != "Pod" || !resource.group.is_empty() {
+        return None;
+    }
+    let (reason, message) = match object["status"]["phase"].as_str() {
+        Some("Succeeded") => ("Succeeded", "The pod has completed successfully."),
+        Some("Failed") => ("Failed", "The pod failed."),
+        _ => return None,
+    };
+    Some(json!([{"type": "Completed", "status": "True", "reason": reason, "message": message}]))
+}
+
+fn structural_row(resource: &Resource, row: Row<'_>) -> Vec<Value> {
+    let mut out = vec![row.name()];
+    if resource.columns.is_empty() {
+        out.push(row.age());
+    }
+    for column in &resource.columns {
+        let found =
+            column.json_path.as_deref().and_then(JsonPath::parse).and_then(|path| path.first(row.object));
+        out.push(found.map_or(Value::Null, |value| structural_cell(&column.ty, value, row.now)));
+    }
+    out
+}
+
+fn structural_cell(ty: &str, value: &Value, now: Timestamp) -> Value {
+    match (ty, value) {
+        (_, Value::Null) => Value::Null,
+        ("string", Value::String(_)) => value.clone(),
+        ("string", other) => Value::String(other.to_string()),
+        ("integer", Value::Number(number)) => match number.as_i64() {
+            Some(whole) => whole.into(),
+            None => number.as_f64().map_or(Value::Null, |float| (float as i64).into()),
+        },
+        ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) => value.clone(),
+        ("date", Value::String(text)) => match crate::schema::time::parse(text) {
+            Some(time) => cells::since(Some(time), now).into(),
+            None => "<invalid>".into(),
+        },
+        _ => Value::Null,
+    }
+}

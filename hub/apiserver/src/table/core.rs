@@ -1,0 +1,280 @@
+//! Configuration, services, nodes, events and networking.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::Row;
+use super::cells::{NONE, UNKNOWN, count, first_few, labels, scalar, selector_or_none, texts};
+
+pub(super) fn config_map(row: Row<'_>) -> Vec<Value> {
+    let keys = |pointer: &str| row.at(pointer).as_object().map_or(0, serde_json::Map::len);
+    vec![row.name(), (keys("/data") + keys("/binaryData")).into(), row.age()]
+}
+
+pub(super) fn secret(row: Row<'_>) -> Vec<Value> {
+    vec![row.name(), row.text_or("/type", ""), count(row.at("/data")), row.age()]
+}
+
+pub(super) fn service_account(row: Row<'_>) -> Vec<Value> {
+    vec![row.name(), row.list("/secrets").len().into(), row.age()]
+}
+
+pub(super) fn namespace(row: Row<'_>) -> Vec<Value> {
+    vec![row.name(), row.text_or("/status/phase", ""), row.age()]
+}
+
+pub(super) fn node(row: Row<'_>) -> Vec<Value> {
+    let mut status = match row.condition("Ready") {
+        Some(ready) if ready["status"] == "True" => "Ready".to_owned(),
+        Some(_) => "NotReady".to_owned(),
+        None => "Unknown".to_owned(),
+    };
+    if row.at("/spec/unschedulable") == true {
+        status.push_str(",SchedulingDisabled");
+    }
+    let mut roles = BTreeSet::new();
+    for (label, value) in row.at("/metadata/labels").as_object().into_iter().flatten() {
+        match label.strip_prefix("node-role.kubernetes.io/") {
+            Some(role) if !role.is_empty() => roles.insert(role),
+            _ if label == "kubernetes.io/role" => roles.insert(value.as_str().unwrap_or_default()),
+            _ => false,
+        };
+    }
+    roles.remove("");
+    let roles: Vec<&str> = roles.into_iter().collect();
+    let address = |ty: &str| {
+        let found = row.list("/status/addresses").iter().find(|address| address["type"] == ty);
+        Value::from(found.and_then(|address| address["address"].as_str()).unwrap_or(NONE))
+    };
+    let info = |field: &str| row.text_or(&format!("/status/nodeInfo/{field}"), UNKNOWN);
+    vec![
+        row.name(),
+        status.into(),
+        if roles.is_empty() { NONE.into() } else { roles.join(",").into() },
+        row.age(),
+        row.text_or("/status/nodeInfo/kubeletVersion", ""),
+        address("InternalIP"),
+        address("ExternalIP"),
+        info("osImage"),
+        info("kernelVersion"),
+        info("containerRuntimeVersion"),
+    ]
+}
+
+pub(super) fn component_status(row: Row<'_>) -> Vec<Value> {
+    let healthy = row.list("/conditions").iter().find(|condition| condition["type"] == "Healthy");
+    let status = match healthy {
+        Some(condition) if condition["status"] == "True" => "Healthy",
+        Some(_) => "Unhealthy",
+        None => "Unknown",
+    };
+    let text = |field: &str| Value::from(healthy.and_then(|c| c[field].as_str()).unwrap_or_default());
+    vec![row.name(), status.into(), text("message"), text("error")]
+}
+
+pub(super) fn resource_quota(row: Row<'_>) -> Vec<Value> {
+    let (mut requests, mut limits) = (Vec::new(), Vec::new());
+    for (resource, hard) in row.at("/status/hard").as_object().into_iter().flatten() {
+        let text = format!("{resource}: {}/{}", scalar(&row.at("/status/used")[resource]), scalar(hard));
+        let list = if resource.starts_with("limits.") { &mut limits } else { &mut requests };
+        list.push(text);
+    }
+    vec![row.name(), requests.join(", ").into(), limits.join(", ").into(), row.age()]
+}
+
+fn load_balancer(row: Row<'_>) -> String {
+    let mut addresses = BTreeSet::new();
+    for ingress in row.list("/status/loadBalancer/ingress") {
+        let text = |field: &str| ingress[field].as_str().filter(|text| !text.is_empty());
+        addresses.extend(text("ip").or_else(|| text("hostname")));
+    }
+    addresses.into_iter().collect::<Vec<_>>().join(",")
+}
+
+fn external_ip(row: Row<'_>) -> Value {
+    let own = texts(row.list("/spec/externalIPs"), ",");
+    match row.text("/spec/type") {
+        Some("ClusterIP" | "NodePort") if own.is_empty() => NONE.into(),
+        Some("ClusterIP" | "NodePort") => own.into(),
+        Some("LoadBalancer") => match (load_balancer(row), own) {
+            (balancer, own) if balancer.is_empty() && own.is_empty() => "<pending>".into(),
+            (balancer, own) if balancer.is_empty() => own.into(),
+            (balancer, own) if own.is_empty() => balancer.into(),
+            (balancer, own) => format!("{balancer},{own}").into(),
+        },
+        Some("ExternalName") => row.text_or("/spec/externalName", ""),
+        _ => UNKNOWN.into(),
+    }
+}
+
+pub(super) fn service(row: Row<'_>) -> Vec<Value> {
+    let ports: Vec<String> = row
+        .list("/spec/ports")
+        .iter()
+        .map(|port| {
+            let (number, protocol) = (scalar(&port["port"]), scalar(&port["protocol"]));
+            match port["nodePort"].as_i64() {
+                Some(node) if node > 0 => format!("{number}:{node}/{protocol}"),
+                _ => format!("{number}/{protocol}"),
+            }
+        })
+        .collect();
+    vec![
+        row.name(),
+        row.text_or("/spec/type", ""),
+        row.at("/spec/clusterIPs/0").as_str().unwrap_or(NONE).into(),
+        external_ip(row),
+        if ports.is_empty() { NONE.into() } else { ports.join(",").into() },
+        row.age(),
+        labels(row.at("/spec/selector")).into(),
+    ]
+}
+
+pub(super) fn endpoints(row: Row<'_>) -> Vec<Value> {
+    let mut all = Vec::new();
+    for subset in row.list("/subsets") {
+        let addresses = subset["addresses"].as_array().map_or(&[][..], Vec::as_slice);
+        let ip = |address: &Value| address["ip"].as_str().unwrap_or_default().to_owned();
+        match subset["ports"].as_array().map_or(&[][..], Vec::as_slice) {
+            [] => all.extend(addresses.iter().map(ip)),
+            ports => {
+                for port in ports {
+                    all.extend(addresses.iter().map(|address| match ip(address) {
+                        v6 if v6.contains(':') => format!("[{v6}]:{}", scalar(&port["port"])),
+                        v4 => format!("{v4}:{}", scalar(&port["port"])),
+                    }));
+                }
+            }
+        }
+    }
+    let empty = if row.list("/subsets").is_empty() { NONE } else { "" };
+    vec![row.name(), first_few(&all, all.len(), 3, empty).into(), row.age()]
+}
+
+pub(super) fn endpoint_slice(row: Row<'_>) -> Vec<Value> {
+    let ports: Vec<String> = row
+        .list("/ports")
+        .iter()
+        .map(|port| match (&port["port"], port["name"].as_str()) {
+            (Value::Number(number), _) => number.to_string(),
+            (_, Some(name)) => name.to_owned(),
+            _ => "*".to_owned(),
+        })
+        .collect();
+    let addresses: Vec<String> = row
+        .list("/endpoints")
+        .iter()
+        .flat_map(|endpoint| endpoint["addresses"].as_array().into_iter().flatten())
+        .map(scalar)
+        .collect();
+    vec![
+        row.name(),
+        row.text_or("/addressType", ""),
+        first_few(&ports, ports.len(), 3, "<unset>").into(),
+        first_few(&addresses, addresses.len(), 3, "<unset>").into(),
+        row.age(),
+    ]
+}
+
+/// Events of both groups: events.k8s.io names the old fields `deprecated…`.
+pub(super) fn event(row: Row<'_>) -> Vec<Value> {
+    let pick = |old: &str, new: &str| if row.at(old).is_null() { new.to_owned() } else { old.to_owned() };
+    let first = pick("/firstTimestamp", "/deprecatedFirstTimestamp");
+    let last = pick("/lastTimestamp", "/deprecatedLastTimestamp");
+    let first = if row.time(&first).is_some() { row.since(&first) } else { row.since("/eventTime") };
+    let mut seen = if row.time(&last).is_some() { row.since(&last) } else { first.clone() };
+    let mut count = row.int(&pick("/count", "/deprecatedCount")).max(1);
+    if row.at("/series").is_object() {
+        seen = row.since("/series/lastObservedTime");
+        count = row.int("/series/count");
+    }
+    let object = pick("/involvedObject", "/regarding");
+    let part = |field: &str| row.text(&format!("{object}/{field}")).unwrap_or_default();
+    let kind = part("kind").to_lowercase();
+    let target = if part("name").is_empty() { kind } else { format!("{kind}/{}", part("name")) };
+    let source = pick("/source", "/deprecatedSource");
+    let either = |field: &str, a: &str, b: &str| {
+        let candidates = [format!("{source}/{field}"), a.to_owned(), b.to_owned()];
+        candidates
+            .iter()
+            .find_map(|p| row.text(p).filter(|text| !text.is_empty()))
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let component = either("component", "/reportingComponent", "/reportingController");
+    let instance = either("host", "/reportingInstance", "");
+    vec![
+        seen.into(),
+        row.text_or("/type", ""),
+        row.text_or("/reason", ""),
+        target.into(),
+        part("fieldPath").into(),
+        if instance.is_empty() { component.into() } else { format!("{component}, {instance}").into() },
+        row.text(&pick("/message", "/note")).unwrap_or_default().trim().into(),
+        first.into(),
+        count.into(),
+        row.name(),
+    ]
+}
+
+pub(super) fn ingress(row: Row<'_>) -> Vec<Value> {
+    let rules = row.list("/spec/rules");
+    let (mut hosts, mut more) = (Vec::new(), false);
+    for rule in rules {
+        more |= hosts.len() == 3;
+        let host = rule["host"].as_str().unwrap_or_default();
+        if !more && !host.is_empty() {
+            hosts.push(host);
+        }
+    }
+    let hosts = match (hosts.is_empty(), more) {
+        (true, _) => "*".to_owned(),
+        (_, true) => format!("{} + {} more...", hosts.join(","), rules.len() - 3),
+        _ => hosts.join(","),
+    };
+    let ports = if row.list("/spec/tls").is_empty() { "80" } else { "80, 443" };
+    vec![
+        row.name(),
+        row.at("/spec/ingressClassName").as_str().unwrap_or(NONE).into(),
+        hosts.into(),
+        load_balancer(row).into(),
+        ports.into(),
+        row.age(),
+    ]
+}
+
+pub(super) fn ingress_class(row: Row<'_>) -> Vec<Value> {
+    let parameters = row.at("/spec/parameters");
+    let text = |field: &str| parameters[field].as_str().unwrap_or_default();
+    let parameters = match (parameters, parameters["apiGroup"].as_str()) {
+        (Value::Null, _) => NONE.to_owned(),
+        (_, Some(group)) => format!("{}.{group}/{}", text("kind"), text("name")),
+        (_, None) => format!("{}/{}", text("kind"), text("name")),
+    };
+    vec![row.name(), row.text_or("/spec/controller", ""), parameters.into(), row.age()]
+}
+
+pub(super) fn network_policy(row: Row<'_>) -> Vec<Value> {
+    vec![row.name(), selector_or_none(row.at("/spec/podSelector")), row.age()]
+}
+
+pub(super) fn ip_address(row: Row<'_>) -> Vec<Value> {
+    let parent = row.at("/spec/parentRef");
+    let text = |field: &str| parent[field].as_str().unwrap_or_default();
+    let mut name = match (parent, text("group")) {
+        (Value::Null, _) => NONE.to_owned(),
+        (_, "") => text("resource").to_lowercase(),
+        (_, group) => format!("{}.{group}", text("resource")).to_lowercase(),
+    };
+    if parent.is_object() {
+        for part in [text("namespace"), text("name")].iter().filter(|part| !part.is_empty()) {
+            name = format!("{name}/{part}");
+        }
+    }
+    vec![row.name(), name.into()]
+}
+
+pub(super) fn service_cidr(row: Row<'_>) -> Vec<Value> {
+    vec![row.name(), texts(row.list("/spec/cidrs"), ",").into(), row.age()]
+}
