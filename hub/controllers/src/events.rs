@@ -313,4 +313,68 @@ mod tests {
         assert!(refilled(&empty, at + jiff::SignedDuration::from_secs(301)) >= 1.0);
         assert!(refilled(&empty, at + jiff::SignedDuration::from_secs(1 << 30)) <= BURST);
     }
+
+    /// Lets the recorder write what waits.
+    async fn written(recorder: &Recorder) {
+        let stop = CancellationToken::new();
+        let soon = async {
+            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+            stop.cancel();
+        };
+        tokio::join!(recorder.run(stop.clone()), soon);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_same_again_is_counted_and_chatter_is_held_back() {
+        let api = Arc::new(crate::port::fake::FakeApi::default());
+        let at: jiff::Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+        let about = |name: &str| {
+            Reference::of(&json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}))
+        };
+        let recorder = Recorder::new(api.clone(), "test", Arc::new(move || at));
+        for _ in 0..3 {
+            recorder.record(&about("a"), EventType::Normal, "Seen", "again");
+        }
+        recorder.record(&about("b"), EventType::Normal, "Seen", "once");
+        written(&recorder).await;
+        let counts = |api: &crate::port::fake::FakeApi| -> Vec<Value> {
+            api.values("v1", "Event").iter().map(|event| event["count"].clone()).collect()
+        };
+        assert_eq!(counts(&api), [json!(3), json!(1)]);
+        let recorder = Recorder::new(api.clone(), "test", Arc::new(move || at));
+        recorder.record(&about("c"), EventType::Warning, "Failed", "first");
+        written(&recorder).await;
+        let other = Recorder::new(api.clone(), "test", Arc::new(move || at));
+        for n in 0..40 {
+            other.record(&about("d"), EventType::Warning, "Failed", &format!("try {n}"));
+        }
+        assert_eq!(other.dropped(), 15, "25 in a burst");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_event_that_was_written_is_raised_and_one_that_expired_is_made_anew() {
+        let api = Arc::new(crate::port::fake::FakeApi::default());
+        let at: jiff::Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+        let about = Reference::of(&json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}}));
+        let recorder = Recorder::new(api.clone(), "test", Arc::new(move || at));
+        let stop = CancellationToken::new();
+        let acts = async {
+            let pause = || tokio::time::sleep(std::time::Duration::from_secs(1));
+            for _ in 0..2 {
+                recorder.record(&about, EventType::Normal, "Seen", "again");
+                pause().await;
+            }
+            let events = api.values("v1", "Event");
+            assert_eq!((events.len(), &events[0]["count"]), (1, &json!(2)));
+            let kind = api.resource_of("v1", "Event").unwrap();
+            for event in api.list(&kind, "").await.unwrap() {
+                api.delete(&kind, &event.key, "", crate::port::Propagation::Background).await.unwrap();
+            }
+            recorder.record(&about, EventType::Normal, "Seen", "again");
+            pause().await;
+            assert_eq!(api.values("v1", "Event")[0]["count"], 1);
+            stop.cancel();
+        };
+        tokio::join!(recorder.run(stop.clone()), acts);
+    }
 }

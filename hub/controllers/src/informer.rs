@@ -82,12 +82,23 @@ pub async fn run(
     stop: &CancellationToken,
     mut handler: impl FnMut(Change) + Send,
 ) {
+    keep_watching(api, resource, namespace, stop, &mut handler).await;
+}
+
+/// As [`run`]; returns what was known when it stopped.
+async fn keep_watching(
+    api: &dyn Api,
+    resource: &Resource,
+    namespace: &str,
+    stop: &CancellationToken,
+    handler: &mut (dyn FnMut(Change) + Send),
+) -> Known {
     let mut known = Known::default();
     while !stop.is_cancelled() {
-        match open(api, resource, namespace, &mut known, &mut handler).await {
-            Ok(stream) => follow(stream, resource, stop, &mut known, &mut handler).await,
+        match open(api, resource, namespace, &mut known, handler).await {
+            Ok(stream) => follow(stream, resource, stop, &mut known, handler).await,
             Err(ApiError::NotFound(_)) => {
-                known.lost(resource, &[]).into_iter().for_each(&mut handler);
+                known.lost(resource, &[]).into_iter().for_each(&mut *handler);
                 wait_for_change(api, stop).await;
             }
             Err(error) => {
@@ -96,6 +107,7 @@ pub async fn run(
             }
         }
     }
+    known
 }
 
 async fn open(
@@ -200,19 +212,10 @@ async fn one_of_all(
     token: CancellationToken,
     handler: AnyHandler,
 ) {
-    let mut seen: BTreeMap<Key, Arc<str>> = BTreeMap::new();
-    run(&*api, &resource, "", &token, |change| {
-        match &change {
-            Change::Applied(object) => seen.insert(object.key.clone(), object.uid.clone()),
-            Change::Deleted(object) => seen.remove(&object.key),
-        };
-        handler(&resource, change);
-    })
-    .await;
+    let mut known =
+        keep_watching(&*api, &resource, "", &token, &mut |change| handler(&resource, change)).await;
     if !stop.is_cancelled() {
-        for (key, uid) in &seen {
-            handler(&resource, tombstone(&resource, key, uid));
-        }
+        known.lost(&resource, &[]).into_iter().for_each(|change| handler(&resource, change));
     }
 }
 
@@ -264,5 +267,44 @@ mod tests {
         take(&mut known, &mut heard, Change::Deleted(pod("c", "3")));
         take(&mut known, &mut heard, Change::Deleted(pod("c", "3")));
         assert_eq!(heard, ["+a/1", "+b/2", "+c/3", "-a/1", "-b/2", "+b/9", "+c/3", "-c/3"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_served_resource_is_watched_across_ends_and_changes() {
+        use crate::port::Propagation;
+        use crate::port::fake::{FakeApi, resource};
+        let (maps, widgets) =
+            (resource("v1", "ConfigMap", "configmaps", true), resource("v1", "Widget", "widgets", true));
+        let api = Arc::new(FakeApi::new([maps.clone()]));
+        let object = |kind: &str, name: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "n", "uid": name}});
+        let heard: Arc<parking_lot::Mutex<Vec<String>>> = Arc::default();
+        let log = heard.clone();
+        let handler: AnyHandler = Arc::new(move |_, change| log.lock().push(told(&change)));
+        let stop = CancellationToken::new();
+        let acts = async {
+            let pause = || tokio::time::sleep(Duration::from_millis(10));
+            api.seed(object("ConfigMap", "a"));
+            pause().await;
+            api.serve(widgets.clone());
+            pause().await;
+            api.seed(object("Widget", "w"));
+            pause().await;
+            api.cut_watches();
+            let key = Key { namespace: "n".into(), name: "a".into() };
+            api.delete(&maps, &key, "", Propagation::Background).await.unwrap();
+            pause().await;
+            api.stop_serving(&widgets);
+            pause().await;
+            stop.cancel();
+        };
+        tokio::join!(run_all(api.clone(), |_| true, &stop, handler), acts);
+        let heard = heard.lock().clone();
+        let last = |name: &str| heard.iter().rev().find(|h| h.contains(&format!("{name}/"))).cloned();
+        assert_eq!((last("a"), last("w")), (Some("-a/a".into()), Some("-w/w".into())), "{heard:?}");
+        assert_eq!(
+            heard.iter().filter(|h| h.starts_with('-')).count(),
+            2,
+            "each end is told once: {heard:?}"
+        );
     }
 }

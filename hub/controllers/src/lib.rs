@@ -8,6 +8,7 @@ pub mod events;
 pub mod fetch;
 pub mod informer;
 pub mod namespace;
+pub mod platform;
 pub mod policies;
 pub mod policy;
 pub mod port;

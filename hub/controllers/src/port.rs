@@ -4,6 +4,9 @@
 //! registry, so that controllers pass the same admission, validation and concurrency checks as anybody;
 //! tests implement it over a memory store. Controllers never see HTTP or the store.
 
+#[cfg(any(test, feature = "fake"))]
+pub mod fake;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

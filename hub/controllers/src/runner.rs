@@ -79,6 +79,20 @@ impl<K> Source<K> {
         }
     }
 
+    /// The same changes, waking keys of another shape.
+    pub fn mapped<L>(self, into: impl Fn(K) -> L + Send + Sync + 'static) -> Source<L>
+    where
+        K: 'static,
+    {
+        let map = self.map;
+        Source {
+            api_version: self.api_version,
+            kind: self.kind,
+            namespace: self.namespace,
+            map: Box::new(move |change| map(change).into_iter().map(&into).collect()),
+        }
+    }
+
     /// Only changes in this namespace.
     pub fn within(mut self, namespace: &str) -> Self {
         self.namespace = namespace.to_owned();
