@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use karmada_apiserver::auth::{Claims, ServiceAccountTokens};
+use karmada_controllers::platform::service_account::AccountTokens;
 
 use crate::data_dir::DataDir;
 
@@ -17,5 +18,11 @@ impl ServiceAccountTokens for HubTokens {
 
     fn verify(&self, token: &str) -> Option<Claims> {
         serde_json::from_slice(&self.0.accounts.verify(token).ok()?).ok()
+    }
+}
+
+impl AccountTokens for HubTokens {
+    fn token(&self, namespace: &str, account: &str, uid: &str, secret: &str) -> Result<String, String> {
+        self.issue(&Claims::legacy(namespace, account, uid, secret))
     }
 }

@@ -179,7 +179,8 @@ impl Api for RegistryApi {
     }
 
     async fn update(&self, resource: &Resource, object: Value) -> Result<Arc<Object>, ApiError> {
-        self.write(resource, object, "").await
+        let ends = &*resource.plural == "namespaces" && object["metadata"]["deletionTimestamp"].is_string();
+        self.write(resource, object, if ends { "finalize" } else { "" }).await
     }
 
     async fn update_status(&self, resource: &Resource, object: Value) -> Result<Arc<Object>, ApiError> {

@@ -10,6 +10,7 @@ use karmada_controllers::cluster::ClusterLife;
 use karmada_controllers::detector::{Detector, TemplateKey};
 use karmada_controllers::events::Recorder;
 use karmada_controllers::namespace::NamespaceSync;
+use karmada_controllers::platform::{self, Platform};
 use karmada_controllers::policies::Shared;
 use karmada_controllers::policy::Policy;
 use karmada_controllers::port::{Api, Change, Key};
@@ -23,7 +24,9 @@ use karmada_interpreter::Chain;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::access::HubTokens;
 use crate::api_port::RegistryApi;
+use crate::data_dir::DataDir;
 use crate::fleet::Links;
 
 /// Reconciles of one controller under way at once.
@@ -66,7 +69,7 @@ impl Control {
     }
 
     /// Starts every loop.
-    pub async fn start(&self) -> anyhow::Result<()> {
+    pub async fn start(&self, data: &Arc<DataDir>) -> anyhow::Result<()> {
         self.shared.load().await?;
         let recorder = self.recorder.clone();
         let stop = self.stop.clone();
@@ -79,6 +82,7 @@ impl Control {
         self.status();
         self.cluster();
         self.namespaces();
+        self.platform(data);
         Ok(())
     }
 
@@ -90,6 +94,15 @@ impl Control {
     ) {
         let api = self.shared.api.clone();
         self.tasks.spawn(runner::run(api, controller, queue, sources, WORKERS, self.stop.clone()));
+    }
+
+    fn platform(&self, data: &Arc<DataDir>) {
+        let parts = Platform {
+            clock: self.shared.clock.clone(),
+            tokens: Arc::new(HubTokens(data.clone())),
+            ca_pem: Arc::from(data.authority.certificate_pem()),
+        };
+        self.tasks.spawn(platform::run(self.shared.api.clone(), parts, self.stop.clone()));
     }
 
     fn detector(&self, queue: &Arc<Queue<TemplateKey>>) {

@@ -117,7 +117,7 @@ impl Hub {
         let access = Arc::new(Access::new(&registry, authorizer, Arc::new(HubTokens(data.clone()))));
         let api = api_server(&registry, access, &url, &stop);
         let control = Control::new(&registry, &clock, &tasks, &stop);
-        control.start().await.context("starting the controllers")?;
+        control.start(&data).await.context("starting the controllers")?;
         let gateway = gateway(&registry, &data, &store, &control, &url);
         let services = Services { api, grpc: Some(BoxCloneSyncService::new(gateway.service())) };
         tasks.spawn(listener::serve(listener, tls, services, stop.clone()));

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::apply::{self, ApplyError, Writer};
+use crate::openapi;
 use crate::patch::{self, PatchError};
 use crate::resource::{Catalogue, Family, ResourceDefinition, StorageId, Subresource};
 use crate::schema::catalogue::{self, Resource};
@@ -241,18 +242,22 @@ fn catalogue_entry(definition: &ResourceDefinition) -> Option<&'static Resource>
 }
 
 /// The OpenAPI v2 document in the form asked for, and its content type.
-pub fn openapi_v2(_catalogue: &Catalogue, _accept: &str) -> (Bytes, &'static str) {
-    (Bytes::from_static(b"{}"), "application/json")
+pub fn openapi_v2(_catalogue: &Catalogue, accept: &str) -> (Bytes, &'static str) {
+    if accept.contains("proto-openapi") {
+        (openapi::v2_protobuf(&openapi::shipped()), openapi::V2_PROTOBUF)
+    } else {
+        (openapi::v2_json(&openapi::shipped()), "application/json")
+    }
 }
 
 /// The index of OpenAPI v3 documents.
 pub fn openapi_v3_index(_catalogue: &Catalogue) -> Bytes {
-    Bytes::from_static(b"{\"paths\":{}}")
+    openapi::v3_index(&openapi::shipped())
 }
 
 /// One OpenAPI v3 document, by its path below `/openapi/v3/`.
-pub fn openapi_v3(_catalogue: &Catalogue, _path: &str) -> Option<Bytes> {
-    None
+pub fn openapi_v3(_catalogue: &Catalogue, path: &str) -> Option<Bytes> {
+    openapi::v3_document(&openapi::shipped(), path)
 }
 
 /// Whether the kind counts generations.
