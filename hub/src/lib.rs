@@ -6,6 +6,7 @@ mod access;
 mod api_port;
 mod control;
 mod data_dir;
+pub mod demo;
 mod fleet;
 mod hub;
 mod listener;
