@@ -72,11 +72,10 @@ pub fn target_dir() -> PathBuf {
 pub fn profile_dir() -> PathBuf {
     let this = std::env::current_exe().expect("a running program has a path");
     let folder = this.parent().expect("a program lies in a folder");
-    if folder.ends_with("deps") {
-        folder.parent().expect("deps lies in the profile's folder").into()
-    } else {
-        folder.into()
+    if folder.ends_with("deps") || folder.ends_with("examples") {
+        return folder.parent().expect("it lies in the profile's folder").into();
     }
+    folder.into()
 }
 
 /// The root of this repository.

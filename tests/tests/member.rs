@@ -98,6 +98,7 @@ spec:
 
 /// Stands for the agent: says what it was given, and asks the API server what it may.
 const PROGRAM: &str = r#"#!/bin/sh
+trap 'echo asked to end; exit 0' TERM
 echo "args $*"
 echo "secret $(cat "${1#--token-file=}")"
 echo "namespace $(cat "$KUBERNETES_SERVICE_ACCOUNT_DIR/namespace")"
@@ -105,7 +106,6 @@ echo "namespace $(cat "$KUBERNETES_SERVICE_ACCOUNT_DIR/namespace")"
   --certificate-authority "$KUBERNETES_SERVICE_ACCOUNT_DIR/ca.crt" \
   --token "$(cat "$KUBERNETES_SERVICE_ACCOUNT_DIR/token")" --kubeconfig /dev/null \
   --cache-dir "$PWD/cache" get pods -n edge -o name
-trap 'echo asked to end; exit 0' TERM
 while :; do sleep 0.05; done
 "#;
 
@@ -141,6 +141,11 @@ fn a_pod_of_the_agent_becomes_a_process() {
     kubelet.kill_processes();
     eventually("a restart", PATIENCE, || so(kubelet.restarts(&first) == 1, || kubelet.tails()));
     assert_ne!(kubelet.process_ids(), before);
+
+    eventually("the restarted process's first line", PATIENCE, || {
+        let text = std::fs::read_to_string(&log).unwrap_or_default();
+        so(text.matches("args ").count() == 2, || text)
+    });
 
     // Replaced: another Pod, another process, and the first was asked to end.
     kubectl.in_namespace("edge").ok(&["delete", "pod", &first]);

@@ -15,6 +15,7 @@ pub mod kinds;
 pub mod object;
 pub mod openapi;
 pub mod patch;
+pub mod protobuf;
 pub mod registry;
 pub mod resource;
 pub mod schema;

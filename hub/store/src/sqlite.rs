@@ -16,6 +16,7 @@ mod writer;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::sync_channel;
 
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
@@ -25,7 +26,7 @@ use crate::feed::Feed;
 use crate::{Expect, KeyValue, Page, Revision, Store, StoreError, Watch};
 use batch::Operation;
 use reader::Readers;
-use writer::WriteQueue;
+use writer::{Surroundings, WriteQueue};
 
 /// Where the file is, and how it is kept.
 #[derive(Clone, Debug)]
@@ -81,15 +82,24 @@ impl SqliteStore {
     pub fn open(options: &SqliteOptions) -> Result<SqliteStore, StoreError> {
         let opened = schema::open(options)?;
         let meta = opened.meta;
-        // Every thread holds a sender: when the last one is gone, so are the connections and the lock.
         let (alive, ended) = watch::channel(());
-        let readers = Readers::start(options, &opened.lock, &alive)?;
+        // Every thread but the writer holds `running`, so that the writer can be the last to end.
+        let (running, others) = sync_channel(0);
+        let readers = Readers::start(options, &opened.lock, &running)?;
         let backlog = Box::new(readers.clone());
         let feed = Arc::new(Feed::new(meta.head, meta.compacted, options.ring_bytes, Some(backlog)));
         readers.follow(&feed);
         let epoch = Arc::new(AtomicU64::new(meta.epoch));
-        let wal = checkpoint::start(options, &opened.lock, &alive)?;
-        let writes = writer::start(options, opened, feed.clone(), epoch.clone(), wal, alive)?;
+        let wal = checkpoint::start(options, &opened.lock, &running)?;
+        let surroundings = Surroundings {
+            feed: feed.clone(),
+            epoch: epoch.clone(),
+            wal,
+            readers: readers.clone(),
+            others,
+            alive,
+        };
+        let writes = writer::start(options, opened, surroundings)?;
         Ok(SqliteStore { writes, readers, feed, epoch, ended })
     }
 }
@@ -146,10 +156,9 @@ impl Store for SqliteStore {
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {
-        let (writes, readers, mut ended) = (self.writes.clone(), self.readers.clone(), self.ended.clone());
+        let (writes, mut ended) = (self.writes.clone(), self.ended.clone());
         async move {
             writes.close().await;
-            readers.close().await;
             while ended.changed().await.is_ok() {}
         }
         .boxed()
@@ -159,7 +168,6 @@ impl Store for SqliteStore {
 impl Drop for SqliteStore {
     fn drop(&mut self) {
         self.writes.abandon();
-        self.readers.abandon();
     }
 }
 

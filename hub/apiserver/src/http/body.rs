@@ -6,6 +6,7 @@ use http_body_util::BodyExt;
 use serde_json::Value;
 
 use super::form::ACCEPTED;
+use crate::protobuf::{self, ProtobufError};
 use crate::status::Status;
 
 /// The largest body that is read: kube-apiserver's limit.
@@ -42,6 +43,10 @@ pub(super) fn parse(media: &str, bytes: &Bytes) -> Result<Value, Status> {
     match media {
         "" | "application/json" => parse_json(bytes),
         "application/yaml" | "application/x-yaml" => parse_yaml(bytes),
+        "application/vnd.kubernetes.protobuf" => protobuf::decode(bytes).map_err(|error| match error {
+            ProtobufError::Unsupported(_) => Status::unsupported_media_type(ACCEPTED),
+            ProtobufError::Malformed(_) => Status::bad_request(error.to_string()),
+        }),
         _ => Err(Status::unsupported_media_type(ACCEPTED)),
     }
 }

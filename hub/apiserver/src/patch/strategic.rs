@@ -53,6 +53,9 @@ fn merge_map(
         }
         let child = schema.and_then(|schema| schema.child(&key));
         let merged = match (original.remove(&key), value) {
+            (Some(Value::Object(_)), Value::Object(theirs)) if child.is_some_and(SchemaRef::replaces) => {
+                drop_directives(Value::Object(theirs))
+            }
             (Some(Value::Object(ours)), Value::Object(theirs)) => {
                 Some(Value::Object(merge_map(child, ours, theirs)?))
             }

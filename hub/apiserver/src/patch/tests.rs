@@ -80,6 +80,14 @@ fn set_element_order_puts_the_patchs_elements_in_its_order() {
 }
 
 #[test]
+fn an_object_that_is_replaced_does_not_merge() {
+    let schema = Schemas::builtin().of("policy", "v1", "PodDisruptionBudget").unwrap();
+    let live = json!({"spec": {"selector": {"matchLabels": {"a": "1"}}}});
+    let patch = json!({"spec": {"selector": {"matchLabels": {"b": "2"}}}});
+    assert_eq!(strategic(schema, &live, patch.clone()).unwrap(), patch);
+}
+
+#[test]
 fn a_missing_merge_key_is_unprocessable() {
     let live = deployment(json!([{"name": "a"}]));
     let error = smp(&live, deployment(json!([{"image": "x"}]))).unwrap_err();

@@ -92,6 +92,8 @@ pub(super) mod flag {
     pub const SMP_MERGE: u16 = 1 << 7;
     /// A strategic merge of this field keeps only the keys named (`retainKeys`).
     pub const SMP_RETAIN: u16 = 1 << 8;
+    /// A strategic merge of this field replaces it (`replace`), though it is an object.
+    pub const SMP_REPLACE: u16 = 1 << 14;
     /// `additionalProperties: true` or a schema.
     pub const OPEN: u16 = 1 << 9;
     /// `additionalProperties: false`.

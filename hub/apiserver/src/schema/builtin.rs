@@ -53,6 +53,12 @@ impl Schemas {
         self.named(Self::OBJECT_META).expect("the embedded facts hold ObjectMeta")
     }
 
+    /// A number that changes when the shipped schemas do.
+    pub fn fingerprint() -> u32 {
+        // The packed form ends with a checksum of the text.
+        PACKED.last_chunk().map_or(0, |tail| u32::from_be_bytes(*tail))
+    }
+
     /// What the compiled schemas weigh, in bytes.
     pub fn weight(&self) -> usize {
         let name = |n: &str| n.len() + size_of::<Box<str>>();

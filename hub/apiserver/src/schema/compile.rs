@@ -405,6 +405,7 @@ fn flags(map: &Map<String, Value>) -> u16 {
         flags |= match strategy {
             "merge" => flag::SMP_MERGE,
             "retainKeys" => flag::SMP_RETAIN,
+            "replace" => flag::SMP_REPLACE,
             _ => 0,
         };
     }

@@ -180,6 +180,11 @@ impl<'a> SchemaRef<'a> {
         self.has(flag::SMP_RETAIN)
     }
 
+    /// Strategic merge: the field is replaced, though it is an object.
+    pub fn replaces(self) -> bool {
+        self.has(flag::SMP_REPLACE)
+    }
+
     /// Whether null is a value.
     pub fn nullable(self) -> bool {
         self.has(flag::NULLABLE)
@@ -219,6 +224,36 @@ impl<'a> SchemaRef<'a> {
     pub fn go_type(self) -> Option<&'a str> {
         let id = self.node().go_type;
         (id != NONE).then(|| self.arena.name(id))
+    }
+
+    /// Numeric and size bounds by their JSON Schema names.
+    pub fn bounds(self) -> impl Iterator<Item = (&'static str, f64)> + use<> {
+        let count = |n: Option<u64>| n.map(|n| n as f64);
+        let all = self.extra().map_or([None; 9], |e| {
+            [
+                e.minimum,
+                e.maximum,
+                e.multiple_of,
+                count(e.min_length),
+                count(e.max_length),
+                count(e.min_items),
+                count(e.max_items),
+                count(e.min_properties),
+                count(e.max_properties),
+            ]
+        });
+        let names = [
+            "minimum",
+            "maximum",
+            "multipleOf",
+            "minLength",
+            "maxLength",
+            "minItems",
+            "maxItems",
+            "minProperties",
+            "maxProperties",
+        ];
+        names.into_iter().zip(all).filter_map(|(name, bound)| Some((name, bound?)))
     }
 
     /// Whether Go holds the field by pointer, so that its zero value is a value.

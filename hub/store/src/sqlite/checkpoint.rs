@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use rusqlite::Connection;
-use tokio::sync::watch;
 
 use super::schema::{FileLock, Role, connect};
 use super::writer::spawn;
@@ -65,16 +64,16 @@ impl WalUse {
 pub(super) fn start(
     options: &SqliteOptions,
     lock: &Arc<FileLock>,
-    alive: &watch::Sender<()>,
+    running: &SyncSender<()>,
 ) -> Result<WalUse, StoreError> {
     let (grown, told) = sync_channel(1);
     let db = connect(options, Role::Checkpointer).map_err(|error| failed(&error))?;
     let wal = Arc::new(Wal::default());
-    let (shared, lock, alive) = (wal.clone(), lock.clone(), alive.clone());
+    let (shared, lock, running) = (wal.clone(), lock.clone(), running.clone());
     let run = move || {
         run(&db, &shared, &told);
         drop(db);
-        drop((lock, alive));
+        drop((lock, running));
     };
     spawn("store-checkpoint", run)?;
     Ok(WalUse { wal, grown })

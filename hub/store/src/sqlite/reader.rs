@@ -4,6 +4,7 @@
 //! writer has published; an answer that names its revision waits until it is, so that a caller can always
 //! watch from the revision it was given.
 
+use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use futures::future::{BoxFuture, FutureExt};
 use parking_lot::Mutex;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 
 use super::schema::{FileLock, Meta, Role, connect, read_meta};
 use super::writer::spawn;
@@ -41,17 +42,17 @@ impl Readers {
     pub fn start(
         options: &SqliteOptions,
         lock: &Arc<FileLock>,
-        alive: &watch::Sender<()>,
+        running: &SyncSender<()>,
     ) -> Result<Readers, StoreError> {
         let (sender, jobs) = mpsc::channel(QUEUE);
         let jobs = Arc::new(Mutex::new(jobs));
         for _ in 0..options.readers.max(1) {
             let db = connect(options, Role::Reader).map_err(|error| failed(&error))?;
-            let (jobs, lock, alive) = (jobs.clone(), lock.clone(), alive.clone());
+            let (jobs, lock, running) = (jobs.clone(), lock.clone(), running.clone());
             let run = move || {
                 serve(&db, &jobs);
                 drop(db);
-                drop((lock, alive));
+                drop((lock, running));
             };
             spawn("store-reader", run)?;
         }
@@ -88,12 +89,10 @@ impl Readers {
         })
     }
 
-    pub async fn close(&self) {
-        let _ = self.jobs.send(Job::Close).await;
-    }
-
-    pub fn abandon(&self) {
-        let _ = self.jobs.try_send(Job::Close);
+    /// Takes no more reads; those in the queue are still answered. Blocks while the queue is full.
+    pub fn close(&self) {
+        // An error means that it is closed already.
+        let _ = self.jobs.blocking_send(Job::Close);
     }
 
     fn run<T: Send + 'static>(

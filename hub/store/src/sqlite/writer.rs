@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Receiver;
 
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::mpsc::error::TryRecvError;
@@ -14,7 +15,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
 use super::batch::{Answer, Batch, Operation};
 use super::checkpoint::WalUse;
-use super::schema::{FileLock, Meta, Opened, read_meta};
+use super::reader::Readers;
+use super::schema::{Meta, Opened, read_meta};
 use super::{SqliteOptions, compaction, failed, reader};
 use crate::feed::Feed;
 use crate::{Event, StoreError};
@@ -83,21 +85,30 @@ struct Writer {
     meta: Meta,
     /// False after a failure, until the file has told where the store stands.
     sure: bool,
-    _lock: Arc<FileLock>,
+}
+
+/// What the writer needs besides the file, and what it ends with itself.
+pub(super) struct Surroundings {
+    pub feed: Arc<Feed>,
+    pub epoch: Arc<AtomicU64>,
+    pub wal: WalUse,
+    pub readers: Readers,
+    /// Disconnected once every other thread has closed its connection.
+    pub others: Receiver<()>,
+    /// Held until nothing of the store is left.
+    pub alive: watch::Sender<()>,
 }
 
 /// Starts the thread on an opened file.
 pub(super) fn start(
     options: &SqliteOptions,
     opened: Opened,
-    feed: Arc<Feed>,
-    epoch: Arc<AtomicU64>,
-    wal: WalUse,
-    alive: watch::Sender<()>,
+    surroundings: Surroundings,
 ) -> Result<WriteQueue, StoreError> {
     let (sender, requests) = mpsc::channel(QUEUE);
     let room = Arc::new(Semaphore::new(QUEUE_BYTES));
     let Opened { db, meta, lock } = opened;
+    let Surroundings { feed, epoch, wal, readers, others, alive } = surroundings;
     db.set_prepared_statement_cache_capacity(32);
     let mut writer = Writer {
         db,
@@ -109,13 +120,17 @@ pub(super) fn start(
         keep_events: options.keep_events,
         meta,
         sure: true,
-        _lock: lock,
     };
     let run = move || {
         writer.run();
-        let feed = writer.feed.clone();
-        // The connection first: who sees the watches end may open the file again.
-        drop(writer);
+        let Writer { db, feed, wal, .. } = writer;
+        // The last connection to close moves the whole log into the file and removes it: that is to be this
+        // one, and nobody is to open the file before.
+        drop(wal);
+        readers.close();
+        let _ = others.recv();
+        drop(db);
+        drop(lock);
         feed.close();
         drop(alive);
     };

@@ -1,0 +1,173 @@
+use std::time::Instant;
+
+use serde_json::Value;
+
+use super::*;
+
+fn parse(bytes: &Bytes) -> Value {
+    serde_json::from_slice(bytes).unwrap()
+}
+
+/// Every `$ref` below `value`.
+fn references(value: &Value, out: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, item) in fields {
+                match item.as_str() {
+                    Some(text) if name == "$ref" => {
+                        out.insert(text.rsplit('/').next().unwrap().to_owned());
+                    }
+                    _ => references(item, out),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| references(item, out)),
+        _ => {}
+    }
+}
+
+fn closed(document: &Value, components: &Value) {
+    let mut refs = BTreeSet::new();
+    references(document, &mut refs);
+    for name in refs {
+        assert!(components.get(&name).is_some(), "{name} is referred to and not there");
+    }
+}
+
+#[test]
+fn the_index_names_every_group_version() {
+    let served = shipped();
+    let index = parse(&v3_index(&served));
+    let address = index["paths"]["apis/apps/v1"]["serverRelativeURL"].as_str().unwrap();
+    assert!(address.starts_with("/openapi/v3/apis/apps/v1?hash="), "{address}");
+    assert!(index["paths"].get("api/v1").is_some());
+    assert_eq!(parse(&v3_index(&served)), index);
+    for location in index["paths"].as_object().unwrap().keys() {
+        let document = parse(&v3_document(&served, location).unwrap());
+        closed(&document, &document["components"]["schemas"]);
+    }
+    assert!(v3_document(&served, "apis/none/v1").is_none());
+}
+
+#[test]
+fn a_document_tells_what_kubectl_looks_for() {
+    let document = parse(&v3_document(&shipped(), "apis/apps/v1").unwrap());
+    let item = &document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"];
+    assert_eq!(item["get"]["x-kubernetes-group-version-kind"]["kind"], "Deployment");
+    assert_eq!(item["patch"]["x-kubernetes-action"], "patch");
+    let names: Vec<&str> =
+        item["patch"]["parameters"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap()).collect();
+    assert!(names.contains(&"fieldValidation") && names.contains(&"dryRun"));
+    assert!(item["patch"]["requestBody"]["content"].get(paths_strategic()).is_some());
+    let schemas = &document["components"]["schemas"];
+    let spec = &schemas["io.k8s.api.apps.v1.DeploymentSpec"];
+    assert_eq!(spec["required"], json!(["selector", "template"]));
+    assert_eq!(spec["properties"]["strategy"]["x-kubernetes-patch-strategy"], "retainKeys");
+    assert_eq!(
+        spec["properties"]["template"],
+        json!({"allOf": [{"$ref": "#/components/schemas/io.k8s.api.core.v1.PodTemplateSpec"}], "default": {}})
+    );
+    let ports = &schemas["io.k8s.api.core.v1.Container"]["properties"]["ports"];
+    assert_eq!(ports["x-kubernetes-list-map-keys"], json!(["containerPort", "protocol"]));
+    assert_eq!(ports["x-kubernetes-patch-merge-key"], "containerPort");
+    assert_eq!(
+        schemas["io.k8s.api.apps.v1.Deployment"]["x-kubernetes-group-version-kind"],
+        json!([{"group": "apps", "version": "v1", "kind": "Deployment"}])
+    );
+    assert!(item["get"]["responses"]["200"]["content"]["application/json"]["schema"].is_object());
+    let scale = &document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}/scale"];
+    assert_eq!(scale["get"]["x-kubernetes-group-version-kind"]["kind"], "Scale");
+}
+
+fn paths_strategic() -> &'static str {
+    "application/strategic-merge-patch+json"
+}
+
+/// A reference alone may be wrapped in `allOf` or not: with or without a text beside it.
+fn unwrap_references(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            if let (1, Some([only])) = (fields.len(), fields.get("allOf").and_then(Value::as_array).map(Vec::as_slice)) {
+                *value = only.clone();
+                return;
+            }
+            fields.values_mut().for_each(unwrap_references);
+        }
+        Value::Array(items) => items.iter_mut().for_each(unwrap_references),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_facts_come_out_as_they_went_in() {
+    let folder = std::env::var("FLEET_SHARED")
+        .unwrap_or_else(|_| format!("{}/../../../shared", env!("CARGO_MANIFEST_DIR")));
+    let Ok(text) = std::fs::read(format!("{folder}/kubernetes/schemas.json")) else {
+        println!("skipped: the recorded schemas are not here");
+        return;
+    };
+    let facts: Value = serde_json::from_slice(&text).unwrap();
+    let served = shipped();
+    let mut compared = 0;
+    for location in parse(&v3_index(&served))["paths"].as_object().unwrap().keys() {
+        let document = parse(&v3_document(&served, location).unwrap());
+        for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+            let Some(fact) = facts.get(name) else { continue };
+            let mut fact = fact.clone();
+            fact.as_object_mut().unwrap().remove("x-kubernetes-unions");
+            let mut got = schema.clone();
+            for side in [&mut fact, &mut got] {
+                unwrap_references(side);
+                if let Some(required) = side.get_mut("required").and_then(Value::as_array_mut) {
+                    required.sort_by_key(ToString::to_string);
+                }
+            }
+            assert_eq!(got, fact, "{name}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 500, "{compared}");
+}
+
+#[test]
+fn structural_kinds_are_published_with_their_lists() {
+    let document = parse(&v3_document(&shipped(), "apis/policy.karmada.io/v1alpha1").unwrap());
+    let schemas = &document["components"]["schemas"];
+    let policy = &schemas["io.karmada.policy.v1alpha1.PropagationPolicy"];
+    assert_eq!(policy["x-kubernetes-group-version-kind"][0]["kind"], "PropagationPolicy");
+    assert_eq!(policy["properties"]["spec"]["properties"]["conflictResolution"]["default"], "Abort");
+    assert_eq!(
+        schemas["io.karmada.policy.v1alpha1.PropagationPolicyList"]["properties"]["items"]["items"]["$ref"],
+        "#/components/schemas/io.karmada.policy.v1alpha1.PropagationPolicy"
+    );
+    let patch = &document["paths"]["/apis/policy.karmada.io/v1alpha1/namespaces/{namespace}/propagationpolicies/{name}"]
+        ["patch"];
+    assert!(patch["requestBody"]["content"].get(paths_strategic()).is_none());
+}
+
+#[test]
+fn v2_is_one_closed_document_in_both_forms() {
+    let served = shipped();
+    let start = Instant::now();
+    let document = parse(&v2_json(&served));
+    println!("v2 JSON in {:?}", start.elapsed());
+    closed(&document, &document["definitions"]);
+    assert_eq!(document["definitions"]["io.k8s.apimachinery.pkg.api.resource.Quantity"], json!({"type": "string"}));
+    let patch = &document["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]["patch"];
+    assert!(patch["parameters"].as_array().unwrap().iter().any(|p| p["name"] == "fieldValidation"));
+    let proto = v2_protobuf(&served);
+    assert_eq!(&proto[..5], [0x0a, 3, b'2', b'.', b'0']);
+    if let Ok(folder) = std::env::var("OPENAPI_OUT") {
+        std::fs::write(format!("{folder}/v2.pb"), &proto).unwrap();
+        std::fs::write(format!("{folder}/v2.json"), v2_json(&served)).unwrap();
+    }
+    // Top-level fields come whole: tag by tag to the end.
+    let (mut rest, mut fields) = (&proto[..], Vec::new());
+    while !rest.is_empty() {
+        let key = prost::encoding::decode_varint(&mut rest).unwrap();
+        let length = prost::encoding::decode_varint(&mut rest).unwrap() as usize;
+        fields.push(key >> 3);
+        rest = &rest[length..];
+    }
+    assert_eq!(fields, [1, 2, 8, 9]);
+}
