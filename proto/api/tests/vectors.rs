@@ -1,5 +1,6 @@
 //! Recorded cases of the reference implementation: names, pruning, managed lists, cluster affinity; and the
 //! admission of the Karmada kinds by table.
+#![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
 mod recorded;
 

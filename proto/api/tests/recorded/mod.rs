@@ -59,7 +59,7 @@ pub fn run(file: &str, differences: Differences, check: impl Fn(&Value) -> Verdi
         }
     }
     assert!(looked_at > 0 || !complaints.is_empty(), "{file}: no case was looked at");
-    let first: Vec<&str> = complaints.iter().take(20).map(String::as_str).collect();
+    let first: Vec<&str> = complaints.iter().take(60).map(String::as_str).collect();
     assert!(complaints.is_empty(), "{file}: {} complaints\n{}", complaints.len(), first.join("\n"));
     println!("{file}: {looked_at} cases, {} of them listed as different", differences.len());
 }
