@@ -1,0 +1,1 @@
+//! The session against hand-made frames.
