@@ -123,8 +123,7 @@ fn start_agent(
 }
 
 fn options() -> WriteOptions {
-    let user =
-        User { name: "demo".to_owned(), groups: vec!["system:masters".to_owned()], ..User::default() };
+    let user = User { name: "demo".to_owned(), groups: vec!["system:masters".to_owned()], ..User::default() };
     WriteOptions { user, field_manager: "karmada-hub-demo".to_owned(), ..WriteOptions::default() }
 }
 
@@ -177,7 +176,8 @@ async fn watch_sample(hub: &Hub, clusters: usize, started: Instant) -> Result<()
     let wanted = (REPLICAS_PER_CLUSTER * clusters) as i64;
     let mut told = -1;
     loop {
-        let nginx = hub.registry.get(definition, "default", "nginx").map_err(|status| anyhow!(status.message))?;
+        let nginx =
+            hub.registry.get(definition, "default", "nginx").map_err(|status| anyhow!(status.message))?;
         let ready = nginx.value()["status"]["readyReplicas"].as_i64().unwrap_or(0);
         if ready != told {
             say(started, &format!("nginx        {ready}/{wanted} ready over {clusters} clusters"));
