@@ -170,9 +170,8 @@ async fn leave_member(
     let secrets = format!("/api/v1/namespaces/{namespace}/secrets");
     let mut paths = vec![format!("/apis/apps/v1/namespaces/{namespace}/deployments/{AGENT}")];
     paths.extend([format!("{rbac}/clusterrolebindings/{AGENT}"), format!("{rbac}/clusterroles/{AGENT}")]);
-    let mine = format!("labelSelector={}%3D{MANAGER}", MANAGED_BY.replace('/', "%2F"));
     for kind in ["rolebindings", "roles"] {
-        let found = list(member, &format!("{rbac}/{kind}?{mine}")).await?;
+        let found = made_here(member, &format!("{rbac}/{kind}")).await?;
         paths.extend(
             found
                 .iter()
@@ -196,7 +195,7 @@ async fn leave_member(
             }
         }
     }
-    for namespace in list(member, &format!("/api/v1/namespaces?{mine}")).await? {
+    for namespace in made_here(member, "/api/v1/namespaces").await? {
         leave_namespace(member, &namespace, arguments.dry_run).await?;
     }
     if arguments.dry_run {
@@ -213,6 +212,15 @@ fn name(object: &Value) -> &str {
 fn in_namespace(root: &str, plural: &str, object: &Value) -> String {
     let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
     format!("{root}/namespaces/{namespace}/{plural}/{}", name(object))
+}
+
+/// What karmadactl made among the objects at `path`. The label is checked here as well: nothing of anybody else's may be deleted
+/// because a server passes a selector over.
+async fn made_here(member: &Connection, path: &str) -> Result<Vec<Value>> {
+    let selector = format!("labelSelector={}%3D{MANAGER}", MANAGED_BY.replace('/', "%2F"));
+    let mut found = list(member, &format!("{path}?{selector}")).await?;
+    found.retain(|object| object["metadata"]["labels"][MANAGED_BY] == MANAGER);
+    Ok(found)
 }
 
 async fn list(api: &Connection, path: &str) -> Result<Vec<Value>> {
