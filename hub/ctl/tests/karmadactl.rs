@@ -1,6 +1,9 @@
 //! The program itself against a hub, and against a second hub that stands in for a member's API. No kubelet and no agent run: the
 //! test writes what they would.
 
+// Helpers of tests are no tests to the lint.
+#![allow(clippy::unwrap_used)]
+
 use std::process::Output;
 use std::sync::Arc;
 
