@@ -22,6 +22,7 @@ use tokio_util::task::TaskTracker;
 use tower::util::BoxCloneSyncService;
 
 use crate::access::HubTokens;
+use crate::cluster_info;
 use crate::control::Control;
 use crate::data_dir::DataDir;
 use crate::fleet::{CachedWorks, HubRegistrar, Reports, StoredSessions};
@@ -113,6 +114,7 @@ impl Hub {
         let address = listener.local_addr().context("reading the listener's address")?;
         let url = url(&settings.advertise, address);
         data.write_kubeconfig(&url, now)?;
+        cluster_info::publish(&registry, &url, data.authority.certificate_pem()).await?;
         let tls = tls(&data, &settings.advertise, now)?;
         let access = Arc::new(Access::new(&registry, authorizer, Arc::new(HubTokens(data.clone()))));
         let api = api_server(&registry, access, &url, &stop);

@@ -4,6 +4,7 @@
 
 mod access;
 mod api_port;
+mod cluster_info;
 mod control;
 mod data_dir;
 pub mod demo;

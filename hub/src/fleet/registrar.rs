@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use base64::Engine;
 use karmada_api::names::execution_namespace;
 use karmada_apiserver::auth::agent_roles;
 use karmada_apiserver::object::{ObjectKey, Stored, meta};
@@ -27,6 +28,9 @@ const AGENT_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Which keys the Cluster's identity was given to: the newest, and, after a renewal, the one before it, which an agent that
 /// crashed before it stored the new one still holds.
 const KEY: &str = "edge.karmada.io/agent-key";
+
+/// Secret key: how many more joins the token is good for; absent for any number.
+const USES: &str = "uses-left";
 
 /// The group that a token must carry to let agents join.
 const JOINERS: &str = "system:bootstrappers:karmada:default-cluster-token";
@@ -82,6 +86,12 @@ impl HubRegistrar {
                 "the token has expired: make a new one with karmadactl token create",
             ));
         }
+        if field(USES) == "0" {
+            return Err(refusal(
+                JoinRefusalCode::TokenUsedUp,
+                "the token has been used as often as it was made for",
+            ));
+        }
         if !field("auth-extra-groups").split(',').any(|group| group.trim() == JOINERS) {
             return Err(refusal(JoinRefusalCode::TokenUnknown, "the token is not for joining clusters"));
         }
@@ -117,6 +127,25 @@ impl HubRegistrar {
             }
         }
         Ok(())
+    }
+
+    /// Counts one use of a token that was made for a number of them. Two joins that race for the last use are told apart by the
+    /// Secret's version.
+    async fn count_use(&self, ask: &JoinAsk) -> Result<(), Status> {
+        let definition =
+            self.definition("", "v1", "secrets").map_err(|error| Status::internal(error.message))?;
+        let at = ObjectKey::new("kube-system", &format!("bootstrap-token-{}", ask.token.id()));
+        let mut change = |live: Option<&Value>| {
+            let mut secret = live.cloned().ok_or_else(|| Status::not_found(&definition, &at.name))?;
+            let left = token_field(&secret, USES);
+            if let Ok(left) = left.parse::<u64>() {
+                let left = left.checked_sub(1).ok_or_else(|| Status::conflict(&definition, &at.name))?;
+                secret["data"][USES] =
+                    json!(base64::engine::general_purpose::STANDARD.encode(left.to_string()));
+            }
+            Ok(secret)
+        };
+        self.registry.update(&definition, &at, &options(), false, &mut change).await.map(|_| ())
     }
 
     async fn write_cluster(&self, ask: &JoinAsk) -> Result<(), Status> {
@@ -220,7 +249,6 @@ fn annotate(cluster: &mut Value, key: &str) {
 }
 
 fn token_field(secret: &Value, key: &str) -> String {
-    use base64::Engine;
     let text = secret["data"][key].as_str().unwrap_or("");
     let bytes = base64::engine::general_purpose::STANDARD.decode(text).unwrap_or_default();
     String::from_utf8(bytes).unwrap_or_default()
@@ -244,6 +272,7 @@ impl Registrar for HubRegistrar {
             return Ok(JoinOutcome::Refused(refused));
         }
         let written = async {
+            self.count_use(&ask).await?;
             self.write_cluster(&ask).await?;
             self.write_namespace(&ask.cluster_name).await?;
             self.write_roles(&ask.cluster_name).await
