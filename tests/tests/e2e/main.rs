@@ -1,0 +1,11 @@
+//! The whole line on real parts: a built hub with its SQLite store, three members (etcd, kube-apiserver,
+//! controllers, scheduler, kwok's nodes), built agents as plain processes beside them, the real kubectl.
+//!
+//! All tests share one [`fleet::Fleet`]. Those that leave the line alone run side by side, each in namespaces of
+//! its own; those that break it have it for themselves and find it whole again.
+
+// A test fails by panicking.
+#![allow(clippy::unwrap_used)]
+
+mod fleet;
+mod tutorial;
