@@ -115,7 +115,7 @@ pub enum KeepError {
     File(#[from] CertError),
     /// The Secret.
     #[error("the identity's Secret {0}: {1}")]
-    Secret(String, #[source] MemberError),
+    Secret(String, MemberError),
     /// It does not parse.
     #[error("the identity in {0} is damaged: {1}")]
     Damaged(String, String),

@@ -39,7 +39,7 @@ pub struct Ask {
 #[derive(Debug, thiserror::Error)]
 pub enum JoinError {
     /// The hub was not reached.
-    #[error("{0}")]
+    #[error(transparent)]
     Dial(#[from] DialError),
     /// The hub refused.
     #[error("{}", refusal_text(*code, message, holder))]

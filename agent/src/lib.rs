@@ -111,9 +111,9 @@ pub struct Parts {
 /// Why the agent ended by itself.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// The join failed.
+    /// The join failed. Not a source: the words are all in this one's.
     #[error("joining: {0}")]
-    Join(#[from] JoinError),
+    Join(JoinError),
     /// The token's file is no use.
     #[error("the join token in {file}: {why}")]
     Token {
@@ -127,7 +127,7 @@ pub enum AgentError {
     Missing(&'static str),
     /// The member was not reached when it had to be.
     #[error("the member: {0}")]
-    Member(#[from] MemberError),
+    Member(MemberError),
     /// The identity belongs to another member.
     #[error("the state is that of the cluster with uid {0}; this member's is {1}")]
     OtherMember(String, String),
@@ -140,6 +140,18 @@ pub enum AgentError {
     /// A key could not be made.
     #[error(transparent)]
     Cert(#[from] karmada_certs::CertError),
+}
+
+impl From<JoinError> for AgentError {
+    fn from(error: JoinError) -> Self {
+        Self::Join(error)
+    }
+}
+
+impl From<MemberError> for AgentError {
+    fn from(error: MemberError) -> Self {
+        Self::Member(error)
+    }
 }
 
 /// Joins where there is no identity yet, then works until `stop`.

@@ -49,7 +49,7 @@ pub enum DialError {
     },
     /// Another CA than the pinned one.
     #[error("TLS: {0}")]
-    Pin(#[source] PinMismatch),
+    Pin(PinMismatch),
     /// The certificate is not valid at this machine's time.
     #[error("TLS: the hub's certificate is not valid now: is this machine's clock right? ({0})")]
     Clock(String),

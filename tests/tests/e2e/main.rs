@@ -7,5 +7,11 @@
 // A test fails by panicking.
 #![allow(clippy::unwrap_used)]
 
+mod enforcing;
+mod faults;
 mod fleet;
+mod join;
+mod kinds;
+mod register;
+mod security;
 mod tutorial;

@@ -1,0 +1,228 @@
+//! What breaks, and what then must hold: nothing is lost, nothing is deleted that nobody deleted, and everything
+//! finds back by itself. Each of these has the fleet for itself.
+
+use serde_json::{Value, json};
+use tests::api::{condition, text_at};
+use tests::kubectl::Kubectl;
+use tests::wait::{PATIENCE, eventually, so};
+
+use crate::fleet::{Fleet, SILENCE, Site, alone, get, has};
+
+/// A Deployment and a ConfigMap on all members.
+fn workload(fleet: &Fleet, namespace: &str) -> Kubectl {
+    let kubectl = fleet.namespace(namespace);
+    kubectl.apply(
+        "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: nginx}]}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {mode: calm}
+---
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: all}
+spec:
+  resourceSelectors:
+  - {apiVersion: apps/v1, kind: Deployment}
+  - {apiVersion: v1, kind: ConfigMap, name: settings}
+  placement: {}
+",
+    );
+    kubectl.wait_for_field(&["deploy", "web"], "{.status.readyReplicas}", "6", PATIENCE);
+    for site in &fleet.sites {
+        site.await_object(&settings(namespace), |object| has(object, "/data/mode", &json!("calm")));
+    }
+    kubectl
+}
+
+fn web(namespace: &str) -> String {
+    format!("/apis/apps/v1/namespaces/{namespace}/deployments/web")
+}
+
+fn settings(namespace: &str) -> String {
+    format!("/api/v1/namespaces/{namespace}/configmaps/settings")
+}
+
+fn set_mode(kubectl: &Kubectl, mode: &str) {
+    kubectl.ok(&[
+        "patch",
+        "configmap",
+        "settings",
+        "--type=merge",
+        "-p",
+        &json!({"data": {"mode": mode}}).to_string(),
+    ]);
+}
+
+#[track_caller]
+fn await_mode(site: &Site, namespace: &str, mode: &str) {
+    site.await_object(&settings(namespace), |object| has(object, "/data/mode", &json!(mode)));
+}
+
+/// Deletes the ConfigMap on the member, and sees it come back as another one.
+#[track_caller]
+fn delete_and_see_restored(site: &Site, namespace: &str) {
+    let before = get(site.api(), &settings(namespace)).unwrap();
+    site.api().delete(&settings(namespace)).unwrap();
+    site.await_object(&settings(namespace), |object| {
+        has(object, "/data/mode", &before["data"]["mode"])?;
+        so(object["metadata"]["uid"] != before["metadata"]["uid"], || "still the old one".to_owned())
+    });
+}
+
+/// UIDs of the Deployment on all members: whoever deletes and makes anew is found out.
+fn uids(fleet: &Fleet, namespace: &str) -> Vec<String> {
+    let uid = |site: &Site| {
+        let object = get(site.api(), &web(namespace)).unwrap();
+        format!("{} {}", site.name, text_at(&object, "/metadata/uid"))
+    };
+    fleet.sites.iter().map(uid).collect()
+}
+
+#[test]
+fn a_killed_hub_loses_nothing_and_is_not_needed_to_enforce() {
+    let Some(mut fleet) = alone() else { return };
+    let kubectl = workload(&fleet, "hub-killed");
+    let before = uids(&fleet, "hub-killed");
+    // Acknowledged, and killed at once.
+    set_mode(&kubectl, "last");
+    fleet.hub.kill();
+    for site in &mut fleet.sites {
+        site.agent.kill();
+        site.agent.start_again();
+    }
+    let mode = |site: &Site| {
+        let object = get(site.api(), &settings("hub-killed")).unwrap();
+        text_at(&object, "/data/mode").to_owned()
+    };
+    for site in &fleet.sites {
+        let known = mode(site);
+        delete_and_see_restored(site, "hub-killed");
+        assert_eq!(mode(site), known, "{} restores what it was told last", site.name);
+    }
+    // And again after a restart of the agent, which now has only its ledger.
+    let north = fleet.site_mut("north");
+    north.agent.kill();
+    north.api().delete(&settings("hub-killed")).unwrap();
+    north.agent.start_again();
+    north.await_object(&settings("hub-killed"), |_| Ok(()));
+
+    fleet.hub.start_again();
+    assert_eq!(kubectl.field(&["configmap", "settings"], "{.data.mode}"), "last");
+    for site in &fleet.sites {
+        await_mode(site, "hub-killed", "last");
+        site.await_ready(&fleet.hub);
+    }
+    set_mode(&kubectl, "after");
+    fleet.sites.iter().for_each(|site| await_mode(site, "hub-killed", "after"));
+    assert_eq!(uids(&fleet, "hub-killed"), before, "nothing was deleted");
+    kubectl.wait_for_field(&["deploy", "web"], "{.status.readyReplicas}", "6", PATIENCE);
+    // What was removed while an agent was away goes once it is back.
+    fleet.site_mut("south").agent.kill();
+    kubectl.ok(&["delete", "configmap", "settings"]);
+    fleet.site("north").await_gone(&settings("hub-killed"));
+    assert!(get(fleet.site("south").api(), &settings("hub-killed")).is_ok());
+    fleet.site_mut("south").agent.start_again();
+    fleet.site("south").await_gone(&settings("hub-killed"));
+    fleet.remove_namespace("hub-killed");
+}
+
+#[test]
+fn a_members_api_that_restarts_is_caught_up_with() {
+    let Some(mut fleet) = alone() else { return };
+    let kubectl = workload(&fleet, "member-restarts");
+    let before = uids(&fleet, "member-restarts");
+    fleet.site_mut("north").member.kill_apiserver();
+    set_mode(&kubectl, "meanwhile");
+    await_mode(fleet.site("south"), "member-restarts", "meanwhile");
+    fleet.site_mut("north").member.start_apiserver();
+    await_mode(fleet.site("north"), "member-restarts", "meanwhile");
+    delete_and_see_restored(fleet.site("north"), "member-restarts");
+    fleet.site("north").await_ready(&fleet.hub);
+    kubectl.ok(&["scale", "deployment/web", "--replicas=3"]);
+    kubectl.wait_for_field(&["deploy", "web"], "{.status.readyReplicas}", "9", PATIENCE);
+    assert_eq!(uids(&fleet, "member-restarts"), before);
+    fleet.remove_namespace("member-restarts");
+}
+
+#[test]
+fn a_cut_link_is_noticed_and_healed() {
+    let Some(mut fleet) = alone() else { return };
+    let kubectl = workload(&fleet, "link-cut");
+    let before = uids(&fleet, "link-cut");
+    fleet.site("north").link.cut();
+    set_mode(&kubectl, "meanwhile");
+    await_mode(fleet.site("south"), "link-cut", "meanwhile");
+    let north = fleet.site("north");
+    eventually("north Unknown and tainted", SILENCE, || {
+        let cluster = north.cluster(&fleet.hub)?;
+        let taints = cluster.pointer("/spec/taints").and_then(Value::as_array).cloned().unwrap_or_default();
+        let unreachable = |taint: &&Value| taint["key"] == "cluster.karmada.io/unreachable";
+        let effects: Vec<&str> =
+            taints.iter().filter(unreachable).map(|taint| text_at(taint, "/effect")).collect();
+        so(condition(&cluster, "Ready") == "Unknown" && effects == ["NoSchedule"], || cluster.to_string())
+    });
+    // What runs there goes on, and stays placed there.
+    delete_and_see_restored(north, "link-cut");
+    has(&get(north.api(), &settings("link-cut")).unwrap(), "/data/mode", &json!("calm")).unwrap();
+    assert_eq!(uids(&fleet, "link-cut"), before);
+    // The agent's wait between attempts has grown meanwhile: a restart asks at once.
+    let north = fleet.site_mut("north");
+    north.link.heal();
+    north.agent.stop();
+    north.agent.start_again();
+    let north = fleet.site("north");
+    north.await_ready(&fleet.hub);
+    await_mode(north, "link-cut", "meanwhile");
+    // A short cut is nobody's concern.
+    north.link.cut();
+    set_mode(&kubectl, "again");
+    await_mode(fleet.site("south"), "link-cut", "again");
+    fleet.site("north").link.heal();
+    await_mode(fleet.site("north"), "link-cut", "again");
+    assert_eq!(condition(&fleet.site("north").cluster(&fleet.hub).unwrap(), "Ready"), "True");
+    assert_eq!(uids(&fleet, "link-cut"), before);
+    fleet.remove_namespace("link-cut");
+}
+
+#[test]
+fn at_rest_nothing_is_written() {
+    let Some(fleet) = alone() else { return };
+    let kubectl = workload(&fleet, "at-rest");
+    let revision = || {
+        let list = get(fleet.hub.api(), "/api/v1/namespaces?limit=1")?;
+        Ok::<_, String>(text_at(&list, "/metadata/resourceVersion").to_owned())
+    };
+    // Reading changes nothing, so what is seen twenty times over some seconds is rest.
+    let mut seen = (String::new(), 0);
+    eventually("the hub to come to rest", PATIENCE, || {
+        let now = revision()?;
+        seen = if now == seen.0 { (now, seen.1 + 1) } else { (now, 0) };
+        so(seen.1 >= 60, || format!("revision {} {} times", seen.0, seen.1))
+    });
+    let objects = |site: &Site| {
+        let versions = [web("at-rest"), settings("at-rest"), "/api/v1/namespaces/at-rest".to_owned()];
+        versions
+            .map(|path| get(site.api(), &path).map(|object| object["metadata"]["resourceVersion"].clone()))
+    };
+    let (resting, members) = (revision().unwrap(), fleet.sites.iter().map(objects).collect::<Vec<_>>());
+    tests::wait::throughout("rest", std::time::Duration::from_secs(25), || {
+        let now = revision()?;
+        so(now == resting, || format!("revision {resting} became {now}"))
+    });
+    assert_eq!(fleet.sites.iter().map(objects).collect::<Vec<_>>(), members, "members rest too");
+    // What says the same again is no change.
+    set_mode(&kubectl, "calm");
+    assert_eq!(revision().unwrap(), resting);
+    fleet.remove_namespace("at-rest");
+}

@@ -1,0 +1,174 @@
+//! Joining: one token for three members, what is refused and how it is told, and what a Cluster then shows.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tests::agent::{Agent, AgentOptions};
+use tests::api::{condition, text_at};
+use tests::wait::{eventually, so};
+
+use crate::fleet::{Fleet, NAMES, RegisterCommand, get, has, shared};
+
+/// Longer than an agent tries a hub that it cannot reach.
+const ENDS: Duration = Duration::from_secs(60);
+
+#[test]
+fn one_token_joins_three_members_and_clusters_tell_what_they_are() {
+    let Some(fleet) = shared() else { return };
+    let clusters = fleet.hub.api().list("/apis/cluster.karmada.io/v1alpha1/clusters").unwrap();
+    let mut names: Vec<&str> = clusters.iter().map(|cluster| text_at(cluster, "/metadata/name")).collect();
+    let mut expected = NAMES;
+    (names.sort_unstable(), expected.sort_unstable());
+    assert_eq!(names, expected);
+    for site in &fleet.sites {
+        let system = get(site.api(), "/api/v1/namespaces/kube-system").unwrap();
+        let path = format!("/apis/cluster.karmada.io/v1alpha1/clusters/{}", site.name);
+        crate::fleet::await_object(fleet.hub.api(), "the hub", &path, |cluster| {
+            has(cluster, "/spec/id", &system["metadata"]["uid"])?;
+            has(cluster, "/spec/syncMode", &json!("Pull"))?;
+            has(cluster, "/status/kubernetesVersion", &json!("v1.34.4"))?;
+            has(cluster, "/status/nodeSummary", &json!({"totalNum": 2, "readyNum": 2}))?;
+            has(cluster, "/status/resourceSummary/allocatable/cpu", &json!("16"))?;
+            has(cluster, "/status/resourceSummary/allocatable/memory", &json!("64Gi"))?;
+            so(condition(cluster, "Ready") == "True", || "not ready".to_owned())?;
+            so(condition(cluster, "CompleteAPIEnablements") == "True", || "not complete".to_owned())?;
+            enables(cluster, "apps/v1", "deployments", "Deployment")
+        });
+    }
+    let table = fleet.hub.kubectl().ok(&["get", "clusters"]);
+    let north = table.lines().find(|line| line.starts_with("north")).unwrap().to_owned();
+    assert!(north.contains("v1.34.4") && north.contains("Pull") && north.contains("True"), "{table}");
+    // What the hub made for an agent is there, and holds no credential of the member.
+    let cluster = fleet.site("north").cluster(&fleet.hub).unwrap();
+    for field in ["secretRef", "impersonatorSecretRef", "apiEndpoint"] {
+        assert!(cluster.pointer(&format!("/spec/{field}")).is_none(), "{field}: {cluster}");
+    }
+}
+
+fn enables(cluster: &Value, group_version: &str, name: &str, kind: &str) -> Result<(), String> {
+    let all = cluster.pointer("/status/apiEnablements").and_then(Value::as_array);
+    let group = all.into_iter().flatten().find(|group| group["groupVersion"] == group_version);
+    let resources = group.and_then(|group| group["resources"].as_array());
+    let found = resources.into_iter().flatten().any(|one| one["name"] == name && one["kind"] == kind);
+    so(found, || format!("{group_version} {kind} is not enabled: {group:?}"))
+}
+
+/// One attempt to join that must fail.
+struct Refused {
+    what: &'static str,
+    agent: Agent,
+    told: Vec<String>,
+}
+
+impl Refused {
+    /// What `change` makes of a join that would succeed, if the member and its name were free.
+    fn begin(
+        fleet: &Fleet,
+        what: &'static str,
+        site: &str,
+        told: &[&str],
+        change: impl FnOnce(&mut AgentOptions),
+    ) -> Refused {
+        let mut options = AgentOptions {
+            hub: fleet.hub.address().to_string(),
+            token: Some(fleet.register.token.clone()),
+            ca_hash: Some(fleet.register.ca_hash.clone()),
+            cluster_name: Some("newcomer".to_owned()),
+            kubeconfig: Some(fleet.site(site).member.kubeconfig()),
+            ..AgentOptions::default()
+        };
+        change(&mut options);
+        let told = told.iter().map(|text| (*text).to_owned()).collect();
+        Refused { what, agent: Agent::start(options), told }
+    }
+
+    #[track_caller]
+    fn ends(mut self) {
+        let what = self.what;
+        let process = self.agent.process().unwrap();
+        let status = eventually(&format!("{what}: the agent's end"), ENDS, || {
+            process.ended().ok_or_else(|| process.tail(5))
+        });
+        let tail = process.tail(3);
+        assert_eq!(status.code(), Some(1), "{what}: {tail}");
+        for text in &self.told {
+            assert!(tail.contains(text.as_str()), "{what}: {text:?} is not in {tail}");
+        }
+        assert!(!self.agent.state_dir().join("identity.json").exists(), "{what}: it keeps no identity");
+    }
+}
+
+#[test]
+fn what_cannot_join_is_told_why() {
+    let Some(fleet) = shared() else { return };
+    let north = get(fleet.site("north").api(), "/api/v1/namespaces/kube-system").unwrap();
+    let north_id = text_at(&north, "/metadata/uid").to_owned();
+    let wrong_pin = format!("sha256:{}", "0".repeat(64));
+    let expired = expired_token(&fleet);
+    let once = RegisterCommand::make(&fleet.hub, &["--uses", "1"]).token;
+    let nobody = tests::ports::reserve();
+    let all = [
+        Refused::begin(
+            &fleet,
+            "the same cluster under another name",
+            "north",
+            &["another name", "held by north"],
+            |_| {},
+        ),
+        Refused::begin(
+            &fleet,
+            "a name that another cluster holds",
+            "south",
+            &["taken", &north_id],
+            |options| {
+                options.cluster_name = Some("north".to_owned());
+            },
+        ),
+        Refused::begin(
+            &fleet,
+            "another pin",
+            "north",
+            &["TLS", "the hub's CA is", "not the one"],
+            |options| options.ca_hash = Some(wrong_pin),
+        ),
+        Refused::begin(&fleet, "a token that nobody made", "north", &["token", "unknown"], |options| {
+            options.token = Some("abcdef.0123456789abcdef".to_owned());
+        }),
+        Refused::begin(&fleet, "an expired token", "north", &["token", "expired"], |options| {
+            options.token = Some(expired);
+        }),
+        // What was refused for its name has not used the token up.
+        Refused::begin(&fleet, "a token for one join", "north", &["held by north"], |options| {
+            options.token = Some(once)
+        }),
+        Refused::begin(&fleet, "a port that nobody listens on", "north", &["TCP"], |options| {
+            options.hub = format!("127.0.0.1:{nobody}");
+        }),
+        Refused::begin(&fleet, "a name that does not resolve", "north", &["DNS"], |options| {
+            options.hub = "hub.invalid:5443".to_owned();
+        }),
+        Refused::begin(&fleet, "a name that is no DNS label", "north", &["name cannot be used"], |options| {
+            options.cluster_name = Some("Not_A_Label".to_owned());
+        }),
+    ];
+    all.into_iter().for_each(Refused::ends);
+    let clusters = fleet.hub.api().list("/apis/cluster.karmada.io/v1alpha1/clusters").unwrap();
+    assert_eq!(clusters.len(), NAMES.len(), "a refused join leaves no Cluster");
+}
+
+/// A token whose end is past.
+fn expired_token(fleet: &Fleet) -> String {
+    let token = RegisterCommand::make(&fleet.hub, &[]).token;
+    let id = token.split('.').next().unwrap();
+    let patch = r#"{"stringData":{"expiration":"2020-01-01T00:00:00Z"}}"#;
+    let secret = format!("bootstrap-token-{id}");
+    fleet.hub.kubectl().in_namespace("kube-system").ok(&[
+        "patch",
+        "secret",
+        &secret,
+        "--type=merge",
+        "-p",
+        patch,
+    ]);
+    token
+}
