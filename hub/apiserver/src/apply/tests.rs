@@ -1,3 +1,5 @@
+//! Cases of server-side apply.
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

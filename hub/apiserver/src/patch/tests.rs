@@ -1,3 +1,5 @@
+//! Cases of patches.
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
