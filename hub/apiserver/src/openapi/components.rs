@@ -90,7 +90,8 @@ impl<'a> Components<'a> {
         if let Some(schema) = schema {
             let mut out = write_schema(schema, self.dialect, refs);
             let published = schema.group_version_kinds().cloned();
-            if let Some(gvk) = published.or_else(|| self.kinds.get(name).map(|served| json!([gvk(*served)]))) {
+            if let Some(gvk) = published.or_else(|| self.kinds.get(name).map(|served| json!([gvk(*served)])))
+            {
                 out.insert("x-kubernetes-group-version-kind".to_owned(), gvk);
             }
             return Some(Value::Object(out));
@@ -270,7 +271,8 @@ fn constraints(schema: SchemaRef<'_>, dialect: Dialect, out: &mut Map<String, Va
     }
     for (name, bound) in schema.bounds() {
         // Whole numbers are written without a fraction.
-        let number = if bound.fract() == 0.0 && bound.abs() < 9e15 { json!(bound as i64) } else { json!(bound) };
+        let number =
+            if bound.fract() == 0.0 && bound.abs() < 9e15 { json!(bound as i64) } else { json!(bound) };
         out.insert(name.to_owned(), number);
     }
     if schema.preserves_unknown() && schema.type_name().is_none() && schema.ty() != Type::String {

@@ -124,7 +124,12 @@ impl Build<'_, '_> {
         let sub_name = sub.map(|sub| capital(&sub.name)).unwrap_or_default();
         let group: String = resource.group.split('.').next().map(capital).unwrap_or_default();
         let group = if group.is_empty() { "Core".to_owned() } else { group };
-        let id = format!("{}{group}{}{scoped}{}{sub_name}", id_verb(action), capital(&resource.version), resource.kind);
+        let id = format!(
+            "{}{group}{}{scoped}{}{sub_name}",
+            id_verb(action),
+            capital(&resource.version),
+            resource.kind
+        );
         let mut operation = json!({
             "operationId": id,
             "tags": [format!("{}_{}", group.to_lowercase(), resource.version)],

@@ -128,7 +128,9 @@ fn write_operation(out: &mut Message, operation: &Map<String, Value>) {
                 value.message(1, |message| {
                     message.text(1, &response["description"]);
                     if response["schema"].is_object() {
-                        message.message(2, |item| item.message(1, |schema| write_schema(schema, &response["schema"])));
+                        message.message(2, |item| {
+                            item.message(1, |schema| write_schema(schema, &response["schema"]))
+                        });
                     }
                 });
             });

@@ -87,7 +87,9 @@ fn paths_strategic() -> &'static str {
 fn unwrap_references(value: &mut Value) {
     match value {
         Value::Object(fields) => {
-            if let (1, Some([only])) = (fields.len(), fields.get("allOf").and_then(Value::as_array).map(Vec::as_slice)) {
+            if let (1, Some([only])) =
+                (fields.len(), fields.get("allOf").and_then(Value::as_array).map(Vec::as_slice))
+            {
                 *value = only.clone();
                 return;
             }
@@ -152,7 +154,10 @@ fn v2_is_one_closed_document_in_both_forms() {
     let document = parse(&v2_json(&served));
     println!("v2 JSON in {:?}", start.elapsed());
     closed(&document, &document["definitions"]);
-    assert_eq!(document["definitions"]["io.k8s.apimachinery.pkg.api.resource.Quantity"], json!({"type": "string"}));
+    assert_eq!(
+        document["definitions"]["io.k8s.apimachinery.pkg.api.resource.Quantity"],
+        json!({"type": "string"})
+    );
     let patch = &document["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]["patch"];
     assert!(patch["parameters"].as_array().unwrap().iter().any(|p| p["name"] == "fieldValidation"));
     let proto = v2_protobuf(&served);
