@@ -13,10 +13,10 @@ pub(super) fn pod(fields: &mut Fields) {
             requests_from_limits(container);
             if host_network {
                 for port in items(container, "ports") {
-                    if let Some(number) = port.get("containerPort").cloned() {
-                        if port.get("hostPort").is_none_or(|host| host.as_i64() == Some(0)) {
-                            port.insert("hostPort".to_owned(), number);
-                        }
+                    if let Some(number) = port.get("containerPort").cloned()
+                        && port.get("hostPort").is_none_or(|host| host.as_i64() == Some(0))
+                    {
+                        port.insert("hostPort".to_owned(), number);
                     }
                 }
             }

@@ -78,7 +78,8 @@ fn strategy(strategy: &Value, path: &Path<'_>, errors: &mut Errors) {
     let at = path.child("rollingUpdate");
     match text(strategy, "type") {
         "Recreate" if rolling.is_object() => {
-            errors.push(FieldError::forbidden(&at, "may not be specified when strategy `type` is 'Recreate'"))
+            errors
+                .push(FieldError::forbidden(&at, "may not be specified when strategy `type` is 'Recreate'"));
         }
         "Recreate" => {}
         "RollingUpdate" => {
@@ -232,7 +233,8 @@ fn daemon_rolling(rolling: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
     match (is_zero(&rolling["maxUnavailable"]), is_zero(&rolling["maxSurge"])) {
         (true, true) => {
-            errors.push(FieldError::required(&path.child("maxUnavailable"), "cannot be 0 when maxSurge is 0"))
+            errors
+                .push(FieldError::required(&path.child("maxUnavailable"), "cannot be 0 when maxSurge is 0"));
         }
         (false, false) => errors.push(FieldError::invalid(
             &path.child("maxSurge"),

@@ -111,7 +111,7 @@ fn backend(backend: &Value, path: &Path<'_>, errors: &mut Errors) {
         }
         (true, false) => service_backend(service, path, errors),
         (false, false) => {
-            errors.push(FieldError::invalid(path, "", "resource or service backend is required"))
+            errors.push(FieldError::invalid(path, "", "resource or service backend is required"));
         }
     }
 }

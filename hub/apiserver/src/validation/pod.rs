@@ -99,11 +99,11 @@ fn spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
             invalid_each(errors, &path.child(field), value, check(value));
         }
     }
-    if let Some(seconds) = spec["activeDeadlineSeconds"].as_i64() {
-        if !(1..=i64::from(i32::MAX)).contains(&seconds) {
-            let detail = "must be between 1 and 2147483647, inclusive";
-            errors.push(FieldError::invalid(&path.child("activeDeadlineSeconds"), seconds, detail));
-        }
+    if let Some(seconds) = spec["activeDeadlineSeconds"].as_i64()
+        && !(1..=i64::from(i32::MAX)).contains(&seconds)
+    {
+        let detail = "must be between 1 and 2147483647, inclusive";
+        errors.push(FieldError::invalid(&path.child("activeDeadlineSeconds"), seconds, detail));
     }
     non_negative(spec, "terminationGracePeriodSeconds", path, errors);
     tolerations(spec, &path.child("tolerations"), errors);
@@ -336,10 +336,10 @@ fn probes(container: &Value, path: &Path<'_>, errors: &mut Errors) {
         {
             non_negative(probe, count, &at, errors);
         }
-        if field != "readinessProbe" {
-            if let Some(successes) = probe["successThreshold"].as_i64().filter(|successes| *successes != 1) {
-                errors.push(FieldError::invalid(&at.child("successThreshold"), successes, "must be 1"));
-            }
+        if field != "readinessProbe"
+            && let Some(successes) = probe["successThreshold"].as_i64().filter(|successes| *successes != 1)
+        {
+            errors.push(FieldError::invalid(&at.child("successThreshold"), successes, "must be 1"));
         }
     }
 }
@@ -374,7 +374,7 @@ fn tolerations(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
             }
             "Exists" => {}
             other => {
-                errors.push(FieldError::not_supported(&at.child("operator"), other, &["Equal", "Exists"]))
+                errors.push(FieldError::not_supported(&at.child("operator"), other, &["Equal", "Exists"]));
             }
         }
         let effect = text(toleration, "effect");
