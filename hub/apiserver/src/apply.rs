@@ -246,7 +246,7 @@ fn merge_owned(
     let set = field_set(place, applied).recursive_difference(&reset);
     let last = managers.replace(writer, set);
     let object = match last {
-        Some(last) if !last.is_empty() => remove::prune(place, merged, &last, &managers.all()),
+        Some(last) if !last.is_empty() => remove::prune(place, &merged, &last, &managers.all()),
         _ => merged,
     };
     let change = compare(place, live, &object).without(&reset);

@@ -25,6 +25,13 @@ pub fn default_builtin(group: &str, version: &str, kind: &str, value: &mut Value
     }
 }
 
+/// What a new object gets once its uid is known: a Job without a selector of its own selects by that uid.
+pub fn finish_create(group: &str, kind: &str, value: &mut Value) {
+    if let (("batch", "Job"), Some(fields)) = ((group, kind), value.as_object_mut()) {
+        batch::generate_selector(fields);
+    }
+}
+
 /// The fields of a struct.
 type Fields = Map<String, Value>;
 
@@ -83,7 +90,7 @@ fn rule(type_name: &str, fields: &mut Fields) {
         "core.v1.ObjectFieldSelector" => set(fields, "apiVersion", json!("v1")),
         "core.v1.ReplicationController" => core::replication_controller(fields),
         "core.v1.ReplicationControllerSpec" => set(fields, "replicas", json!(1)),
-        "core.v1.Secret" => set(fields, "type", json!("Opaque")),
+        "core.v1.Secret" => core::secret(fields),
         "core.v1.PersistentVolume" => core::persistent_volume(fields),
         "core.v1.PersistentVolumeClaim" => set(object(fields, "status"), "phase", json!("Pending")),
         "core.v1.PersistentVolumeClaimSpec" => set(fields, "volumeMode", json!("Filesystem")),

@@ -37,7 +37,7 @@ pub enum PatchError {
 }
 
 impl PatchError {
-    fn unprocessable(cause: impl ToString) -> PatchError {
+    fn unprocessable(cause: &impl ToString) -> PatchError {
         PatchError::Unprocessable { cause: cause.to_string() }
     }
 }
@@ -61,11 +61,11 @@ pub fn json_patch(live: &Value, body: &[u8]) -> Result<Value, PatchError> {
     let patch: json_patch::Patch =
         serde_json::from_value(body).map_err(|error| PatchError::BadRequest(error.to_string()))?;
     let mut object = live.clone();
-    json_patch::patch(&mut object, &patch).map_err(PatchError::unprocessable)?;
+    json_patch::patch(&mut object, &patch).map_err(|error| PatchError::unprocessable(&error))?;
     if object.is_object() {
         Ok(object)
     } else {
-        Err(PatchError::unprocessable("the result is not an object"))
+        Err(PatchError::unprocessable(&"the result is not an object"))
     }
 }
 

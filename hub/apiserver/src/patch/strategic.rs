@@ -108,10 +108,10 @@ fn ordered_lists(
         let child = schema.and_then(|schema| schema.child(&field));
         let key = child.and_then(SchemaRef::merge_key);
         // Deletions by value come before the order is set.
-        if let Some(Value::Array(gone)) = patch.remove(&format!("{DELETE_FROM}{field}")) {
-            if let Some(Value::Array(ours)) = original.remove(&field) {
-                original.insert(field.clone(), Value::Array(without(ours, &gone)?));
-            }
+        if let Some(Value::Array(gone)) = patch.remove(&format!("{DELETE_FROM}{field}"))
+            && let Some(Value::Array(ours)) = original.remove(&field)
+        {
+            original.insert(field.clone(), Value::Array(without(ours, &gone)?));
         }
         if patch.get(&field).is_some_and(Value::is_null) {
             continue;
@@ -166,7 +166,7 @@ fn merge_list(
     let (merged, order, key) = if ours.iter().chain(&theirs).any(Value::is_object) {
         let key = schema.and_then(SchemaRef::merge_key);
         let Some(key) = key else {
-            return Err(PatchError::unprocessable("cannot merge lists without merge key"));
+            return Err(PatchError::unprocessable(&"cannot merge lists without merge key"));
         };
         let (ours, theirs) = special_elements(ours, theirs, key)?;
         let order = theirs.clone();
@@ -235,7 +235,7 @@ fn merge_elements(
 }
 
 fn no_merge_key(item: &Value, key: &str) -> PatchError {
-    PatchError::unprocessable(format!("map: {item} does not contain declared merge key: {key}"))
+    PatchError::unprocessable(&format!("map: {item} does not contain declared merge key: {key}"))
 }
 
 /// `$deleteFromPrimitiveList`: `ours` without `gone`.

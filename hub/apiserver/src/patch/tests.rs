@@ -1,4 +1,6 @@
-//! Cases of patches.
+//! Cases of patch.
+
+#![allow(clippy::needless_pass_by_value, reason = "a json! reads best where it is passed")]
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

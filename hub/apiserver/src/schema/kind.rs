@@ -8,6 +8,7 @@ use super::catalogue;
 use super::decode::{DecodeError, decode_go};
 use super::field_error::FieldError;
 use super::navigate::SchemaRef;
+use crate::validation::{NameRule, validate_metadata};
 
 /// How a kind's bodies are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
@@ -97,9 +98,9 @@ impl<'a> Kind<'a> {
     pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         match self.style {
             Style::Go => crate::validation::validate_builtin(self.group, self.kind, new, old),
-            Style::Aggregated => crate::validation::validate_metadata(self.kind, new, old),
+            Style::Aggregated => validate_metadata(NameRule::Subdomain, new, old),
             Style::Crd => {
-                let mut errors = crate::validation::validate_metadata(self.kind, new, old);
+                let mut errors = validate_metadata(NameRule::Subdomain, new, old);
                 errors.extend(super::validate::validate(self.schema, new));
                 errors
             }
