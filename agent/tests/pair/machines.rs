@@ -1,7 +1,7 @@
 //! The two sessions wired together without IO: every frame is encoded and decoded on its way, and the link may
 //! be cut after any frame.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use karmada_agent::ledger::Ledger;
@@ -91,6 +91,7 @@ struct Site {
     ledger: Ledger,
     outbox: Outbox,
     assembly: Assembly,
+    told: BTreeSet<String>,
 }
 
 impl Site {
@@ -99,6 +100,7 @@ impl Site {
             ledger: Ledger::in_memory().unwrap(),
             outbox: Outbox::default(),
             assembly: Assembly::default(),
+            told: BTreeSet::new(),
         }
     }
 
@@ -113,7 +115,14 @@ impl Site {
 
     /// What the reconciler would do: removes what is to be removed.
     fn reconcile(&mut self) {
-        for (key, held) in self.ledger.held().unwrap() {
+        let held = self.ledger.held().unwrap();
+        for key in std::mem::take(&mut self.told) {
+            if !held.contains_key(&key) {
+                self.outbox.forget(&key);
+            }
+        }
+        for (key, held) in held {
+            self.told.insert(key.clone());
             if held.phase != Phase::Desired {
                 self.ledger.removed(std::slice::from_ref(&key)).unwrap();
                 self.outbox.removed(&key, &held.uid, held.revision);
@@ -359,7 +368,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(ProptestConfig::with_cases(256))]
     /// Whatever happens and wherever the link is cut: after one session to quiet, the site holds what the hub
     /// wants, and nothing that is being deleted is left on the hub.
     #[test]

@@ -164,7 +164,7 @@ async fn a_tombstone_removes_reports_and_only_then() {
     rig.commit(&[put("a", 1, &[config("a", "1")], false)]);
     rig.until("applied", |rig| rig.applied("a")).await;
     rig.member.fail("a", Some(MemberError::Unreachable("off".into())));
-    rig.commit(&[Change::Delete { key: "a".into(), revision: 2, preserve: false }]);
+    rig.commit(&[Change::Delete { key: "a".into(), uid: "u-a".into(), revision: 2, preserve: false }]);
     tokio::time::sleep(Duration::from_secs(5)).await;
     let told = |rig: &Rig| {
         let mut outbox = rig.shared.outbox.lock();
