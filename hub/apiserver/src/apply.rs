@@ -29,6 +29,8 @@ pub use element::Element;
 pub use set::Set;
 
 #[cfg(test)]
+mod recorded;
+#[cfg(test)]
 mod tests;
 
 /// The annotation in which `kubectl apply` keeps what it applied last.
@@ -89,10 +91,7 @@ pub fn apply(
 ) -> Result<Value, ApplyError> {
     let version = applied["apiVersion"].as_str().unwrap_or_default();
     if version != writer.api_version {
-        return Err(ApplyError::BadRequest(format!(
-            "Incorrect version specified in apply patch. Specified patch version: {version}, expected: {}",
-            writer.api_version
-        )));
+        return Err(ApplyError::BadRequest(format!("invalid object type: {}", describe_type(applied))));
     }
     if applied.pointer("/metadata/managedFields").is_some_and(|managed| !managed.is_null()) {
         return Err(ApplyError::BadRequest("metadata.managedFields must be nil".to_owned()));
@@ -145,14 +144,15 @@ fn strip(object: &mut Value) {
 /// `namespace/name; group/version, Kind=kind`, as errors name an object.
 fn describe(object: &Value) -> String {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let version = text("/apiVersion");
+    format!("{}/{}; {}", text("/metadata/namespace"), text("/metadata/name"), describe_type(object))
+}
+
+/// `group/version, Kind=kind`.
+fn describe_type(object: &Value) -> String {
+    let (version, kind) =
+        (object["apiVersion"].as_str().unwrap_or_default(), object["kind"].as_str().unwrap_or_default());
     let slash = if version.contains('/') { "" } else { "/" };
-    format!(
-        "{}/{}; {slash}{version}, Kind={}",
-        text("/metadata/namespace"),
-        text("/metadata/name"),
-        text("/kind")
-    )
+    format!("{slash}{version}, Kind={kind}")
 }
 
 /// The ownership a write starts from: what the request carries where it may, else what is stored. `None` where the
