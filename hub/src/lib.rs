@@ -1,1 +1,17 @@
-//! Being laid.
+//! karmada-hub: the wiring of one process. It knows every room and decides nothing itself.
+//!
+//! In: a [`Settings`]. Out: a running [`Hub`], which drains when told to stop.
+
+mod access;
+mod api_port;
+mod cluster_info;
+mod control;
+mod data_dir;
+pub mod demo;
+mod fleet;
+mod hub;
+mod listener;
+mod metrics;
+
+pub use data_dir::DataDir;
+pub use hub::{Hub, Settings, StoreKind};

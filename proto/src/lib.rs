@@ -1,1 +1,37 @@
-//! Being laid.
+//! What hub and agent agree on: the frames of the stream, the service, and how bodies travel.
+//!
+//! Comes in: `protos/fleet/v1/fleet.proto`, compiled by `build.rs`. Goes out: the generated types ([`v1`]), the
+//! codec, body encoding and chunking ([`body`]), frame constructors ([`frame`]), and liveness arithmetic shared
+//! by both ends ([`cadence`]). No runtime and no IO; the only clock is the caller's.
+
+pub mod body;
+pub mod cadence;
+mod codec;
+pub mod credit;
+pub mod frame;
+
+pub use codec::SmallCodec;
+
+/// The generated types of package `fleet.v1`. Documented in the `.proto`.
+#[allow(
+    missing_docs,
+    unused_qualifications,
+    clippy::all,
+    clippy::semicolon_if_nothing_returned,
+    clippy::large_futures
+)]
+pub mod v1 {
+    tonic::include_proto!("fleet.v1");
+}
+
+/// The protocol versions this build speaks, lowest and highest.
+pub const PROTOCOL: (u32, u32) = (1, 1);
+
+/// No frame carries more body than this (rule R18): a slow link must get a word in between.
+pub const CHUNK: usize = 64 * 1024;
+
+/// The largest decoded body of a Work: etcd's own limit for one object, and then some for the envelope.
+pub const BODY_LIMIT: usize = 3 * 1024 * 1024;
+
+/// The largest message either end decodes: one chunk and its envelope, with room for a JSON status.
+pub const MESSAGE_LIMIT: usize = 4 * 1024 * 1024;

@@ -4,6 +4,9 @@
 //! registry, so that controllers pass the same admission, validation and concurrency checks as anybody;
 //! tests implement it over a memory store. Controllers never see HTTP or the store.
 
+#[cfg(any(test, feature = "fake"))]
+pub mod fake;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -30,7 +33,11 @@ pub struct Resource {
 impl Resource {
     /// `group/version`, or the version alone for the core group.
     pub fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
+        if self.group.is_empty() {
+            self.version.to_string()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
     }
 }
 
@@ -143,7 +150,11 @@ pub trait Api: Send + Sync + 'static {
 
     /// What exists now as `Applied`, then every change. Ends when the watcher fell behind or the resource is no
     /// longer served: watch again (what changed meanwhile, deletions included, is then for the caller to diff).
-    async fn watch(&self, resource: &Resource, namespace: &str) -> Result<BoxStream<'static, Change>, ApiError>;
+    async fn watch(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+    ) -> Result<BoxStream<'static, Change>, ApiError>;
 
     /// Creates the object.
     async fn create(&self, resource: &Resource, object: Value) -> Result<Arc<Object>, ApiError>;
@@ -155,5 +166,11 @@ pub trait Api: Send + Sync + 'static {
     async fn update_status(&self, resource: &Resource, object: Value) -> Result<Arc<Object>, ApiError>;
 
     /// Deletes the object if its uid is `uid` (empty: whatever it is).
-    async fn delete(&self, resource: &Resource, key: &Key, uid: &str, propagation: Propagation) -> Result<(), ApiError>;
+    async fn delete(
+        &self,
+        resource: &Resource,
+        key: &Key,
+        uid: &str,
+        propagation: Propagation,
+    ) -> Result<(), ApiError>;
 }

@@ -1,3 +1,130 @@
-//! Being laid.
+//! karmadactl: joins clusters to a hub and takes them away, and looks at the fleet. Called `kubectl-karmada`, it is a kubectl plugin.
+//!
+//! In: flags and kubeconfigs. Out: tables and manifests on stdout, what went wrong and what to do next on stderr. It talks to
+//! the public API alone, of the hub and, to install an agent, of a member.
 
-fn main() {}
+mod access;
+mod cluster_name;
+mod connection;
+mod cordon;
+mod delete;
+mod duration;
+mod get;
+mod kubeconfig;
+mod output;
+mod register;
+mod resource;
+mod table;
+mod taint;
+mod token;
+mod unregister;
+mod version;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap_complete::Shell;
+
+use crate::access::Access;
+
+#[derive(Parser)]
+#[command(
+    name = "karmadactl",
+    version,
+    about = "Joins Kubernetes clusters to a Karmada hub and looks after them"
+)]
+struct Arguments {
+    #[command(flatten)]
+    access: Access,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Make, list and delete the tokens with which clusters join.
+    #[command(subcommand)]
+    Token(token::Command),
+    /// Install an agent in a member cluster and wait until the hub has seen it.
+    Register(Box<register::Arguments>),
+    /// Take a cluster out of the fleet, and the agent out of the cluster.
+    Unregister(unregister::Arguments),
+    /// Show objects of the hub.
+    Get(get::Arguments),
+    /// Delete objects of the hub by name.
+    Delete(delete::Arguments),
+    /// Place nothing new on a cluster.
+    Cordon(cordon::Arguments),
+    /// Place workloads on a cluster again.
+    Uncordon(cordon::Arguments),
+    /// Add taints to clusters, or remove them.
+    Taint(taint::Arguments),
+    /// Show the version of this program and of the hub.
+    Version(version::Arguments),
+    /// Print the completion script of a shell.
+    Completion {
+        /// The shell.
+        #[arg(value_parser = ["bash", "zsh", "fish"])]
+        shell: String,
+    },
+}
+
+fn main() -> ExitCode {
+    let called = called_as(std::env::args().next().as_deref());
+    let matches = Arguments::command().bin_name(called).get_matches();
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let outcome = match runtime {
+        Ok(runtime) => runtime.block_on(Box::pin(run(arguments))),
+        Err(error) => Err(anyhow::anyhow!("starting the runtime: {error}")),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// How the usage names the program: kubectl calls a plugin `kubectl-karmada`, and its user typed `kubectl karmada`.
+fn called_as(argument: Option<&str>) -> &'static str {
+    let file = argument.and_then(|path| path.rsplit('/').next()).unwrap_or_default();
+    if file.starts_with("kubectl-karmada") { "kubectl karmada" } else { "karmadactl" }
+}
+
+async fn run(arguments: Arguments) -> anyhow::Result<()> {
+    let access = arguments.access;
+    match arguments.command {
+        Command::Token(command) => token::run(&access, command).await,
+        Command::Register(command) => Box::pin(register::run(&access, &command)).await,
+        Command::Unregister(command) => Box::pin(unregister::run(&access, &command)).await,
+        Command::Get(command) => get::run(&access, &command).await,
+        Command::Delete(command) => delete::run(&access, &command).await,
+        Command::Cordon(command) => cordon::run(&access, &command, true).await,
+        Command::Uncordon(command) => cordon::run(&access, &command, false).await,
+        Command::Taint(command) => taint::run(&access, &command).await,
+        Command::Version(command) => version::run(&access, &command).await,
+        Command::Completion { shell } => completion(&shell),
+    }
+}
+
+fn completion(shell: &str) -> anyhow::Result<()> {
+    let shell: Shell = shell.parse().map_err(|error: String| anyhow::anyhow!(error))?;
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "karmadactl", &mut script);
+    output::print(&String::from_utf8_lossy(&script))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound_and_the_plugin_knows_its_name() {
+        Arguments::command().debug_assert();
+        assert_eq!(called_as(Some("/usr/bin/kubectl-karmada")), "kubectl karmada");
+        assert_eq!(called_as(Some("target/debug/karmadactl")), "karmadactl");
+        assert_eq!(called_as(None), "karmadactl");
+    }
+}

@@ -1,1 +1,107 @@
-//! Being laid.
+//! The fleet's end of the stream, on the hub.
+//!
+//! Comes in: agents' gRPC calls, already authenticated by the listener (the verified peer's
+//! `karmada_certs::PeerIdentity` is found in the request's extensions; none means no client certificate). Goes
+//! out: Works to agents, reports to the hub's ports. Mount [`Gateway::service`] on the hub's one port.
+//!
+//! - [`session`]: one agent's session as a pure state machine; [`stream`]: the shell around it.
+//! - [`queue`], [`inbox`]: what waits to be sent, and to be written; [`wire`]: what of a Work is sent.
+//! - [`admission`], [`service`], [`registry`]: who becomes a session, and which one is current.
+//! - [`ports`]: what the hub implements.
+
+pub mod admission;
+pub mod inbox;
+pub mod options;
+pub mod ports;
+pub mod queue;
+pub mod registry;
+pub mod service;
+pub mod session;
+mod stream;
+mod wire;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use karmada_proto::MESSAGE_LIMIT;
+use karmada_proto::v1::fleet_server::FleetServer;
+use karmada_proto::v1::{CloseCode, RetryClass};
+use tokio::time::Instant;
+
+pub use options::Options;
+pub use ports::Ports;
+pub use registry::SessionView;
+pub use service::FleetService;
+
+/// The gateway: all sessions of one hub.
+pub struct Gateway {
+    ports: Ports,
+    options: Options,
+    registry: registry::Registry,
+    started: Instant,
+    wall_clock: fn() -> i64,
+}
+
+impl std::fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gateway").field("sessions", &self.registry.count()).finish_non_exhaustive()
+    }
+}
+
+impl Gateway {
+    /// A gateway without sessions. Must be called within a tokio runtime.
+    pub fn new(ports: Ports, options: Options) -> Arc<Self> {
+        let wall_clock = || jiff::Timestamp::now().as_millisecond();
+        let registry = registry::Registry::default();
+        Arc::new(Self { ports, options, registry, started: Instant::now(), wall_clock })
+    }
+
+    /// The tonic service, for any number of ports.
+    pub fn service(self: &Arc<Self>) -> FleetServer<FleetService> {
+        FleetServer::new(FleetService::new(self.clone())).max_decoding_message_size(MESSAGE_LIMIT)
+    }
+
+    /// The live sessions, by cluster.
+    pub fn sessions(&self) -> Vec<SessionView> {
+        self.registry.views(self.now())
+    }
+
+    /// Closes the session of `cluster`, whose identity is no longer accepted. True where there was one.
+    pub fn disconnect(&self, cluster: &str, code: CloseCode, message: &str) -> bool {
+        let Some(handle) = self.registry.get(cluster) else { return false };
+        let pause = Duration::from_secs(60);
+        let close = admission::close(code, RetryClass::Rejoin, pause, message.to_owned());
+        handle.order(session::Control::Close(close));
+        true
+    }
+
+    /// Asks every agent to leave, spread over `within`, and returns once all have or `within` and a second for
+    /// the last has passed.
+    pub async fn drain(&self, within: Duration) {
+        let handles = self.registry.all();
+        let count = handles.len().max(1) as u32;
+        for (at, handle) in (0u32..).zip(&handles) {
+            handle.order(session::Control::Drain(within / 2 * at / count));
+        }
+        let until = Instant::now() + within + Duration::from_secs(1);
+        while self.registry.count() > 0 && Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Monotonic time since this gateway began.
+    fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    fn instant(&self, at: Duration) -> Instant {
+        self.started + at
+    }
+}
+
+/// A gateway over `ports` and the service to mount.
+pub fn service(ports: Ports, options: Options) -> (Arc<Gateway>, FleetServer<FleetService>) {
+    let gateway = Gateway::new(ports, options);
+    let service = gateway.service();
+    (gateway, service)
+}

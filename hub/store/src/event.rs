@@ -1,11 +1,15 @@
-//! What watchers see, and the bounded channel they see it through.
+//! What watchers see: one [`Event`] per durable write, read through a [`Watch`].
+//!
+//! In: a place in the [`feed`](crate::feed). Out: batches of events, in order, each once, or the reason
+//! why there will be no more.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
 
-use crate::{KeyValue, Revision};
+use crate::feed::{Feed, Step};
+use crate::{KeyValue, Revision, StoreError};
 
 /// One durable write.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,12 +48,23 @@ impl Event {
             Event::Delete { key, .. } => key,
         }
     }
+
+    /// What the event holds in memory, in bytes, roughly.
+    pub(crate) fn weight(&self) -> usize {
+        let values = match self {
+            Event::Put { current, previous } => current.value.len() + previous.as_ref().map_or(0, Bytes::len),
+            Event::Delete { previous, .. } => previous.len(),
+        };
+        // The event itself, its key and its allocations' own overhead.
+        values + self.key().len() + 160
+    }
 }
 
 /// Why a watch ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WatchError {
-    /// The watcher fell further behind than the store keeps for it: list again.
+    /// The watcher fell further behind than the store keeps for it (or the kept events cannot be read):
+    /// list again.
     #[error("the watcher fell behind and lost its place")]
     Lagged,
     /// The store was closed.
@@ -58,15 +73,63 @@ pub enum WatchError {
 }
 
 /// A running watch: batches of events in order, one commit's events at most split at the end of a batch.
+///
+/// A watch holds no events of its own: it is a place in the store's feed, so that a slow watcher costs
+/// nothing but the place.
 pub struct Watch {
-    pub(crate) batches: mpsc::Receiver<Result<Arc<[Event]>, WatchError>>,
+    feed: Arc<Feed>,
+    id: u64,
+    wake: Arc<Notify>,
+    ended: bool,
 }
 
 impl Watch {
-    /// The next batch; `None` only after an error was returned.
+    pub(crate) fn new(feed: Arc<Feed>, id: u64, wake: Arc<Notify>) -> Self {
+        Watch { feed, id, wake, ended: false }
+    }
+
+    /// The next batch, never empty; `None` only after an error was returned.
     ///
-    /// Cancel-safe.
+    /// Cancel-safe: the place moves only when a batch is returned.
     pub async fn next(&mut self) -> Option<Result<Arc<[Event]>, WatchError>> {
-        self.batches.recv().await
+        if self.ended {
+            return None;
+        }
+        loop {
+            match self.feed.step(self.id) {
+                Step::Batch(events) => return Some(Ok(events)),
+                Step::Wait => self.wake.notified().await,
+                Step::Behind { prefix, after } => match self.feed.read_backlog(prefix, after).await {
+                    Ok(chunk) => {
+                        if let Some(events) = self.feed.pass(self.id, chunk) {
+                            return Some(Ok(events));
+                        }
+                    }
+                    Err(StoreError::Closed) => return self.end(WatchError::Closed),
+                    Err(error) => {
+                        tracing::debug!(%error, "a watcher lost its place");
+                        return self.end(WatchError::Lagged);
+                    }
+                },
+                Step::End(reason) => return self.end(reason),
+            }
+        }
+    }
+
+    fn end(&mut self, reason: WatchError) -> Option<Result<Arc<[Event]>, WatchError>> {
+        self.ended = true;
+        Some(Err(reason))
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.feed.unsubscribe(self.id);
+    }
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watch").field("id", &self.id).field("ended", &self.ended).finish()
     }
 }

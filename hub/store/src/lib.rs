@@ -10,6 +10,7 @@
 //!   compacted revision, or reads too slowly, is told so and must list again.
 
 mod event;
+mod feed;
 mod memory;
 mod sqlite;
 #[doc(hidden)]
@@ -47,6 +48,16 @@ pub enum Expect {
     Absent,
     /// The key was last changed by exactly this write.
     Revision(Revision),
+}
+
+impl Expect {
+    /// Whether a key last changed by `current` (`None`: it does not exist) is as expected.
+    pub fn holds(self, current: Option<Revision>) -> bool {
+        match self {
+            Expect::Absent => current.is_none(),
+            Expect::Revision(revision) => current == Some(revision),
+        }
+    }
 }
 
 /// A page of a prefix, in key order.
@@ -96,7 +107,12 @@ pub enum StoreError {
 /// A key-value store with revisions and watches.
 pub trait Store: Send + Sync + 'static {
     /// Writes `value` at `key` if `expect` holds. Returns the write's revision once it is durable.
-    fn put(&self, key: &str, value: Bytes, expect: Expect) -> BoxFuture<'static, Result<Revision, StoreError>>;
+    fn put(
+        &self,
+        key: &str,
+        value: Bytes,
+        expect: Expect,
+    ) -> BoxFuture<'static, Result<Revision, StoreError>>;
 
     /// Removes `key` if it was last changed by `expect`. Returns the removal's revision once it is durable.
     fn delete(&self, key: &str, expect: Revision) -> BoxFuture<'static, Result<Revision, StoreError>>;
@@ -105,13 +121,21 @@ pub trait Store: Send + Sync + 'static {
     fn get(&self, key: &str) -> BoxFuture<'static, Result<Option<KeyValue>, StoreError>>;
 
     /// Up to `limit` (0: all) keys that start with `prefix` and come after `after` (exclusive), at the present.
-    fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> BoxFuture<'static, Result<Page, StoreError>>;
+    fn list(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> BoxFuture<'static, Result<Page, StoreError>>;
 
     /// Every event on keys that start with `prefix`, with revisions above `after`.
     fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, StoreError>;
 
     /// Forgets events up to and including `revision`; live keys stay.
     fn compact(&self, revision: Revision) -> BoxFuture<'static, Result<(), StoreError>>;
+
+    /// The oldest revision that can be watched from: what was compacted to, at least.
+    fn oldest(&self) -> Revision;
 
     /// The revision of the last durable write.
     fn revision(&self) -> Revision;

@@ -1,1 +1,40 @@
-//! Being laid.
+//! The Karmada API as hub and agent both speak it: kinds, names, strings, selection, defaulting, validation.
+//!
+//! In: objects, as `serde_json::Value` or as the typed kinds here. Out: decisions about single objects, without
+//! clock, randomness or IO: `now` and fresh uids are arguments. Nothing here knows of stores, streams or HTTP.
+//!
+//! | question | module |
+//! | --- | --- |
+//! | how is it spelled (labels, annotations, finalizers, reasons)? | [`strings`] |
+//! | how is it named? | [`names`] |
+//! | what fields does a kind have? | [`policy`], [`override_policy`], [`binding`], [`work`], [`cluster`] |
+//! | does a selector match? | [`selector`] |
+//! | what does a Quantity mean? | [`quantity`] |
+//! | what may not leave the hub in a manifest? | [`manifest`] |
+//! | is a cluster ready? | [`readiness`] |
+//! | what does a write become, and may it stand? | [`admission`] |
+
+pub mod admission;
+pub mod binding;
+pub mod cluster;
+pub mod defaulting;
+pub mod field_error;
+pub mod manifest;
+pub mod names;
+pub mod object;
+pub mod override_policy;
+pub mod policy;
+pub mod quantity;
+pub mod readiness;
+pub mod selector;
+mod skip;
+pub mod strings;
+pub mod validation;
+pub mod work;
+
+/// API group of PropagationPolicy, OverridePolicy and their cluster-scoped forms.
+pub const POLICY_GROUP: &str = "policy.karmada.io";
+/// API group of Work, ResourceBinding and ClusterResourceBinding.
+pub const WORK_GROUP: &str = "work.karmada.io";
+/// API group of Cluster.
+pub const CLUSTER_GROUP: &str = "cluster.karmada.io";

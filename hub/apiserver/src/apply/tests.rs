@@ -1,3 +1,5 @@
+//! Cases of server-side apply.
+
 #![allow(clippy::needless_pass_by_value, reason = "a json! reads best where it is passed")]
 
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! Cases of defaulting of built-in kinds.
+
 use serde_json::{Value, json};
 
 use crate::schema::Kind;

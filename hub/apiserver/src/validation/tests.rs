@@ -1,3 +1,5 @@
+//! Cases of validation of built-in kinds.
+
 #![allow(clippy::needless_pass_by_value, reason = "a json! reads best where it is passed")]
 
 use serde_json::{Value, json};

@@ -1,0 +1,101 @@
+//! Who is at the other end of a TLS connection, read from the certificate that the handshake has verified.
+
+use jiff::Timestamp;
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+use x509_parser::prelude::{FromDer, X509Certificate};
+use x509_parser::x509::X509Name;
+
+use crate::{AGENT_COMMON_NAME, AGENT_ORGANIZATION, CertError, Pin, Subject};
+
+/// A verified peer. Put into a request's extensions by the listener.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerIdentity {
+    /// The user's name.
+    pub common_name: String,
+    /// The user's groups.
+    pub organizations: Vec<String>,
+    /// Serial number, lowercase hex.
+    pub serial: String,
+    /// When the certificate begins to be valid.
+    pub not_before: Timestamp,
+    /// When it ends.
+    pub not_after: Timestamp,
+    /// SHA-256 of the whole certificate, lowercase hex.
+    pub fingerprint: String,
+    /// SHA-256 of the public key's SPKI, lowercase hex: stays the same over renewals with one key.
+    pub key_fingerprint: String,
+}
+
+impl PeerIdentity {
+    /// From the leaf certificate's DER. Does not verify: the handshake has.
+    pub fn from_der(der: &[u8]) -> Result<Self, CertError> {
+        let (_, certificate) =
+            X509Certificate::from_der(der).map_err(|_| CertError::Malformed("certificate"))?;
+        let Subject { common_name, organizations } = subject_of(certificate.subject());
+        let time = |t: x509_parser::time::ASN1Time| {
+            Timestamp::from_second(t.timestamp()).map_err(|_| CertError::Malformed("certificate"))
+        };
+        Ok(Self {
+            common_name,
+            organizations,
+            serial: Pin::to_hex(certificate.raw_serial()),
+            not_before: time(certificate.validity().not_before)?,
+            not_after: time(certificate.validity().not_after)?,
+            fingerprint: Pin::of_spki(der).hex(),
+            key_fingerprint: Pin::of_spki(certificate.public_key().raw).hex(),
+        })
+    }
+
+    /// From the first certificate of a PEM text.
+    pub fn from_pem(pem: &str) -> Result<Self, CertError> {
+        let der = CertificateDer::from_pem_slice(pem.as_bytes())
+            .map_err(|_| CertError::Malformed("certificate"))?;
+        Self::from_der(&der)
+    }
+
+    /// The cluster this identity is the agent of. `None` for everybody else.
+    pub fn cluster(&self) -> Option<&str> {
+        if self.organizations != [AGENT_ORGANIZATION] {
+            return None;
+        }
+        self.common_name.strip_prefix(AGENT_COMMON_NAME).filter(|name| !name.is_empty())
+    }
+}
+
+/// Common name and organisations of an X.509 name.
+pub(crate) fn subject_of(name: &X509Name<'_>) -> Subject {
+    let text = |value: &x509_parser::x509::AttributeTypeAndValue<'_>| value.as_str().ok().map(str::to_owned);
+    Subject {
+        common_name: name.iter_common_name().find_map(text).unwrap_or_default(),
+        organizations: name.iter_organization().filter_map(text).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_agents_organisation_speaks_for_a_cluster() {
+        let peer = |cn: &str, orgs: &[&str]| PeerIdentity {
+            common_name: cn.into(),
+            organizations: orgs.iter().map(|&o| o.into()).collect(),
+            serial: String::new(),
+            not_before: Timestamp::UNIX_EPOCH,
+            not_after: Timestamp::UNIX_EPOCH,
+            fingerprint: String::new(),
+            key_fingerprint: String::new(),
+        };
+        for (cn, orgs, cluster) in [
+            ("system:karmada:agent:a", &["system:karmada:agents"][..], Some("a")),
+            ("system:karmada:agent:", &["system:karmada:agents"], None),
+            ("system:karmada:agent:a", &["system:masters"], None),
+            ("system:karmada:agent:a", &["system:karmada:agents", "system:masters"], None),
+            ("system:admin", &["system:karmada:agents"], None),
+        ] {
+            assert_eq!(peer(cn, orgs).cluster(), cluster, "{cn} {orgs:?}");
+        }
+        assert!(PeerIdentity::from_der(b"no").is_err());
+    }
+}

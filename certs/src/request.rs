@@ -1,0 +1,133 @@
+//! Certificate requests (PKCS#10): made by the end that holds the key, checked by the end that signs.
+
+use rcgen::{CertificateSigningRequestParams, KeyPair, PublicKey, PublicKeyData};
+use rustls_pki_types::CertificateSigningRequestDer;
+use rustls_pki_types::pem::PemObject;
+use x509_parser::prelude::{FromDer, X509CertificationRequest};
+
+use crate::authority::new_key;
+use crate::identity::subject_of;
+use crate::{CertError, KeyedCertificate, Pin, Subject};
+
+/// A private key on the machine that made it.
+pub struct ClientKey(KeyPair);
+
+impl std::fmt::Debug for ClientKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("ClientKey").field(&self.fingerprint()).finish()
+    }
+}
+
+impl ClientKey {
+    /// A new ECDSA P-256 key.
+    pub fn generate() -> Result<Self, CertError> {
+        new_key().map(Self)
+    }
+
+    /// A key kept as PKCS#8 PEM.
+    pub fn from_pem(pem: &str) -> Result<Self, CertError> {
+        KeyPair::from_pem(pem).map(Self).map_err(|_| CertError::Malformed("private key"))
+    }
+
+    /// PKCS#8 PEM, to be kept on this machine.
+    pub fn to_pem(&self) -> String {
+        self.0.serialize_pem()
+    }
+
+    /// SHA-256 of the public key's SPKI, lowercase hex.
+    pub fn fingerprint(&self) -> String {
+        Pin::of_spki(&self.0.subject_public_key_info()).hex()
+    }
+
+    /// A request (DER) for this key; `subject` is a wish, and ignored where the signer decides it.
+    pub fn request(&self, subject: &Subject) -> Result<Vec<u8>, CertError> {
+        let mut params = rcgen::CertificateParams::default();
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        params.distinguished_name.push(rcgen::DnType::CommonName, subject.common_name.as_str());
+        if let Some(organization) = subject.organizations.first() {
+            params.distinguished_name.push(rcgen::DnType::OrganizationName, organization.as_str());
+        }
+        Ok(params.serialize_request(&self.0)?.der().to_vec())
+    }
+
+    /// The key together with the certificate issued for it.
+    pub fn with_certificate(&self, certificate_pem: String) -> KeyedCertificate {
+        KeyedCertificate { certificate_pem, key_pem: self.to_pem() }
+    }
+}
+
+/// A request whose sender was shown to hold the key.
+#[derive(Debug, Clone)]
+pub struct CertificateRequest {
+    /// What the sender asked to be called.
+    pub subject: Subject,
+    /// Whether it asked for subject alternative names.
+    pub has_alternative_names: bool,
+    /// SHA-256 of the public key's SPKI, lowercase hex.
+    pub key_fingerprint: String,
+    public_key: PublicKey,
+}
+
+impl CertificateRequest {
+    /// Parses DER and verifies the signature with the key inside.
+    pub fn from_der(der: &[u8]) -> Result<Self, CertError> {
+        let malformed = CertError::Malformed("certificate request");
+        let Ok((rest, parsed)) = X509CertificationRequest::from_der(der) else { return Err(malformed) };
+        if !rest.is_empty() {
+            return Err(malformed);
+        }
+        let info = &parsed.certification_request_info;
+        let (subject, spki) = (subject_of(&info.subject), Pin::of_spki(info.subject_pki.raw));
+        let request = CertificateSigningRequestParams::from_der(&CertificateSigningRequestDer::from(der))
+            .map_err(|error| match error {
+                rcgen::Error::InvalidCertificationRequestSignature => CertError::NotPossessed,
+                _ => CertError::Malformed("certificate request"),
+            })?;
+        Ok(Self {
+            subject,
+            has_alternative_names: !request.params.subject_alt_names.is_empty(),
+            key_fingerprint: spki.hex(),
+            public_key: request.public_key,
+        })
+    }
+
+    /// Parses the PEM form.
+    pub fn from_pem(pem: &str) -> Result<Self, CertError> {
+        let der = CertificateSigningRequestDer::from_pem_slice(pem.as_bytes())
+            .map_err(|_| CertError::Malformed("certificate request"))?;
+        Self::from_der(&der)
+    }
+
+    pub(crate) fn public_key(&self) -> &PublicKey {
+        &self.public_key
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_for_a_key_not_held_is_refused() {
+        let subject = crate::agent_subject("a");
+        let (mine, other) = (ClientKey::generate().unwrap(), ClientKey::generate().unwrap());
+        let der = mine.request(&subject).unwrap();
+        assert_eq!(CertificateRequest::from_der(&der).unwrap().key_fingerprint, mine.fingerprint());
+        // Another's public point in my request: the signature no longer fits.
+        let (from, to) = (mine.0.public_key_raw(), other.0.public_key_raw());
+        let at = der.windows(from.len()).position(|w| w == from).unwrap();
+        let mut forged = der.clone();
+        forged[at..at + to.len()].copy_from_slice(to);
+        assert!(matches!(CertificateRequest::from_der(&forged), Err(CertError::NotPossessed)));
+        for bad in [&der[..der.len() - 1], b"", b"hello", &[der.as_slice(), b"x"].concat()] {
+            assert!(CertificateRequest::from_der(bad).is_err());
+        }
+    }
+
+    #[test]
+    fn a_key_survives_its_pem() {
+        let key = ClientKey::generate().unwrap();
+        assert_eq!(ClientKey::from_pem(&key.to_pem()).unwrap().fingerprint(), key.fingerprint());
+        assert!(!format!("{key:?}").contains("PRIVATE"));
+    }
+}

@@ -1,0 +1,287 @@
+//! rustls configurations of both ends.
+//!
+//! The hub's asks for a client certificate and goes on without one: users with tokens share the port. Clients
+//! trust a bundle of CAs, or, for the first contact of a join, a CA known by its pin only.
+
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring as provider, verify_tls12_signature, verify_tls13_signature};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, OtherError, RootCertStore, ServerConfig,
+    SignatureScheme,
+};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+
+use crate::{CertError, KeyedCertificate, Pin};
+
+/// Whom a client believes.
+#[derive(Debug, Clone)]
+pub enum Trust {
+    /// PEM of one or more CAs.
+    Bundle(String),
+    /// Any of these CAs, found in the chain that the server shows.
+    Pinned(Vec<Pin>),
+}
+
+/// The server showed no CA with a pinned key: a wrong hash, another hub, or somebody in between.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the hub's CA is {shown}, not the one that --discovery-token-ca-cert-hash names")]
+pub struct PinMismatch {
+    /// The pin of the last certificate in the chain shown.
+    pub shown: String,
+}
+
+/// The hub's TLS: `identity` for itself, client certificates of `clients` verified where one is given.
+pub fn server_config(
+    identity: &KeyedCertificate,
+    clients: &[CertificateDer<'static>],
+) -> Result<ServerConfig, CertError> {
+    let mut roots = RootCertStore::empty();
+    for ca in clients {
+        roots.add(ca.clone())?;
+    }
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), crypto())
+        .allow_unauthenticated()
+        .build()
+        .map_err(|_| CertError::Malformed("set of client CAs"))?;
+    let (chain, key) = parts(identity)?;
+    let mut config = ServerConfig::builder_with_provider(crypto())
+        .with_safe_default_protocol_versions()?
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(chain, key)?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+/// A client's TLS: `trust`, and `identity` to show where the server asks. No ALPN: set by the caller's HTTP.
+pub fn client_config(trust: &Trust, identity: Option<&KeyedCertificate>) -> Result<ClientConfig, CertError> {
+    let builder = ClientConfig::builder_with_provider(crypto()).with_safe_default_protocol_versions()?;
+    let builder = match trust {
+        Trust::Bundle(pem) => builder.with_root_certificates(roots(pem)?),
+        Trust::Pinned(pins) => builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(PinVerifier { pins: pins.clone(), crypto: crypto() })),
+    };
+    Ok(match identity {
+        Some(identity) => {
+            let (chain, key) = parts(identity)?;
+            builder.with_client_auth_cert(chain, key)?
+        }
+        None => builder.with_no_client_auth(),
+    })
+}
+
+/// [`client_config`] that speaks HTTP/2 only, as gRPC does.
+pub fn client_config_h2(
+    trust: &Trust,
+    identity: Option<&KeyedCertificate>,
+) -> Result<ClientConfig, CertError> {
+    let mut config = client_config(trust, identity)?;
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(config)
+}
+
+fn crypto() -> Arc<CryptoProvider> {
+    Arc::new(provider::default_provider())
+}
+
+fn roots(pem: &str) -> Result<RootCertStore, CertError> {
+    let mut roots = RootCertStore::empty();
+    for ca in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+        roots.add(ca.map_err(|_| CertError::Malformed("CA bundle"))?)?;
+    }
+    if roots.is_empty() {
+        return Err(CertError::Malformed("CA bundle"));
+    }
+    Ok(roots)
+}
+
+fn parts(
+    identity: &KeyedCertificate,
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), CertError> {
+    let chain = CertificateDer::pem_slice_iter(identity.certificate_pem.as_bytes())
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|_| CertError::Malformed("certificate"))?;
+    let key = PrivateKeyDer::from_pem_slice(identity.key_pem.as_bytes())
+        .map_err(|_| CertError::Malformed("private key"))?;
+    Ok((chain, key))
+}
+
+/// Finds the CA by its pin in the chain shown, then verifies as usual with that CA as the only root.
+#[derive(Debug)]
+struct PinVerifier {
+    pins: Vec<Pin>,
+    crypto: Arc<CryptoProvider>,
+}
+
+impl PinVerifier {
+    fn anchor<'a>(&self, chain: &'a [CertificateDer<'a>]) -> Result<&'a CertificateDer<'a>, Error> {
+        let pin = |der: &CertificateDer<'_>| Pin::of_certificate(der).ok();
+        chain.iter().find(|der| pin(der).is_some_and(|pin| self.pins.contains(&pin))).ok_or_else(|| {
+            let shown = chain.last().and_then(pin).map_or("not shown".into(), |pin| pin.to_string());
+            CertificateError::Other(OtherError(Arc::new(PinMismatch { shown }))).into()
+        })
+    }
+}
+
+impl ServerCertVerifier for PinVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let anchor = self.anchor(intermediates)?;
+        let mut roots = RootCertStore::empty();
+        roots.add(anchor.clone().into_owned())?;
+        WebPkiServerVerifier::builder_with_provider(roots.into(), self.crypto.clone())
+            .build()
+            .map_err(|error| Error::General(error.to_string()))?
+            .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, cert, dss, &self.crypto.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, cert, dss, &self.crypto.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.crypto.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Authority, PeerIdentity, agent_subject, server_names};
+    use jiff::{SignedDuration, Timestamp};
+    use rustls::{ClientConnection, ServerConnection};
+    use std::time::Duration;
+
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    /// A handshake in memory: who the server saw, or what each end said went wrong.
+    fn handshake(
+        server: ServerConfig,
+        client: ClientConfig,
+        host: &str,
+    ) -> Result<Option<PeerIdentity>, String> {
+        let name = ServerName::try_from(host.to_owned()).unwrap();
+        let mut client = ClientConnection::new(Arc::new(client), name).unwrap();
+        let mut server = ServerConnection::new(Arc::new(server)).unwrap();
+        while client.is_handshaking()
+            || server.is_handshaking()
+            || client.wants_write()
+            || server.wants_write()
+        {
+            let mut wire = Vec::new();
+            while client.wants_write() {
+                client.write_tls(&mut wire).unwrap();
+            }
+            let mut wire = wire.as_slice();
+            while !wire.is_empty() {
+                server.read_tls(&mut wire).unwrap();
+                server.process_new_packets().map_err(|e| format!("server: {e}"))?;
+            }
+            let mut wire = Vec::new();
+            while server.wants_write() {
+                server.write_tls(&mut wire).unwrap();
+            }
+            let mut wire = wire.as_slice();
+            while !wire.is_empty() {
+                client.read_tls(&mut wire).unwrap();
+                client.process_new_packets().map_err(|e| format!("client: {e}"))?;
+            }
+        }
+        Ok(server.peer_certificates().map(|chain| PeerIdentity::from_der(&chain[0]).unwrap()))
+    }
+
+    #[test]
+    fn who_gets_through() {
+        let now = Timestamp::now();
+        let (ca, _) = Authority::create(now).unwrap();
+        let (other, _) = Authority::create(now).unwrap();
+        let hub = ca.issue_server(&server_names(None, &["hub.example.com".into()]), DAY, now).unwrap();
+        let long_ago = now - SignedDuration::from_hours(24 * 30);
+        let stale_hub = ca.issue_server(&server_names(None, &[]), DAY, long_ago).unwrap();
+        let client =
+            |ca: &Authority, at| Some(ca.issue_client_with_key(&agent_subject("site1"), DAY, at).unwrap());
+        let bundle = Trust::Bundle(format!("{}{}", other.certificate_pem(), ca.certificate_pem()));
+        let pinned = Trust::Pinned(vec![ca.pin()]);
+        let agent = "system:karmada:agent:site1";
+        for (what, server, trust, identity, host, expect) in [
+            ("no certificate", &hub, &bundle, None, "localhost", Ok(None)),
+            ("a certificate", &hub, &bundle, client(&ca, now), "localhost", Ok(Some(agent))),
+            ("a pin, no certificate", &hub, &pinned, None, "hub.example.com", Ok(None)),
+            ("a pin, by address", &hub, &pinned, None, "127.0.0.1", Ok(None)),
+            ("wrong pin", &hub, &Trust::Pinned(vec![other.pin()]), None, "localhost", Err("PinMismatch")),
+            ("pin, wrong name", &hub, &pinned, None, "evil.example.com", Err("client: ")),
+            ("pin, expired hub", &stale_hub, &pinned, None, "localhost", Err("expired")),
+            (
+                "wrong CA",
+                &hub,
+                &Trust::Bundle(other.certificate_pem().into()),
+                None,
+                "localhost",
+                Err("UnknownIssuer"),
+            ),
+            ("wrong name", &hub, &bundle, None, "evil.example.com", Err("client: ")),
+            ("expired hub", &stale_hub, &bundle, None, "localhost", Err("expired")),
+            ("expired client", &hub, &bundle, client(&ca, long_ago), "localhost", Err("server: ")),
+            ("another CA's client", &hub, &bundle, client(&other, now), "localhost", Err("server: ")),
+        ] {
+            let config = server_config(server, &[ca.certificate().clone()]).unwrap();
+            let got = handshake(config, client_config_h2(trust, identity.as_ref()).unwrap(), host);
+            match expect {
+                Ok(name) => assert_eq!(
+                    got.as_ref().map(|p| p.as_ref().map(|p| p.common_name.as_str())),
+                    Ok(name),
+                    "{what}"
+                ),
+                Err(part) => {
+                    let error = got.expect_err(what);
+                    assert!(error.contains(part), "{what}: {error}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_administrator_is_told_from_an_agent() {
+        let now = Timestamp::now();
+        let (ca, _) = Authority::create(now).unwrap();
+        let subject = crate::Subject {
+            common_name: "system:admin".into(),
+            organizations: vec![crate::ADMIN_ORGANIZATION.into()],
+        };
+        let admin = ca.issue_client_with_key(&subject, DAY, now).unwrap();
+        let hub = ca.issue_server(&server_names(None, &[]), DAY, now).unwrap();
+        let config = server_config(&hub, &[ca.certificate().clone()]).unwrap();
+        assert_eq!(config.alpn_protocols, [b"h2".to_vec(), b"http/1.1".to_vec()]);
+        let trust = Trust::Bundle(ca.certificate_pem().into());
+        let peer =
+            handshake(config, client_config(&trust, Some(&admin)).unwrap(), "localhost").unwrap().unwrap();
+        assert_eq!((peer.common_name.as_str(), peer.cluster()), ("system:admin", None));
+        assert!(!format!("{admin:?}").contains("KEY"));
+        assert!(client_config(&Trust::Bundle("no pem".into()), None).is_err());
+    }
+}

@@ -1,0 +1,42 @@
+//! Karmada's own mutations and validations of its kinds, which upstream runs in a webhook process.
+//!
+//! In: a write of any kind. Out: the object completed, or a 422 with every wrong field. Other kinds pass.
+
+use karmada_api::admission::{self as karmada, Context};
+
+use super::Admission;
+use crate::object::meta;
+use crate::registry::{AdmissionRequest, Operation, Registry};
+use crate::status::{Cause, Status};
+
+/// The gate.
+pub struct KarmadaPolicies;
+
+impl Admission for KarmadaPolicies {
+    fn admit(&self, registry: &Registry, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+        let operation = match request.operation {
+            Operation::Create => karmada::Operation::Create,
+            Operation::Update => karmada::Operation::Update,
+            Operation::Delete => return Ok(()),
+        };
+        if !request.subresource.is_empty() || !request.definition.group.ends_with("karmada.io") {
+            return Ok(());
+        }
+        let (group, kind) = (&*request.definition.group, &*request.definition.kind);
+        let context = Context { now: registry.now(), new_uuid: &|| registry.new_uid() };
+        karmada::mutate(group, kind, operation, request.object, request.old, &context);
+        let errors = karmada::validate(group, kind, operation, request.object, request.old);
+        if errors.is_empty() {
+            return Ok(());
+        }
+        let causes = errors
+            .iter()
+            .map(|error| Cause {
+                reason: error.reason().into(),
+                message: error.message(),
+                field: error.path.clone(),
+            })
+            .collect();
+        Err(Status::invalid(group, kind, meta::name(request.object), causes))
+    }
+}

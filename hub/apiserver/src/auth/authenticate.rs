@@ -1,0 +1,203 @@
+//! Who sent a request: a client certificate, a bearer token, or nobody.
+//!
+//! In: the headers, and the user that the TLS end made of a verified client certificate. Out: the [`User`], or 401 for a token
+//! that is not ours. Tokens live and die with the objects that stand behind them: the ServiceAccount, the Secret, the Pod.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+
+use super::tokens::{ISSUER, LEGACY_ISSUER};
+use super::{
+    ANONYMOUS, AUTHENTICATED, BoundClaims, Claims, ObjectClaim, SERVICE_ACCOUNT, ServiceAccountTokens,
+    UNAUTHENTICATED, bootstrap, same_secret,
+};
+use crate::object::{ObjectKey, Stored};
+use crate::registry::{Registry, User};
+use crate::resource::StorageId;
+use crate::status::Status;
+
+/// How far clocks may differ, and how long a deleted object's tokens still pass (seconds), as kube-apiserver's.
+const LEEWAY: i64 = 60;
+
+/// A token that was accepted.
+pub(super) struct Accepted {
+    pub(super) user: User,
+    /// Those of the asked audiences that the token is for.
+    pub(super) audiences: Vec<String>,
+}
+
+/// Tells who asks.
+pub struct Authenticator {
+    registry: Arc<Registry>,
+    tokens: Arc<dyn ServiceAccountTokens>,
+}
+
+impl Authenticator {
+    /// An authenticator over the Secrets and ServiceAccounts of the registry.
+    pub fn new(registry: Arc<Registry>, tokens: Arc<dyn ServiceAccountTokens>) -> Self {
+        Authenticator { registry, tokens }
+    }
+
+    /// The user of a request. `certificate` is the user of a verified client certificate (common name and organisations); it
+    /// goes before a token. No credential at all is `system:anonymous`; a bad token is 401.
+    pub fn authenticate(&self, headers: &HeaderMap, certificate: Option<&User>) -> Result<User, Status> {
+        if let Some(user) = certificate.filter(|user| !user.name.is_empty()) {
+            return Ok(known(user.clone()));
+        }
+        match bearer(headers) {
+            Some(token) => {
+                self.of_token(token, &[]).map(|accepted| accepted.user).ok_or_else(Status::unauthorized)
+            }
+            None => Ok(anonymous()),
+        }
+    }
+
+    /// The user of a token that is meant for one of `audiences` (none: for this API).
+    pub(super) fn of_token(&self, token: &str, audiences: &[String]) -> Option<Accepted> {
+        let own = [ISSUER.to_owned()];
+        let asked = if audiences.is_empty() { &own[..] } else { audiences };
+        let accepted = match bootstrap::parts(token) {
+            // Only ServiceAccount tokens name audiences; a bootstrap token is for this API alone.
+            Some((id, secret)) => {
+                let user = self.of_bootstrap_token(id, secret)?;
+                let audiences: Vec<String> = asked.iter().filter(|a| *a == ISSUER).cloned().collect();
+                (!audiences.is_empty()).then_some(Accepted { user, audiences })?
+            }
+            None => self.of_service_account(token, asked)?,
+        };
+        Some(Accepted { user: known(accepted.user), ..accepted })
+    }
+
+    fn of_bootstrap_token(&self, id: &str, secret: &str) -> Option<User> {
+        let object = self.object("secrets", "kube-system", &format!("bootstrap-token-{id}"))?;
+        bootstrap::user(&object.value(), id, secret, self.registry.now())
+    }
+
+    fn of_service_account(&self, token: &str, asked: &[String]) -> Option<Accepted> {
+        let claims = self.tokens.verify(token)?;
+        let now = self.registry.now().as_second();
+        if claims.exp.is_some_and(|end| now > end.saturating_add(LEEWAY))
+            || claims.nbf.is_some_and(|start| now.saturating_add(LEEWAY) < start)
+        {
+            return None;
+        }
+        let user = match &claims.bound {
+            Some(bound) if claims.iss == ISSUER && claims.exp.is_some() => self.of_bound(&claims, bound)?,
+            None if claims.iss == LEGACY_ISSUER => self.of_legacy(&claims, token)?,
+            _ => return None,
+        };
+        let own = [ISSUER.to_owned()];
+        let named = if claims.bound.is_none() { &own[..] } else { &claims.aud };
+        let audiences: Vec<String> = asked.iter().filter(|a| named.contains(a)).cloned().collect();
+        (!audiences.is_empty()).then_some(Accepted { user, audiences })
+    }
+
+    fn of_bound(&self, claims: &Claims, bound: &BoundClaims) -> Option<User> {
+        let account = &bound.serviceaccount;
+        if claims.sub != format!("{SERVICE_ACCOUNT}{}:{}", bound.namespace, account.name) {
+            return None;
+        }
+        self.lives("serviceaccounts", &bound.namespace, account)?;
+        let mut extra = BTreeMap::new();
+        if !claims.jti.is_empty() {
+            extra.insert(extra_key("credential-id"), vec![format!("JTI={}", claims.jti)]);
+        }
+        if let Some(secret) = &bound.secret {
+            self.lives("secrets", &bound.namespace, secret)?;
+        }
+        if let Some(pod) = &bound.pod {
+            self.lives("pods", &bound.namespace, pod)?;
+            extra.insert(extra_key("pod-name"), vec![pod.name.clone()]);
+            extra.insert(extra_key("pod-uid"), vec![pod.uid.clone()]);
+        }
+        if let Some(node) = &bound.node {
+            if bound.pod.is_none() {
+                self.lives("nodes", "", node)?;
+            }
+            extra.insert(extra_key("node-name"), vec![node.name.clone()]);
+            extra.insert(extra_key("node-uid"), vec![node.uid.clone()]);
+        }
+        Some(service_account(&bound.namespace, &account.name, &account.uid, extra))
+    }
+
+    /// A token kept in a Secret lives as long as the Secret holds exactly it.
+    fn of_legacy(&self, claims: &Claims, token: &str) -> Option<User> {
+        let (namespace, name) = (&claims.legacy_namespace, &claims.legacy_name);
+        if claims.sub != format!("{SERVICE_ACCOUNT}{namespace}:{name}") {
+            return None;
+        }
+        let secret = ObjectClaim { name: claims.legacy_secret.clone(), uid: String::new() };
+        let held = self.lives("secrets", namespace, &secret)?.value();
+        let held = STANDARD.decode(held["data"]["token"].as_str()?).ok()?;
+        if !same_secret(&held, token.as_bytes()) {
+            return None;
+        }
+        let account = ObjectClaim { name: name.clone(), uid: claims.legacy_uid.clone() };
+        self.lives("serviceaccounts", namespace, &account)?;
+        Some(service_account(namespace, name, &account.uid, BTreeMap::new()))
+    }
+
+    /// The object that a claim names, if it is still that one.
+    fn lives(&self, plural: &str, namespace: &str, claim: &ObjectClaim) -> Option<Arc<Stored>> {
+        let object = self.object(plural, namespace, &claim.name)?;
+        let same = claim.uid.is_empty() || *object.uid == *claim.uid;
+        let leaving = object.deleting && self.left_long_ago(&object);
+        (same && !leaving).then_some(object)
+    }
+
+    fn left_long_ago(&self, object: &Stored) -> bool {
+        let value = object.value();
+        let since =
+            value["metadata"]["deletionTimestamp"].as_str().and_then(|t| t.parse::<jiff::Timestamp>().ok());
+        since.is_none_or(|since| self.registry.now().as_second() > since.as_second().saturating_add(LEEWAY))
+    }
+
+    fn object(&self, plural: &str, namespace: &str, name: &str) -> Option<Arc<Stored>> {
+        let storage = StorageId(format!("core/{plural}").into());
+        self.registry.cache().get(&storage, &ObjectKey::new(namespace, name))
+    }
+}
+
+fn extra_key(name: &str) -> String {
+    format!("authentication.kubernetes.io/{name}")
+}
+
+/// The token of an `Authorization: Bearer` header; another scheme is no credential here.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(AUTHORIZATION)?.to_str().ok()?.trim();
+    let (scheme, token) = value.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+fn service_account(namespace: &str, name: &str, uid: &str, extra: BTreeMap<String, Vec<String>>) -> User {
+    User {
+        name: format!("{SERVICE_ACCOUNT}{namespace}:{name}"),
+        uid: uid.to_owned(),
+        groups: account_groups(namespace),
+        extra,
+    }
+}
+
+/// The groups of every ServiceAccount of a namespace.
+pub(super) fn account_groups(namespace: &str) -> Vec<String> {
+    vec!["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")]
+}
+
+/// The user as one with a credential.
+pub(super) fn known(mut user: User) -> User {
+    let marked = user.groups.iter().any(|group| group == AUTHENTICATED || group == UNAUTHENTICATED);
+    if !marked && user.name != ANONYMOUS {
+        user.groups.push(AUTHENTICATED.to_owned());
+    }
+    user
+}
+
+fn anonymous() -> User {
+    User { name: ANONYMOUS.to_owned(), groups: vec![UNAUTHENTICATED.to_owned()], ..User::default() }
+}

@@ -1,0 +1,330 @@
+//! The kinds that are questions: access reviews, rules reviews, token reviews, who-am-I, and requests for tokens.
+//!
+//! In: the review as sent and who asks. Out: the review with its `status`; nothing is stored. Called by the HTTP layer on
+//! create, after the asking itself was authorized.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::tokens::ISSUER;
+use super::{
+    Attributes, Authenticator, Authorizer, BoundClaims, Claims, ObjectClaim, SERVICE_ACCOUNT,
+    ServiceAccountTokens,
+};
+use crate::object::{ObjectKey, Stored, meta};
+use crate::registry::{Registry, User};
+use crate::resource::{ResourceDefinition, StorageId};
+use crate::status::{Cause, Status};
+
+/// Seconds of a token's life: what is given where nothing is asked, the least, and the most.
+const LIFE: (i64, i64, i64) = (3600, 600, 1 << 32);
+
+/// Answers reviews.
+pub struct Reviews {
+    registry: Arc<Registry>,
+    authorizer: Arc<Authorizer>,
+    authenticator: Arc<Authenticator>,
+    tokens: Arc<dyn ServiceAccountTokens>,
+}
+
+impl Reviews {
+    /// Answers by what these would decide.
+    pub fn new(
+        registry: Arc<Registry>,
+        authorizer: Arc<Authorizer>,
+        authenticator: Arc<Authenticator>,
+        tokens: Arc<dyn ServiceAccountTokens>,
+    ) -> Self {
+        Reviews { registry, authorizer, authenticator, tokens }
+    }
+
+    /// Whether the resource is a question that [`Reviews::review`] answers.
+    pub fn answers(definition: &ResourceDefinition) -> bool {
+        matches!(&*definition.group, "authorization.k8s.io" | "authentication.k8s.io")
+    }
+
+    /// Answers a review of any kind but TokenRequest. `namespace` is the path's, empty for cluster-scoped reviews.
+    pub fn review(
+        &self,
+        definition: &ResourceDefinition,
+        namespace: &str,
+        user: &User,
+        object: Value,
+    ) -> Result<Value, Status> {
+        let status = match &*definition.plural {
+            "selfsubjectaccessreviews" => self.access(definition, user, &object)?,
+            "subjectaccessreviews" => self.access(definition, &subject(definition, &object)?, &object)?,
+            "localsubjectaccessreviews" => {
+                local_only(definition, namespace, &object)?;
+                self.access(definition, &subject(definition, &object)?, &object)?
+            }
+            "selfsubjectrulesreviews" => self.rules(user, &object)?,
+            "selfsubjectreviews" => json!({"userInfo": user_info(user)}),
+            "tokenreviews" => self.token_review(&object)?,
+            _ => return Err(Status::no_resource()),
+        };
+        let mut answer = object;
+        answer["kind"] = json!(definition.kind);
+        answer["apiVersion"] = json!(definition.api_version());
+        if definition.namespaced {
+            meta::of(&mut answer).insert("namespace".into(), json!(namespace));
+        }
+        meta::of(&mut answer);
+        answer["status"] = status;
+        Ok(answer)
+    }
+
+    fn access(&self, definition: &ResourceDefinition, user: &User, object: &Value) -> Result<Value, Status> {
+        let decision = self.authorizer.authorize(user, &attributes(definition, object)?);
+        let mut status = json!({"allowed": decision.allowed});
+        if !decision.reason.is_empty() {
+            status["reason"] = json!(decision.reason);
+        }
+        Ok(status)
+    }
+
+    fn rules(&self, user: &User, object: &Value) -> Result<Value, Status> {
+        let namespace = object["spec"]["namespace"].as_str().unwrap_or("");
+        if namespace.is_empty() {
+            return Err(Status::bad_request("no namespace on request"));
+        }
+        let (rules, errors) = self.authorizer.rules_for(user, namespace);
+        let (paths, resources): (Vec<_>, Vec<_>) =
+            rules.iter().partition(|r| !r.non_resource_urls.is_empty());
+        let list = |rules: Vec<&super::Rule>| rules.into_iter().map(super::Rule::to_json).collect::<Vec<_>>();
+        let mut status =
+            json!({"incomplete": false, "resourceRules": list(resources), "nonResourceRules": list(paths)});
+        if !errors.is_empty() {
+            status["incomplete"] = json!(true);
+            status["evaluationError"] = json!(errors.join(", "));
+        }
+        Ok(status)
+    }
+
+    fn token_review(&self, object: &Value) -> Result<Value, Status> {
+        let token = object["spec"]["token"].as_str().unwrap_or("");
+        if token.is_empty() {
+            return Err(Status::bad_request("token is required for TokenReview in authentication"));
+        }
+        let audiences = texts(&object["spec"]["audiences"]);
+        Ok(match self.authenticator.of_token(token, &audiences) {
+            Some(accepted) => {
+                json!({"authenticated": true, "user": user_info(&accepted.user), "audiences": accepted.audiences})
+            }
+            None => json!({"user": {}, "error": "[invalid bearer token]"}),
+        })
+    }
+
+    /// Answers `serviceaccounts/NAME/token`: the TokenRequest with a token that lives as long as asked (an hour by default)
+    /// and no longer than the account and what it is bound to.
+    pub fn token(&self, namespace: &str, name: &str, mut request: Value) -> Result<Value, Status> {
+        let account = self.object("serviceaccounts", namespace, name)?;
+        let seconds = life(&request)?;
+        let mut audiences = texts(&request["spec"]["audiences"]);
+        if audiences.is_empty() {
+            audiences.push(ISSUER.to_owned());
+        }
+        let mut bound = BoundClaims {
+            namespace: namespace.to_owned(),
+            serviceaccount: ObjectClaim { name: name.to_owned(), uid: account.uid.to_string() },
+            ..BoundClaims::default()
+        };
+        self.bind(namespace, name, &request["spec"]["boundObjectRef"], &mut bound)?;
+        let now = self.registry.now();
+        let end = now.as_second().saturating_add(seconds);
+        let claims = Claims {
+            aud: audiences.clone(),
+            exp: Some(end),
+            iat: Some(now.as_second()),
+            nbf: Some(now.as_second()),
+            iss: ISSUER.to_owned(),
+            jti: self.registry.new_uid(),
+            sub: format!("{SERVICE_ACCOUNT}{namespace}:{name}"),
+            bound: Some(bound),
+            ..Claims::default()
+        };
+        let token = self.tokens.issue(&claims).map_err(Status::internal)?;
+        let end = jiff::Timestamp::from_second(end).map_err(Status::internal)?;
+        let metadata = meta::of(&mut request);
+        metadata.insert("name".into(), json!(name));
+        metadata.insert("namespace".into(), json!(namespace));
+        metadata.insert("creationTimestamp".into(), json!(self.registry.now_text()));
+        request["kind"] = json!("TokenRequest");
+        request["apiVersion"] = json!("authentication.k8s.io/v1");
+        request["spec"]["audiences"] = json!(audiences);
+        request["spec"]["expirationSeconds"] = json!(seconds);
+        request["status"] =
+            json!({"token": token, "expirationTimestamp": end.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()});
+        Ok(request)
+    }
+
+    /// Adds what the token is bound to.
+    fn bind(
+        &self,
+        namespace: &str,
+        account: &str,
+        reference: &Value,
+        bound: &mut BoundClaims,
+    ) -> Result<(), Status> {
+        if reference.is_null() {
+            return Ok(());
+        }
+        let text = |field: &str| reference[field].as_str().unwrap_or("");
+        let (plural, place) = match (text("apiVersion"), text("kind")) {
+            ("v1" | "", "Pod") => ("pods", namespace),
+            ("v1" | "", "Secret") => ("secrets", namespace),
+            ("v1" | "", "Node") => ("nodes", ""),
+            (version, kind) => {
+                return Err(Status::bad_request(format!("cannot bind token for {kind}, {version} object")));
+            }
+        };
+        let object = self.object(plural, place, text("name"))?;
+        let uid = text("uid");
+        if !uid.is_empty() && *uid != *object.uid {
+            let why = format!(
+                "the UID in the bound object reference ({uid}) does not match the UID in record. The object might have been deleted and then recreated"
+            );
+            let definition = self.definition(plural)?;
+            return Err(Status::conflict_because(&definition, text("name"), &why));
+        }
+        if plural == "pods" && object.value()["spec"]["serviceAccountName"] != account {
+            return Err(Status::bad_request(format!(
+                "cannot bind token for serviceaccount \"{account}\" to pod running with different serviceaccount name."
+            )));
+        }
+        let claim = ObjectClaim { name: text("name").to_owned(), uid: object.uid.to_string() };
+        match plural {
+            "pods" => bound.pod = Some(claim),
+            "secrets" => bound.secret = Some(claim),
+            _ => bound.node = Some(claim),
+        }
+        Ok(())
+    }
+
+    fn object(&self, plural: &str, namespace: &str, name: &str) -> Result<Arc<Stored>, Status> {
+        let storage = StorageId(format!("core/{plural}").into());
+        let found = self.registry.cache().get(&storage, &ObjectKey::new(namespace, name));
+        match found {
+            Some(object) => Ok(object),
+            None => Err(Status::not_found(&*self.definition(plural)?, name)),
+        }
+    }
+
+    fn definition(&self, plural: &str) -> Result<Arc<ResourceDefinition>, Status> {
+        let catalogue = self.registry.catalogue();
+        catalogue.resource("", "v1", plural).cloned().ok_or_else(Status::no_resource)
+    }
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    list.as_array().into_iter().flatten().filter_map(|text| text.as_str().map(str::to_owned)).collect()
+}
+
+fn user_info(user: &User) -> Value {
+    let mut info = json!({"username": user.name});
+    if !user.uid.is_empty() {
+        info["uid"] = json!(user.uid);
+    }
+    if !user.groups.is_empty() {
+        info["groups"] = json!(user.groups);
+    }
+    if !user.extra.is_empty() {
+        info["extra"] = json!(user.extra);
+    }
+    info
+}
+
+fn invalid(definition: &ResourceDefinition, field: &str, message: &str) -> Status {
+    let cause =
+        Cause { reason: "FieldValueInvalid".into(), message: message.to_owned(), field: field.to_owned() };
+    Status::invalid(&definition.group, &definition.kind, "", vec![cause])
+}
+
+/// The request that a review asks about.
+fn attributes(definition: &ResourceDefinition, object: &Value) -> Result<Attributes, Status> {
+    let spec = &object["spec"];
+    let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
+    let text = |of: &Value, field: &str| of[field].as_str().unwrap_or("").to_owned();
+    match (resource.is_object(), path.is_object()) {
+        (true, true) => Err(invalid(
+            definition,
+            "spec.nonResourceAttributes",
+            &format!("Invalid value: {path}: cannot be specified in combination with resourceAttributes"),
+        )),
+        (false, false) => Err(invalid(
+            definition,
+            "spec.resourceAttributes",
+            "Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified",
+        )),
+        (true, false) => Ok(Attributes {
+            verb: text(resource, "verb"),
+            group: text(resource, "group"),
+            version: text(resource, "version"),
+            resource: text(resource, "resource"),
+            subresource: text(resource, "subresource"),
+            namespace: text(resource, "namespace"),
+            name: text(resource, "name"),
+            path: String::new(),
+        }),
+        (false, true) => {
+            let asked = text(path, "path");
+            // An empty path is a path all the same: no rule on resources may answer for it.
+            let asked = if asked.is_empty() { "/".to_owned() } else { asked };
+            Ok(Attributes::path(&text(path, "verb"), &asked))
+        }
+    }
+}
+
+/// The user whom a SubjectAccessReview is about.
+fn subject(definition: &ResourceDefinition, object: &Value) -> Result<User, Status> {
+    let spec = &object["spec"];
+    let text = |field: &str| spec[field].as_str().unwrap_or("").to_owned();
+    let extra: BTreeMap<String, Vec<String>> = spec["extra"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(key, values)| (key.clone(), texts(values)))
+        .collect();
+    let user = User { name: text("user"), uid: text("uid"), groups: texts(&spec["groups"]), extra };
+    if user.name.is_empty() && user.groups.is_empty() {
+        let message = "Invalid value: \"\": at least one of user or group must be specified";
+        return Err(invalid(definition, "spec.user", message));
+    }
+    Ok(user)
+}
+
+/// A LocalSubjectAccessReview asks about its own namespace only.
+fn local_only(definition: &ResourceDefinition, namespace: &str, object: &Value) -> Result<(), Status> {
+    let spec = &object["spec"];
+    if spec["nonResourceAttributes"].is_object() {
+        let message =
+            format!("Invalid value: {}: disallowed on this kind of request", spec["nonResourceAttributes"]);
+        return Err(invalid(definition, "spec.nonResourceAttributes", &message));
+    }
+    let asked = spec["resourceAttributes"]["namespace"].as_str().unwrap_or("");
+    if spec["resourceAttributes"].is_object() && asked != namespace {
+        let message = format!("Invalid value: \"{asked}\": must match metadata.namespace");
+        return Err(invalid(definition, "spec.resourceAttributes.namespace", &message));
+    }
+    Ok(())
+}
+
+fn life(request: &Value) -> Result<i64, Status> {
+    let (default, least, most) = LIFE;
+    let seconds = request["spec"]["expirationSeconds"].as_i64().unwrap_or(default);
+    let refused = |why: &str| {
+        let cause = Cause {
+            reason: "FieldValueInvalid".into(),
+            message: format!("Invalid value: {seconds}: {why}"),
+            field: "spec.expirationSeconds".into(),
+        };
+        Err(Status::invalid("authentication.k8s.io", "TokenRequest", "", vec![cause]))
+    };
+    match seconds {
+        s if s < least => refused("may not specify a duration less than 10 minutes"),
+        s if s > most => refused("may not specify a duration larger than 2^32 seconds"),
+        s => Ok(s),
+    }
+}

@@ -1,0 +1,203 @@
+//! The watch cache: every live object once, as shared immutable bytes, and the recent events of every resource.
+//!
+//! In: the store's events, applied in revision order by one task ([`Cache::run`]). Out: gets, lists (at the present or at a
+//! recent revision) and subscriptions, for HTTP, the controllers and the gateway alike.
+//!
+//! What is promised: a reader that waited for a revision sees every write up to it; a subscriber sees every event after the
+//! revision it named, in order, once, or is told that it expired. Slow subscribers cost nothing: they pull from a ring that
+//! is bounded in count, bytes and age, and whoever falls off it lists again.
+
+mod ring;
+mod shard;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use karmada_store::{Event, Revision, Store, StoreError};
+use parking_lot::RwLock;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::object::{ObjectKey, Stored};
+use crate::resource::StorageId;
+use ring::Ring;
+pub use ring::{Expired, Subscription};
+pub use shard::{Listing, Shard};
+
+/// All Kubernetes objects live under this prefix: `/registry/GROUP/PLURAL/[NAMESPACE/]NAME`.
+pub const PREFIX: &str = "/registry/";
+
+/// One applied write of one resource.
+#[derive(Debug)]
+pub struct CacheEvent {
+    /// Which resource.
+    pub storage: StorageId,
+    /// The write's revision.
+    pub revision: Revision,
+    /// The object before, where there was one.
+    pub previous: Option<Arc<Stored>>,
+    /// The object after; for a removal, how it last stood, stamped with the removal's revision.
+    pub object: Arc<Stored>,
+    /// Whether it was removed.
+    pub removed: bool,
+}
+
+/// The cache of all resources.
+pub struct Cache {
+    shards: RwLock<BTreeMap<StorageId, Arc<Shard>>>,
+    all: Ring,
+    revision: watch::Sender<Revision>,
+}
+
+/// The storage key of an object.
+pub fn storage_key(storage: &StorageId, key: &ObjectKey) -> String {
+    if key.namespace.is_empty() {
+        format!("{PREFIX}{}/{}", storage.0, key.name)
+    } else {
+        format!("{PREFIX}{}/{}/{}", storage.0, key.namespace, key.name)
+    }
+}
+
+/// `GROUP/PLURAL` of a storage key: the first two segments after the prefix.
+fn storage_of(key: &str) -> Option<StorageId> {
+    let rest = key.strip_prefix(PREFIX)?;
+    let group_end = rest.find('/')?;
+    let plural_end = group_end + 1 + rest[group_end + 1..].find('/')?;
+    Some(StorageId(Arc::from(&rest[..plural_end])))
+}
+
+impl Cache {
+    /// Reads everything the store holds.
+    pub async fn load(store: &dyn Store) -> Result<Arc<Cache>, StoreError> {
+        let cache =
+            Cache { shards: RwLock::default(), all: Ring::default(), revision: watch::Sender::new(0) };
+        let mut after: Option<Arc<str>> = None;
+        let mut revision = None;
+        loop {
+            let page = store.list(PREFIX, after.as_deref(), 1000).await?;
+            // Later pages may show writes after the first: the watch from the first page's revision brings them again,
+            // and applying a write twice changes nothing.
+            let first = *revision.get_or_insert(page.revision);
+            for item in &page.items {
+                cache.place(&item.key, &item.value, item.mod_revision);
+            }
+            after = page.items.last().map(|item| item.key.clone());
+            if !page.more {
+                cache.all.start_at(first);
+                for shard in cache.shards.read().values() {
+                    shard.start_at(first);
+                }
+                cache.revision.send_replace(first);
+                return Ok(Arc::new(cache));
+            }
+        }
+    }
+
+    fn place(&self, key: &str, value: &Bytes, revision: Revision) {
+        let Some(storage) = storage_of(key) else { return };
+        match Stored::read(value, revision) {
+            Ok(stored) => self.shard(&storage).place(Arc::new(stored)),
+            Err(error) => {
+                tracing::error!(key, %error, "an object in the store cannot be read and is left out")
+            }
+        }
+    }
+
+    /// Applies the store's events until told to stop. Returns early only where the store itself fails.
+    pub async fn run(
+        self: Arc<Self>,
+        store: Arc<dyn Store>,
+        stop: CancellationToken,
+    ) -> Result<(), StoreError> {
+        let mut events = store.watch(PREFIX, self.revision())?;
+        let mut trim = tokio::time::interval(Duration::from_secs(30));
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return Ok(()),
+                batch = events.next() => match batch {
+                    Some(Ok(batch)) => batch.iter().for_each(|event| self.apply(event)),
+                    Some(Err(karmada_store::WatchError::Lagged)) => events = store.watch(PREFIX, self.revision())?,
+                    Some(Err(karmada_store::WatchError::Closed)) | None => return Err(StoreError::Closed),
+                },
+                _ = trim.tick() => self.trim(),
+            }
+        }
+    }
+
+    fn apply(&self, event: &Event) {
+        if let Some(storage) = storage_of(event.key()) {
+            let shard = self.shard(&storage);
+            let applied = match event {
+                Event::Put { current, .. } => match Stored::read(&current.value, current.mod_revision) {
+                    Ok(stored) => shard.apply(&storage, Some(Arc::new(stored)), None, current.mod_revision),
+                    Err(error) => {
+                        tracing::error!(key = &*current.key, %error, "an object in the store cannot be read");
+                        None
+                    }
+                },
+                Event::Delete { key, revision, .. } => {
+                    shard.apply(&storage, None, Some(&object_key(&storage, key)), *revision)
+                }
+            };
+            if let Some(applied) = applied {
+                self.all.push(applied);
+            }
+        }
+        self.revision.send_replace(event.revision());
+    }
+
+    fn trim(&self) {
+        let now = tokio::time::Instant::now();
+        self.all.trim(now);
+        for shard in self.shards.read().values() {
+            shard.trim(now);
+        }
+    }
+
+    /// The cache of one resource, made on first use.
+    pub fn shard(&self, storage: &StorageId) -> Arc<Shard> {
+        if let Some(shard) = self.shards.read().get(storage) {
+            return shard.clone();
+        }
+        let mut shards = self.shards.write();
+        shards.entry(storage.clone()).or_insert_with(|| Arc::new(Shard::starting_at(self.revision()))).clone()
+    }
+
+    /// One live object.
+    pub fn get(&self, storage: &StorageId, key: &ObjectKey) -> Option<Arc<Stored>> {
+        self.shard(storage).get(key)
+    }
+
+    /// The revision up to which every write is seen here.
+    pub fn revision(&self) -> Revision {
+        *self.revision.borrow()
+    }
+
+    /// Waits until every write up to `revision` is seen here.
+    pub async fn wait_for(&self, revision: Revision) {
+        let mut seen = self.revision.subscribe();
+        // The sender lives as long as the cache, so this cannot fail while `self` is borrowed.
+        let _ = seen.wait_for(|now| *now >= revision).await;
+    }
+
+    /// Every event of every resource after `revision`.
+    pub fn subscribe_all(&self, after: Revision) -> Subscription<'_> {
+        self.all.subscribe(after)
+    }
+
+    /// Object count of every resource, for metrics.
+    pub fn counts(&self) -> Vec<(StorageId, usize)> {
+        self.shards.read().iter().map(|(id, shard)| (id.clone(), shard.len())).collect()
+    }
+}
+
+fn object_key(storage: &StorageId, key: &str) -> ObjectKey {
+    let rest = &key[(PREFIX.len() + storage.0.len() + 1).min(key.len())..];
+    match rest.split_once('/') {
+        Some((namespace, name)) => ObjectKey::new(namespace, name),
+        None => ObjectKey::new("", rest),
+    }
+}

@@ -1,0 +1,67 @@
+//! Reading a request's body: bounded, JSON or YAML, with what is wrong with it said in words.
+
+use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
+use http_body_util::BodyExt;
+use serde_json::Value;
+
+use super::form::ACCEPTED;
+use crate::protobuf::{self, ProtobufError};
+use crate::status::Status;
+
+/// The largest body that is read: kube-apiserver's limit.
+pub const MAX_BODY: usize = 3 << 20;
+
+/// Reads the whole body, up to [`MAX_BODY`] bytes.
+pub(super) async fn read<B>(body: B) -> Result<Bytes, Status>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: std::fmt::Display,
+{
+    let mut body = std::pin::pin!(body);
+    let mut all = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Status::bad_request(format!("the body broke off: {error}")))?;
+        if let Some(data) = frame.data_ref() {
+            if all.len() + data.len() > MAX_BODY {
+                return Err(Status::too_large(MAX_BODY));
+            }
+            all.extend_from_slice(data);
+        }
+    }
+    Ok(all.freeze())
+}
+
+/// The media type of the body, without parameters.
+pub(super) fn media_type(headers: &HeaderMap) -> &str {
+    let text = headers.get(http::header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
+    text.split(';').next().unwrap_or("").trim()
+}
+
+/// Parses an object. JSON and YAML are told apart by the media type; none means JSON, or YAML where it does not begin like JSON.
+pub(super) fn parse(media: &str, bytes: &Bytes) -> Result<Value, Status> {
+    match media {
+        "" | "application/json" => parse_json(bytes),
+        "application/yaml" | "application/x-yaml" => parse_yaml(bytes),
+        "application/vnd.kubernetes.protobuf" => protobuf::decode(bytes).map_err(|error| match error {
+            ProtobufError::Unsupported(_) => Status::unsupported_media_type(ACCEPTED),
+            ProtobufError::Malformed(_) => Status::bad_request(error.to_string()),
+        }),
+        _ => Err(Status::unsupported_media_type(ACCEPTED)),
+    }
+}
+
+pub(super) fn parse_json(bytes: &Bytes) -> Result<Value, Status> {
+    if bytes.is_empty() {
+        return Err(Status::bad_request("the body is empty: an object was expected"));
+    }
+    serde_json::from_slice(bytes)
+        .map_err(|error| Status::bad_request(format!("couldn't get version/kind; json parse error: {error}")))
+}
+
+pub(super) fn parse_yaml(bytes: &Bytes) -> Result<Value, Status> {
+    let text = std::str::from_utf8(bytes).map_err(|_| Status::bad_request("yaml: invalid UTF-8"))?;
+    let options = serde_saphyr::options! { legacy_octal_numbers: true };
+    serde_saphyr::from_str_with_options(text, options)
+        .map_err(|error| Status::bad_request(format!("error converting YAML to JSON: {error}")))
+}

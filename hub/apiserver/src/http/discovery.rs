@@ -1,0 +1,213 @@
+//! What is served, as clients discover it: versions, groups, resources (aggregated and one by one), OpenAPI documents.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::respond::{self, Body};
+use super::{ApiServer, Call, ServerOptions};
+use crate::kinds;
+use crate::resource::{Catalogue, ResourceDefinition, api_version};
+use crate::status::Status;
+
+/// `/version`.
+pub(super) fn version(options: &ServerOptions) -> Value {
+    let mut numbers = options.git_version.trim_start_matches('v').split('.');
+    json!({
+        "major": numbers.next().unwrap_or(""), "minor": numbers.next().unwrap_or(""),
+        "emulationMajor": "1", "emulationMinor": "34", "minCompatibilityMajor": "1", "minCompatibilityMinor": "33",
+        "gitVersion": options.git_version, "gitCommit": options.git_commit, "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z", "goVersion": "none", "compiler": "rustc", "platform": "linux/amd64",
+    })
+}
+
+/// `/`.
+pub(super) fn paths(catalogue: &Catalogue) -> Value {
+    let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
+    for (group, versions) in catalogue.groups().iter().filter(|(g, _)| !g.is_empty()) {
+        paths.push(format!("/apis/{group}"));
+        paths.extend(versions.iter().map(|(version, _)| format!("/apis/{group}/{version}")));
+    }
+    for fixed in ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"] {
+        paths.push(fixed.to_owned());
+    }
+    json!({"paths": paths})
+}
+
+impl ApiServer {
+    pub(super) fn discover(&self, call: &Call<'_>, path: &str) -> Result<Response<Body>, Status> {
+        let catalogue = self.registry.catalogue();
+        let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty()).collect();
+        match parts.as_slice() {
+            ["api"] if aggregated(call) => Ok(cached(call, aggregated_groups(&catalogue, true), AGGREGATED)),
+            ["apis"] if aggregated(call) => {
+                Ok(cached(call, aggregated_groups(&catalogue, false), AGGREGATED))
+            }
+            ["api"] => Ok(respond::json(&core_versions(&self.options.advertise))),
+            ["apis"] => Ok(respond::json(&groups(&catalogue))),
+            ["api", version] => resource_list(&catalogue, "", version),
+            ["apis", group] => match catalogue.groups().iter().find(|(g, _)| &**g == *group) {
+                Some((group, versions)) => {
+                    let mut body = one_group(group, versions);
+                    body["kind"] = json!("APIGroup");
+                    body["apiVersion"] = json!("v1");
+                    Ok(respond::json(&body))
+                }
+                None => Err(Status::no_resource()),
+            },
+            ["apis", group, version] => resource_list(&catalogue, group, version),
+            ["openapi", "v2"] => {
+                let accept = call.headers.get(ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or("");
+                let (bytes, content_type) = kinds::openapi_v2(&catalogue, accept);
+                Ok(cached(call, bytes, content_type))
+            }
+            ["openapi", "v3"] => Ok(cached(call, kinds::openapi_v3_index(&catalogue), "application/json")),
+            ["openapi", "v3", rest @ ..] => match kinds::openapi_v3(&catalogue, &rest.join("/")) {
+                Some(bytes) => Ok(cached(call, bytes, "application/json")),
+                None => Err(Status::no_resource()),
+            },
+            _ => Err(Status::no_resource()),
+        }
+    }
+}
+
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+fn aggregated(call: &Call<'_>) -> bool {
+    let accept = call.headers.get_all(ACCEPT);
+    accept.iter().filter_map(|v| v.to_str().ok()).any(|v| {
+        v.split(',').any(|clause| {
+            clause.contains("as=APIGroupDiscoveryList")
+                && clause.contains("v=v2")
+                && !clause.contains("v=v2beta1")
+        })
+    })
+}
+
+/// A document with its hash as ETag: clients that hold it get 304.
+fn cached(call: &Call<'_>, bytes: Bytes, content_type: &'static str) -> Response<Body> {
+    let digest = Sha256::digest(&bytes);
+    let hash: String = digest.iter().map(|byte| format!("{byte:02X}")).collect();
+    let etag = format!("\"{hash}\"");
+    let held = call.headers.get(IF_NONE_MATCH).and_then(|v| v.to_str().ok());
+    let mut response = if held == Some(etag.as_str()) {
+        respond::with_type(StatusCode::NOT_MODIFIED, respond::full(Bytes::new()), content_type)
+    } else {
+        respond::with_type(StatusCode::OK, respond::full(bytes), content_type)
+    };
+    if let Ok(value) = HeaderValue::from_str(&etag) {
+        response.headers_mut().insert(ETAG, value);
+    }
+    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+    response
+}
+
+fn core_versions(advertise: &str) -> Value {
+    json!({"kind": "APIVersions", "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": advertise}]})
+}
+
+fn one_group(group: &str, versions: &[(Arc<str>, Vec<Arc<ResourceDefinition>>)]) -> Value {
+    let entry = |version: &str| json!({"groupVersion": api_version(group, version), "version": version});
+    let all: Vec<Value> = versions.iter().map(|(version, _)| entry(version)).collect();
+    json!({"name": group, "preferredVersion": all.first(), "versions": all})
+}
+
+fn groups(catalogue: &Catalogue) -> Value {
+    let all: Vec<Value> = catalogue
+        .groups()
+        .iter()
+        .filter(|(g, _)| !g.is_empty())
+        .map(|(g, versions)| one_group(g, versions))
+        .collect();
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": all})
+}
+
+fn resource_list(catalogue: &Catalogue, group: &str, version: &str) -> Result<Response<Body>, Status> {
+    let resources = catalogue.resources(group, version).ok_or_else(Status::no_resource)?;
+    let mut rows = Vec::new();
+    for definition in resources {
+        let mut row = json!({
+            "name": definition.plural, "singularName": definition.singular, "namespaced": definition.namespaced,
+            "kind": definition.kind, "verbs": definition.verbs,
+        });
+        if !definition.short_names.is_empty() {
+            row["shortNames"] = json!(definition.short_names);
+        }
+        if !definition.categories.is_empty() {
+            row["categories"] = json!(definition.categories);
+        }
+        rows.push(row);
+        for sub in &definition.subresources {
+            let mut row = json!({
+                "name": format!("{}/{}", definition.plural, sub.name), "singularName": "",
+                "namespaced": definition.namespaced, "kind": sub.kind, "verbs": sub.verbs,
+            });
+            if (&sub.group, &sub.version) != (&definition.group, &definition.version) {
+                row["group"] = json!(sub.group);
+                row["version"] = json!(sub.version);
+            }
+            rows.push(row);
+        }
+    }
+    rows.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
+    Ok(respond::json(&json!({
+        "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version(group, version), "resources": rows,
+    })))
+}
+
+fn aggregated_groups(catalogue: &Catalogue, core: bool) -> Bytes {
+    let items: Vec<Value> = catalogue
+        .groups()
+        .iter()
+        .filter(|(group, _)| group.is_empty() == core)
+        .map(|(group, versions)| {
+            let versions: Vec<Value> = versions
+                .iter()
+                .map(|(version, resources)| {
+                    let resources: Vec<Value> = resources.iter().map(|d| aggregated_resource(d)).collect();
+                    json!({"version": version, "freshness": "Current", "resources": resources})
+                })
+                .collect();
+            let metadata = if core {
+                json!({"creationTimestamp": null})
+            } else {
+                json!({"name": group, "creationTimestamp": null})
+            };
+            json!({"metadata": metadata, "versions": versions})
+        })
+        .collect();
+    let list = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items});
+    list.to_string().into()
+}
+
+fn aggregated_resource(definition: &ResourceDefinition) -> Value {
+    let kind =
+        |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
+    let mut resource = json!({
+        "resource": definition.plural,
+        "responseKind": kind(&definition.group, &definition.version, &definition.kind),
+        "scope": if definition.namespaced { "Namespaced" } else { "Cluster" },
+        "singularResource": definition.singular,
+        "verbs": definition.verbs,
+    });
+    if !definition.short_names.is_empty() {
+        resource["shortNames"] = json!(definition.short_names);
+    }
+    if !definition.categories.is_empty() {
+        resource["categories"] = json!(definition.categories);
+    }
+    let subresources: Vec<Value> = definition
+        .subresources
+        .iter()
+        .map(|s| json!({"subresource": s.name, "responseKind": kind(&s.group, &s.version, &s.kind), "verbs": s.verbs}))
+        .collect();
+    if !subresources.is_empty() {
+        resource["subresources"] = Value::Array(subresources);
+    }
+    resource
+}

@@ -1,0 +1,108 @@
+//! The form an answer takes, as the client's `Accept` asks: JSON or YAML, whole objects, tables or metadata alone.
+
+use http::HeaderMap;
+
+use crate::status::Status;
+
+/// What the client can read.
+pub(super) const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+
+/// How bytes are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Encoding {
+    Json,
+    Yaml,
+}
+
+/// What is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// The objects themselves.
+    Whole,
+    /// `meta.k8s.io/v1` Table.
+    Table,
+    /// `PartialObjectMetadata` or its list.
+    Metadata,
+}
+
+/// An answer's form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Form {
+    pub encoding: Encoding,
+    pub shape: Shape,
+}
+
+impl Form {
+    pub(super) const JSON: Form = Form { encoding: Encoding::Json, shape: Shape::Whole };
+
+    pub(super) fn content_type(self) -> &'static str {
+        match self.encoding {
+            Encoding::Json => "application/json",
+            Encoding::Yaml => "application/yaml",
+        }
+    }
+
+    /// The first form of the client's list that is spoken here. Forms with parameters that are not known are passed over, so
+    /// that a client that would like more than we have falls back as it planned to.
+    pub(super) fn choose(headers: &HeaderMap) -> Result<Form, Status> {
+        let mut any = false;
+        for header in headers.get_all(http::header::ACCEPT) {
+            let Ok(text) = header.to_str() else { continue };
+            for clause in text.split(',').map(str::trim).filter(|c| !c.is_empty()) {
+                any = true;
+                if let Some(form) = read_clause(clause) {
+                    return Ok(form);
+                }
+            }
+        }
+        if any { Err(Status::not_acceptable(ACCEPTED)) } else { Ok(Form::JSON) }
+    }
+}
+
+fn read_clause(clause: &str) -> Option<Form> {
+    let mut parts = clause.split(';').map(str::trim);
+    let encoding = match parts.next()? {
+        "application/json" | "*/*" | "application/*" => Encoding::Json,
+        "application/yaml" => Encoding::Yaml,
+        _ => return None,
+    };
+    let (mut kind, mut group, mut version) = ("", "", "");
+    for parameter in parts {
+        match parameter.split_once('=') {
+            Some(("as", value)) => kind = value,
+            Some(("g", value)) => group = value,
+            Some(("v", value)) => version = value,
+            _ => {}
+        }
+    }
+    let shape = match (kind, group, version) {
+        ("", _, _) => Shape::Whole,
+        ("Table", "meta.k8s.io", "v1") => Shape::Table,
+        ("PartialObjectMetadata" | "PartialObjectMetadataList", "meta.k8s.io", "v1") => Shape::Metadata,
+        _ => return None,
+    };
+    Some(Form { encoding, shape })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_form_that_is_spoken_wins() {
+        let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
+        for (accept, wanted) in [
+            (kubectl, Some((Encoding::Json, Shape::Table))),
+            ("application/vnd.kubernetes.protobuf,application/json", Some((Encoding::Json, Shape::Whole))),
+            ("application/yaml", Some((Encoding::Yaml, Shape::Whole))),
+            ("*/*", Some((Encoding::Json, Shape::Whole))),
+            ("application/vnd.kubernetes.protobuf", None),
+            ("text/html", None),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(http::header::ACCEPT, accept.parse().unwrap());
+            let chosen = Form::choose(&headers).ok().map(|f| (f.encoding, f.shape));
+            assert_eq!(chosen, wanted, "{accept}");
+        }
+    }
+}

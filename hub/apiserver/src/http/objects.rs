@@ -1,0 +1,405 @@
+//! Get, create, update, patch and delete of one object, and delete of many.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, Response, StatusCode};
+use serde_json::{Value, json};
+
+use super::body;
+use super::form::Form;
+use super::patching::Patch;
+use super::respond::{self, Body};
+use super::table::{self, Include};
+use super::target::Wanted;
+use super::{ApiServer, Call, list};
+use crate::kinds;
+use crate::object::{ObjectKey, Stored};
+use crate::registry::{DeleteOptions, Deleted, FieldValidation, WriteOptions, Written};
+use crate::resource::ResourceDefinition;
+use crate::status::Status;
+
+impl ApiServer {
+    /// Any request on a resource.
+    pub(super) async fn resource<B>(
+        &self,
+        call: &Call<'_>,
+        wanted: &Wanted,
+        body: B,
+    ) -> Result<Response<Body>, Status>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: std::fmt::Display,
+    {
+        let catalogue = self.registry.catalogue();
+        let definition = catalogue.resource(&wanted.group, &wanted.version, &wanted.plural);
+        let definition = definition.ok_or_else(Status::no_resource)?;
+        check_scope(definition, wanted)?;
+        let form = Form::choose(call.headers)?;
+        if !wanted.subresource.is_empty() {
+            return self.subresource(call, definition, wanted, form, body).await;
+        }
+        let one = !wanted.name.is_empty();
+        let watch = call.query.flag("watch");
+        let verb = match call.method {
+            Method::GET | Method::HEAD if watch => "watch",
+            Method::GET | Method::HEAD => {
+                if one {
+                    "get"
+                } else {
+                    "list"
+                }
+            }
+            Method::POST if !one => "create",
+            Method::PUT if one => "update",
+            Method::PATCH if one => "patch",
+            Method::DELETE => {
+                if one {
+                    "delete"
+                } else {
+                    "deletecollection"
+                }
+            }
+            _ => return Err(Status::method_not_allowed()),
+        };
+        if !definition.allows(verb) {
+            return Err(Status::method_not_allowed());
+        }
+        match verb {
+            "watch" => self.watch(call, definition, wanted, form).await,
+            "list" => self.list(call, definition, wanted, form).await,
+            "get" => {
+                let object =
+                    self.registry.get(definition, &namespace_of(definition, wanted), &wanted.name)?;
+                Ok(self.object(call, definition, &object, form, StatusCode::OK))
+            }
+            "create" => self.create(call, definition, wanted, form, body).await,
+            "update" => {
+                let bytes = body::read(body).await?;
+                let value = body::parse(body::media_type(call.headers), &bytes)?;
+                let options = self.write_options(call, "", &bytes)?;
+                self.put(call, definition, wanted, form, value, &options).await
+            }
+            "patch" => {
+                let bytes = body::read(body).await?;
+                self.patch(call, definition, wanted, form, "", &bytes).await
+            }
+            "delete" => self.delete(call, definition, wanted, form, body).await,
+            _ => self.delete_collection(call, definition, wanted, form, body).await,
+        }
+    }
+
+    /// One object as the answer.
+    pub(super) fn object(
+        &self,
+        call: &Call<'_>,
+        definition: &ResourceDefinition,
+        object: &Stored,
+        form: Form,
+        code: StatusCode,
+    ) -> Response<Body> {
+        let include = Include::parse(call.query.get("includeObject"));
+        let bytes = table::one(definition, object, form.shape, include, self.registry.now());
+        respond::document(code, bytes, form)
+    }
+
+    pub(super) fn written(
+        &self,
+        call: &Call<'_>,
+        definition: &ResourceDefinition,
+        written: &Written,
+        form: Form,
+    ) -> Response<Body> {
+        let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
+        let mut response = self.object(call, definition, &written.object, form, code);
+        respond::warn(&mut response, &written.warnings);
+        response
+    }
+
+    /// Reads how a write is to be made from the query, and problems of the raw body.
+    pub(super) fn write_options(
+        &self,
+        call: &Call<'_>,
+        subresource: &str,
+        raw: &Bytes,
+    ) -> Result<WriteOptions, Status> {
+        let field_validation = match call.query.get("fieldValidation") {
+            "" | "Warn" => FieldValidation::Warn,
+            "Ignore" => FieldValidation::Ignore,
+            "Strict" => FieldValidation::Strict,
+            other => {
+                return Err(unsupported(
+                    "CreateOptions",
+                    "fieldValidation",
+                    other,
+                    "\"Ignore\", \"Strict\", \"Warn\"",
+                ));
+            }
+        };
+        let dry_run = dry_run(call)?;
+        let body_problems = match field_validation {
+            FieldValidation::Ignore => Vec::new(),
+            _ => kinds::duplicate_fields(raw),
+        };
+        Ok(WriteOptions {
+            user: call.user.clone(),
+            field_manager: field_manager(call),
+            dry_run,
+            field_validation,
+            subresource: subresource.to_owned(),
+            body_problems,
+            applied: false,
+        })
+    }
+
+    async fn create<B>(
+        &self,
+        call: &Call<'_>,
+        definition: &Arc<ResourceDefinition>,
+        wanted: &Wanted,
+        form: Form,
+        body: B,
+    ) -> Result<Response<Body>, Status>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: std::fmt::Display,
+    {
+        let bytes = body::read(body).await?;
+        let value = body::parse(body::media_type(call.headers), &bytes)?;
+        if !definition.is_stored() {
+            let answer = self.access.review(definition, &call.user, &wanted.namespace, value)?;
+            return Ok(respond::document(StatusCode::CREATED, answer.to_string().into(), form));
+        }
+        let options = self.write_options(call, "", &bytes)?;
+        let written = self.registry.create(definition, &wanted.namespace, value, &options).await?;
+        Ok(self.written(call, definition, &written, form))
+    }
+
+    pub(super) async fn put(
+        &self,
+        call: &Call<'_>,
+        definition: &Arc<ResourceDefinition>,
+        wanted: &Wanted,
+        form: Form,
+        value: Value,
+        options: &WriteOptions,
+    ) -> Result<Response<Body>, Status> {
+        let key = ObjectKey::new(&namespace_of(definition, wanted), &wanted.name);
+        let creates = creates_on_update(definition) && options.subresource.is_empty();
+        let written =
+            self.registry.update(definition, &key, options, creates, &mut |_| Ok(value.clone())).await?;
+        Ok(self.written(call, definition, &written, form))
+    }
+
+    pub(super) async fn patch(
+        &self,
+        call: &Call<'_>,
+        definition: &Arc<ResourceDefinition>,
+        wanted: &Wanted,
+        form: Form,
+        subresource: &str,
+        bytes: &Bytes,
+    ) -> Result<Response<Body>, Status> {
+        let patch = Patch::read(definition, body::media_type(call.headers), bytes)?;
+        let mut options = self.write_options(call, subresource, bytes)?;
+        options.applied = patch.is_apply();
+        if patch.is_apply() && call.query.get("fieldManager").is_empty() {
+            return Err(required("PatchOptions", "fieldManager", "is required for apply patch"));
+        }
+        if !patch.is_apply() && call.query.flag("force") {
+            let cause = crate::status::Cause {
+                reason: "FieldValueForbidden".into(),
+                message: "Forbidden: may not be specified for non-apply patch".into(),
+                field: "force".into(),
+            };
+            return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", vec![cause]));
+        }
+        let key = ObjectKey::new(&namespace_of(definition, wanted), &wanted.name);
+        let force = call.query.flag("force");
+        let (manager, now) = (options.field_manager.clone(), self.registry.now_text());
+        let creates = patch.is_apply() && subresource.is_empty();
+        let mut change = |live: Option<&Value>| {
+            patch.carry_out(definition, live, &key, &manager, force, subresource, &now)
+        };
+        let written = self.registry.update(definition, &key, &options, creates, &mut change).await?;
+        Ok(self.written(call, definition, &written, form))
+    }
+
+    async fn delete<B>(
+        &self,
+        call: &Call<'_>,
+        definition: &Arc<ResourceDefinition>,
+        wanted: &Wanted,
+        form: Form,
+        body: B,
+    ) -> Result<Response<Body>, Status>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: std::fmt::Display,
+    {
+        let options = delete_options(call, body).await?;
+        let key = ObjectKey::new(&namespace_of(definition, wanted), &wanted.name);
+        let dry = dry_run(call)? || options.dry_run.iter().any(|d| d == "All");
+        match self.registry.delete(definition, &key, &options, &call.user, dry).await? {
+            Deleted::Pending(object) => Ok(self.object(call, definition, &object, form, StatusCode::OK)),
+            Deleted::Gone(object) if returns_deleted(definition) => {
+                Ok(self.object(call, definition, &object, form, StatusCode::OK))
+            }
+            Deleted::Gone(object) => {
+                let status = json!({
+                    "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
+                    "details": details(definition, &object),
+                });
+                Ok(respond::document(StatusCode::OK, status.to_string().into(), form))
+            }
+        }
+    }
+
+    async fn delete_collection<B>(
+        &self,
+        call: &Call<'_>,
+        definition: &Arc<ResourceDefinition>,
+        wanted: &Wanted,
+        form: Form,
+        body: B,
+    ) -> Result<Response<Body>, Status>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: std::fmt::Display,
+    {
+        let options = delete_options(call, body).await?;
+        let selector = list::selector(definition, &call.query)?;
+        let dry = dry_run(call)? || options.dry_run.iter().any(|d| d == "All");
+        let shard = self.registry.cache().shard(&definition.storage);
+        let (found, _) = shard.list(&wanted.namespace, None, 0, &|object| selector.matches(object));
+        let mut items = Vec::with_capacity(found.len());
+        for object in found {
+            match self.registry.delete(definition, &object.key, &options, &call.user, dry).await {
+                Ok(Deleted::Gone(last) | Deleted::Pending(last)) => items.push(last.value()),
+                Err(status) if status.code == 404 => {}
+                Err(status) => return Err(status),
+            }
+        }
+        let list = json!({
+            "kind": format!("{}List", definition.kind), "apiVersion": definition.api_version(),
+            "metadata": {"resourceVersion": self.registry.cache().revision().to_string()}, "items": items,
+        });
+        Ok(respond::document(StatusCode::OK, list.to_string().into(), form))
+    }
+}
+
+/// Namespaced paths are for namespaced resources, and one object of those is reached through its namespace only.
+fn check_scope(definition: &ResourceDefinition, wanted: &Wanted) -> Result<(), Status> {
+    let is_namespace = definition.group.is_empty() && *definition.plural == *"namespaces";
+    let in_namespace = !wanted.namespace.is_empty();
+    let fits = match (definition.namespaced, in_namespace) {
+        (true, true) => true,
+        (true, false) => wanted.name.is_empty(),
+        (false, true) => is_namespace,
+        (false, false) => true,
+    };
+    if fits { Ok(()) } else { Err(Status::no_resource()) }
+}
+
+/// The namespace an object is stored under: none for cluster-scoped kinds (a Namespace's path names itself).
+pub(super) fn namespace_of(definition: &ResourceDefinition, wanted: &Wanted) -> String {
+    if definition.namespaced { wanted.namespace.clone() } else { String::new() }
+}
+
+/// Who writes: as named, or the first word of the client's own name.
+fn field_manager(call: &Call<'_>) -> String {
+    let named = call.query.get("fieldManager");
+    if !named.is_empty() {
+        return named.to_owned();
+    }
+    let agent = call.headers.get(http::header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("unknown");
+    agent.split('/').next().unwrap_or(agent).chars().take(128).collect()
+}
+
+fn dry_run(call: &Call<'_>) -> Result<bool, Status> {
+    match call.query.all("dryRun").as_slice() {
+        [] | [""] => Ok(false),
+        ["All"] => Ok(true),
+        other => Err(unsupported("CreateOptions", "dryRun", &other.join(","), "\"All\"")),
+    }
+}
+
+fn unsupported(kind: &str, field: &str, value: &str, known: &str) -> Status {
+    let cause = crate::status::Cause {
+        reason: "FieldValueNotSupported".into(),
+        message: format!("Unsupported value: \"{value}\": supported values: {known}"),
+        field: field.to_owned(),
+    };
+    Status::invalid("meta.k8s.io", kind, "", vec![cause])
+}
+
+fn required(kind: &str, field: &str, why: &str) -> Status {
+    let cause = crate::status::Cause {
+        reason: "FieldValueRequired".into(),
+        message: format!("Required value: {why}"),
+        field: field.to_owned(),
+    };
+    Status::invalid("meta.k8s.io", kind, "", vec![cause])
+}
+
+async fn delete_options<B>(call: &Call<'_>, body: B) -> Result<DeleteOptions, Status>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: std::fmt::Display,
+{
+    let bytes = body::read(body).await?;
+    let mut options: DeleteOptions = if bytes.is_empty() {
+        DeleteOptions::default()
+    } else {
+        let value = body::parse(body::media_type(call.headers), &bytes)?;
+        serde_json::from_value(value)
+            .map_err(|error| Status::bad_request(format!("the delete options cannot be read: {error}")))?
+    };
+    let query = &call.query;
+    if let Some(seconds) = list::number(query, "gracePeriodSeconds")? {
+        options.grace_period_seconds = i64::try_from(seconds).ok();
+    }
+    if !query.get("propagationPolicy").is_empty() {
+        options.propagation_policy = Some(query.get("propagationPolicy").to_owned());
+    }
+    if !query.all("orphanDependents").is_empty() {
+        options.orphan_dependents = Some(query.flag("orphanDependents"));
+    }
+    Ok(options)
+}
+
+fn details(definition: &ResourceDefinition, object: &Stored) -> Value {
+    let mut details = json!({"name": &*object.key.name, "kind": &*definition.plural, "uid": &*object.uid});
+    if !definition.group.is_empty() {
+        details["group"] = json!(&*definition.group);
+    }
+    details
+}
+
+/// Kinds whose deletion answers with the object (kube-apiserver's ReturnDeletedObject).
+fn returns_deleted(definition: &ResourceDefinition) -> bool {
+    definition.group.is_empty()
+        && matches!(
+            &*definition.plural,
+            "pods"
+                | "persistentvolumes"
+                | "persistentvolumeclaims"
+                | "podtemplates"
+                | "resourcequotas"
+                | "serviceaccounts"
+                | "services"
+        )
+}
+
+/// Kinds that an update may create (kube-apiserver's AllowCreateOnUpdate).
+fn creates_on_update(definition: &ResourceDefinition) -> bool {
+    matches!(
+        (&*definition.group, &*definition.plural),
+        ("", "endpoints" | "events" | "limitranges" | "serviceaccounts" | "services")
+            | ("coordination.k8s.io", "leases")
+            | ("events.k8s.io", "events")
+            | ("rbac.authorization.k8s.io", _)
+            | ("node.k8s.io", "runtimeclasses")
+            | ("scheduling.k8s.io", "priorityclasses")
+    ) && !matches!(&*definition.plural, "serviceaccounts" | "services" | "priorityclasses" | "runtimeclasses")
+}

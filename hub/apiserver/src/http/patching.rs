@@ -1,0 +1,102 @@
+//! A patch request, read once and carried out on whatever the live object is when its turn comes.
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::body;
+use crate::kinds;
+use crate::object::{ObjectKey, meta};
+use crate::resource::ResourceDefinition;
+use crate::status::Status;
+
+/// A patch of one of the kinds that Kubernetes knows.
+pub(super) enum Patch {
+    Json(Bytes),
+    Merge(Bytes),
+    Strategic(Bytes),
+    Apply(Value),
+}
+
+const BUILTIN: &str = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml, application/strategic-merge-patch+json";
+const CUSTOM: &str =
+    "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+
+impl Patch {
+    /// Reads a patch body by its media type; a type that the kind does not take is a 415 that lists those it does.
+    pub(super) fn read(definition: &ResourceDefinition, media: &str, bytes: &Bytes) -> Result<Patch, Status> {
+        let strategic = kinds::has_strategic_merge(definition);
+        match media {
+            "application/json-patch+json" => Ok(Patch::Json(bytes.clone())),
+            "application/merge-patch+json" => Ok(Patch::Merge(bytes.clone())),
+            "application/strategic-merge-patch+json" if strategic => Ok(Patch::Strategic(bytes.clone())),
+            "application/apply-patch+yaml" => Ok(Patch::Apply(body::parse_yaml(bytes)?)),
+            _ => Err(Status::unsupported_media_type(if strategic { BUILTIN } else { CUSTOM })),
+        }
+    }
+
+    pub(super) fn is_apply(&self) -> bool {
+        matches!(self, Patch::Apply(_))
+    }
+
+    /// What the patch makes of the live object.
+    #[allow(clippy::too_many_arguments, reason = "every one of them decides what an apply does")]
+    pub(super) fn carry_out(
+        &self,
+        definition: &ResourceDefinition,
+        live: Option<&Value>,
+        key: &ObjectKey,
+        manager: &str,
+        force: bool,
+        subresource: &str,
+        now: &str,
+    ) -> Result<Value, Status> {
+        match (self, live) {
+            (Patch::Apply(object), live) => {
+                let mut object = object.clone();
+                named(definition, key, &mut object)?;
+                kinds::apply(definition, live, &object, manager, force, subresource, now)
+            }
+            (_, None) => Err(Status::not_found(definition, &key.name)),
+            (Patch::Json(bytes), Some(live)) => kinds::json_patch(live, bytes),
+            (Patch::Merge(bytes), Some(live)) => kinds::merge_patch(live, bytes),
+            (Patch::Strategic(bytes), Some(live)) => kinds::strategic_patch(definition, live, bytes),
+        }
+    }
+}
+
+/// An applied object names itself as the path does, or not at all.
+fn named(definition: &ResourceDefinition, key: &ObjectKey, object: &mut Value) -> Result<(), Status> {
+    if !object.is_object() {
+        return Err(Status::bad_request("error decoding YAML: the patch is not an object"));
+    }
+    let (kind, version) =
+        (object["kind"].as_str().unwrap_or(""), object["apiVersion"].as_str().unwrap_or(""));
+    if kind.is_empty() || version.is_empty() {
+        let missing =
+            if kind.is_empty() { "Object 'Kind' is missing" } else { "Object 'apiVersion' is missing" };
+        return Err(Status::bad_request(format!("{missing} in the applied object")));
+    }
+    if version != definition.api_version() || *kind != *definition.kind {
+        return Err(Status::bad_request(format!(
+            "the applied object is {version} {kind}, the path is {} {}",
+            definition.api_version(),
+            definition.kind
+        )));
+    }
+    let name = meta::name(object).to_owned();
+    if !name.is_empty() && *name != *key.name {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            key.name
+        )));
+    }
+    let metadata = meta::of(object);
+    metadata.insert("name".into(), (*key.name).into());
+    if definition.namespaced {
+        metadata.entry("namespace").or_insert_with(|| (*key.namespace).into());
+    }
+    if metadata.contains_key("managedFields") {
+        return Err(Status::bad_request("metadata.managedFields must be nil"));
+    }
+    Ok(())
+}

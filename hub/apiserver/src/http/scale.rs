@@ -1,0 +1,108 @@
+//! The scale subresource: how many replicas, whatever the kind.
+
+use serde_json::{Value, json};
+
+use crate::kinds::ScalePaths;
+use crate::object::meta;
+use crate::resource::ResourceDefinition;
+use crate::status::{Cause, Status};
+
+/// `autoscaling/v1` Scale of an object.
+pub(super) fn of(paths: &ScalePaths, object: &Value) -> Value {
+    let mut metadata = json!({});
+    for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(value) = object["metadata"].get(field) {
+            metadata[field] = value.clone();
+        }
+    }
+    let replicas = |path: &[String]| at(object, path).and_then(Value::as_i64).unwrap_or(0);
+    let mut status = json!({"replicas": replicas(&paths.status)});
+    if let Some(selector) = at(object, &paths.selector).map(selector_text).filter(|s| !s.is_empty()) {
+        status["selector"] = json!(selector);
+    }
+    let mut spec = json!({});
+    if replicas(&paths.spec) != 0 {
+        spec["replicas"] = json!(replicas(&paths.spec));
+    }
+    json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status})
+}
+
+/// The object with the replicas that a Scale asks for.
+pub(super) fn set(
+    definition: &ResourceDefinition,
+    paths: &ScalePaths,
+    object: &Value,
+    scale: &Value,
+) -> Result<Value, Status> {
+    let replicas = &scale["spec"]["replicas"];
+    let wanted = if replicas.is_null() { Some(0) } else { replicas.as_i64() };
+    let name = meta::name(object);
+    let Some(wanted) = wanted.filter(|n| *n >= 0 && *n <= i64::from(i32::MAX)) else {
+        let cause = Cause {
+            reason: "FieldValueInvalid".into(),
+            message: format!("Invalid value: {replicas}: must be greater than or equal to 0"),
+            field: "spec.replicas".into(),
+        };
+        return Err(Status::invalid("autoscaling", "Scale", name, vec![cause]));
+    };
+    let version = meta::text(scale, "resourceVersion");
+    if !version.is_empty() && version != meta::text(object, "resourceVersion") {
+        return Err(Status::conflict(definition, name));
+    }
+    let mut changed = object.clone();
+    let mut slot = &mut changed;
+    for part in &paths.spec {
+        slot = &mut slot[part.as_str()];
+    }
+    *slot = json!(wanted);
+    Ok(changed)
+}
+
+fn at<'a>(object: &'a Value, path: &[String]) -> Option<&'a Value> {
+    if path.is_empty() {
+        return None;
+    }
+    path.iter().try_fold(object, |value, part| value.get(part))
+}
+
+/// A selector as text: labels as they stand, or a LabelSelector's requirements.
+fn selector_text(selector: &Value) -> String {
+    if let Some(text) = selector.as_str() {
+        return text.to_owned();
+    }
+    let plain =
+        selector.get("matchLabels").or(selector.get("matchExpressions").is_none().then_some(selector));
+    let mut terms: Vec<String> = plain
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+        .filter_map(|(key, value)| value.as_str().map(|value| format!("{key}={value}")))
+        .collect();
+    for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
+        let key = expression["key"].as_str().unwrap_or("");
+        let values: Vec<&str> =
+            expression["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        terms.push(match expression["operator"].as_str() {
+            Some("In") => format!("{key} in ({})", values.join(",")),
+            Some("NotIn") => format!("{key} notin ({})", values.join(",")),
+            Some("Exists") => key.to_owned(),
+            _ => format!("!{key}"),
+        });
+    }
+    terms.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scale_shows_and_sets_replicas() {
+        let paths = ScalePaths::new(".spec.replicas", ".status.replicas", ".spec.selector");
+        let object = json!({"metadata": {"name": "a", "resourceVersion": "4"}, "spec": {"replicas": 2,
+            "selector": {"matchLabels": {"app": "a"}}}, "status": {"replicas": 1}});
+        let scale = of(&paths, &object);
+        assert_eq!(scale["spec"]["replicas"], 2);
+        assert_eq!(scale["status"], json!({"replicas": 1, "selector": "app=a"}));
+    }
+}

@@ -1,0 +1,110 @@
+//! One object or many in the shape the client asked for: whole, as rows of a table, or metadata alone.
+//!
+//! In: stored objects. Out: pieces of JSON that go on the wire one after another, shared with the cache where nothing is changed.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::form::Shape;
+use crate::conversion;
+use crate::kinds;
+use crate::object::Stored;
+use crate::resource::{Family, ResourceDefinition};
+
+/// What of the object goes into a table's rows (`includeObject`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Include {
+    Nothing,
+    Metadata,
+    Object,
+}
+
+impl Include {
+    pub(super) fn parse(text: &str) -> Include {
+        match text {
+            "None" => Include::Nothing,
+            "Object" => Include::Object,
+            _ => Include::Metadata,
+        }
+    }
+}
+
+/// The object in the version that the path names.
+pub(super) fn whole(definition: &ResourceDefinition, object: &Stored) -> Bytes {
+    if definition.is_storage_version() {
+        return object.json.clone();
+    }
+    conversion::from_storage(definition, object.value()).to_string().into()
+}
+
+/// The object as an item of a typed list, where compiled kinds do not repeat their type.
+pub(super) fn item(definition: &ResourceDefinition, object: &Stored) -> Vec<Bytes> {
+    let json = whole(definition, object);
+    let needle: &[u8] = b"\"metadata\":{";
+    let at = json.windows(needle.len()).position(|w| w == needle);
+    match at {
+        Some(at) if definition.family == Family::Builtin && definition.is_storage_version() => {
+            vec![Bytes::from_static(b"{"), json.slice(at..)]
+        }
+        _ => vec![json],
+    }
+}
+
+/// `PartialObjectMetadata` of the object.
+pub(super) fn metadata(object: &Stored) -> Value {
+    let value = object.value();
+    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": value["metadata"]})
+}
+
+/// A table of these objects. `columns` is left out of all but the first table of a watch.
+pub(super) fn table<'a>(
+    definition: &ResourceDefinition,
+    objects: impl Iterator<Item = &'a Stored>,
+    list_metadata: &Value,
+    include: Include,
+    with_columns: bool,
+    now: jiff::Timestamp,
+) -> Value {
+    let rows: Vec<Value> = objects
+        .map(|object| {
+            let value = conversion::from_storage(definition, object.value());
+            let (cells, conditions) = kinds::cells(definition, &value, now);
+            let mut row = json!({"cells": cells});
+            if let Some(conditions) = conditions {
+                row["conditions"] = conditions;
+            }
+            match include {
+                Include::Nothing => {}
+                Include::Metadata => row["object"] = metadata(object),
+                Include::Object => row["object"] = value,
+            }
+            row
+        })
+        .collect();
+    let columns = if with_columns { kinds::columns(definition) } else { json!([]) };
+    json!({
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": list_metadata,
+        "columnDefinitions": columns,
+        "rows": rows,
+    })
+}
+
+/// One object in a shape.
+pub(super) fn one(
+    definition: &ResourceDefinition,
+    object: &Stored,
+    shape: Shape,
+    include: Include,
+    now: jiff::Timestamp,
+) -> Bytes {
+    match shape {
+        Shape::Whole => whole(definition, object),
+        Shape::Metadata => metadata(object).to_string().into(),
+        Shape::Table => {
+            let list = json!({"resourceVersion": object.revision.to_string()});
+            table(definition, std::iter::once(object), &list, include, true, now).to_string().into()
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Watches: a body of events that goes on until the client, the clock or the server ends it.
+//!
+//! In: the cache's events of one resource. Out: `{"type":…,"object":…}` lines: ADDED, MODIFIED, DELETED, BOOKMARK, and one ERROR
+//! as the last line where the watcher's place was lost. An object that leaves a selector is DELETED for that watcher, one that
+//! enters it is ADDED.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use futures::stream;
+use http::{Response, StatusCode};
+use serde_json::json;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::form::{Encoding, Form, Shape};
+use super::respond::{self, Body};
+use super::table::{self, Include};
+use super::target::Wanted;
+use super::{ApiServer, Call, list};
+use crate::cache::{CacheEvent, Shard};
+use crate::object::Stored;
+use crate::registry::Registry;
+use crate::resource::ResourceDefinition;
+use crate::selector::Selector;
+use crate::status::{Cause, Status};
+
+/// How often a quiet watcher that asked for them gets a bookmark.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+
+/// How long a watch lasts that names no end.
+const LONGEST: Duration = Duration::from_secs(45 * 60);
+
+impl ApiServer {
+    pub(super) async fn watch(
+        &self,
+        call: &Call<'_>,
+        definition: &Arc<ResourceDefinition>,
+        wanted: &Wanted,
+        form: Form,
+    ) -> Result<Response<Body>, Status> {
+        if form.encoding != Encoding::Json {
+            return Err(Status::not_acceptable("application/json;stream=watch"));
+        }
+        let mut selector = list::selector(definition, &call.query)?;
+        if !wanted.name.is_empty() {
+            let text = format!("metadata.name={}", wanted.name);
+            selector.fields =
+                crate::selector::FieldSelector::parse(&text, &definition.group, &definition.plural)?;
+        }
+        let initial = call.query.flag("sendInitialEvents");
+        check_initial(call, initial)?;
+        let asked = list::at_least(self, &call.query).await?;
+        let seconds = list::number(&call.query, "timeoutSeconds")?.filter(|s| *s > 0);
+        let bookmarks = call.query.flag("allowWatchBookmarks");
+        let shard = self.registry.cache().shard(&definition.storage);
+        let mut watcher = Watcher {
+            registry: self.registry.clone(),
+            definition: definition.clone(),
+            shard,
+            namespace: wanted.namespace.clone(),
+            selector,
+            shape: form.shape,
+            include: Include::parse(call.query.get("includeObject")),
+            bookmarks,
+            place: 0,
+            ready: VecDeque::new(),
+            columns_sent: false,
+            next_bookmark: Instant::now() + BOOKMARK_EVERY,
+            end: Instant::now() + seconds.map_or(LONGEST, Duration::from_secs),
+            ended: false,
+            stop: self.stop.clone(),
+        };
+        match asked {
+            Some(from) if from > 0 && !initial => watcher.place = from,
+            _ => watcher.start(initial),
+        }
+        let lines = stream::unfold(watcher, |mut watcher| async move {
+            let line = watcher.next().await?;
+            Some((line, watcher))
+        });
+        let content_type =
+            if form.shape == Shape::Whole { "application/json" } else { "application/json;stream=watch" };
+        Ok(respond::with_type(StatusCode::OK, respond::streamed(lines), content_type))
+    }
+}
+
+fn check_initial(call: &Call<'_>, initial: bool) -> Result<(), Status> {
+    let matching = call.query.get("resourceVersionMatch");
+    let refuse = |field: &str, message: &str| {
+        let cause = Cause {
+            reason: "FieldValueForbidden".into(),
+            message: message.to_owned(),
+            field: field.to_owned(),
+        };
+        Err(Status::invalid("meta.k8s.io", "ListOptions", "", vec![cause]))
+    };
+    let given = !call.query.all("sendInitialEvents").is_empty();
+    if given && matching != "NotOlderThan" {
+        return refuse(
+            "resourceVersionMatch",
+            "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        );
+    }
+    if !given && !matching.is_empty() {
+        return refuse(
+            "resourceVersionMatch",
+            "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+        );
+    }
+    let _ = initial;
+    Ok(())
+}
+
+struct Watcher {
+    registry: Arc<Registry>,
+    definition: Arc<ResourceDefinition>,
+    shard: Arc<Shard>,
+    namespace: String,
+    selector: Selector,
+    shape: Shape,
+    include: Include,
+    bookmarks: bool,
+    place: u64,
+    ready: VecDeque<Bytes>,
+    columns_sent: bool,
+    next_bookmark: Instant,
+    end: Instant,
+    ended: bool,
+    stop: CancellationToken,
+}
+
+enum Wake {
+    Events(Vec<Arc<CacheEvent>>),
+    Lost,
+    Bookmark,
+    End,
+}
+
+impl Watcher {
+    /// Puts what exists in front of what will happen.
+    fn start(&mut self, mark_end: bool) {
+        let now = self.shard.snapshot(&self.namespace);
+        self.place = now.revision;
+        for object in &now.items {
+            if self.selector.matches(object) {
+                let line = self.line("ADDED", object);
+                self.ready.push_back(line);
+            }
+        }
+        if mark_end && self.bookmarks {
+            let line = self.bookmark(now.revision.max(1), true);
+            self.ready.push_back(line);
+        }
+    }
+
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if !self.ready.is_empty() {
+                return Some(self.drain());
+            }
+            if self.ended {
+                return None;
+            }
+            match self.wait().await {
+                Wake::Events(events) => events.iter().for_each(|event| self.take(event)),
+                Wake::Bookmark => {
+                    let line = self.bookmark(self.place, false);
+                    self.ready.push_back(line);
+                }
+                Wake::Lost => {
+                    self.ended = true;
+                    let gone = Status::expired(format!(
+                        "too old resource version: {} ({})",
+                        self.place,
+                        self.registry.cache().revision()
+                    ));
+                    self.ready.push_back(frame("ERROR", &gone.body().into()));
+                }
+                Wake::End => return None,
+            }
+        }
+    }
+
+    async fn wait(&mut self) -> Wake {
+        // Read before the ring: every event of this resource up to here is in the ring already.
+        let settled = self.registry.cache().revision();
+        let mut subscription = self.shard.subscribe(self.place);
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => Wake::End,
+            events = subscription.next() => match events {
+                Ok(events) => {
+                    self.place = subscription.place();
+                    Wake::Events(events)
+                }
+                Err(_) => Wake::Lost,
+            },
+            () = tokio::time::sleep_until(self.end) => Wake::End,
+            () = tokio::time::sleep_until(self.next_bookmark), if self.bookmarks => {
+                self.next_bookmark = Instant::now() + BOOKMARK_EVERY;
+                self.place = self.place.max(settled);
+                Wake::Bookmark
+            }
+        }
+    }
+
+    /// Several ready lines as one chunk: a burst costs few writes.
+    fn drain(&mut self) -> Bytes {
+        if self.ready.len() == 1 {
+            return self.ready.pop_front().unwrap_or_default();
+        }
+        let mut chunk = BytesMut::new();
+        while let Some(line) = self.ready.pop_front() {
+            chunk.put(line);
+            if chunk.len() > 256 << 10 {
+                break;
+            }
+        }
+        chunk.freeze()
+    }
+
+    fn take(&mut self, event: &CacheEvent) {
+        let namespace = &self.namespace;
+        let inside = |object: &Stored| {
+            (namespace.is_empty() || *object.key.namespace == **namespace) && self.selector.matches(object)
+        };
+        let before = event.previous.as_deref().is_some_and(inside);
+        let after = !event.removed && inside(&event.object);
+        let line = match (before, after) {
+            (false, true) => self.line("ADDED", &event.object),
+            (true, true) => self.line("MODIFIED", &event.object),
+            (true, false) => {
+                // A watcher that loses sight of an object gets it as it last saw it, at the revision of the loss.
+                let last = match (&event.previous, event.removed) {
+                    (Some(previous), false) => Arc::new(previous.removed_at(event.revision)),
+                    _ => event.object.clone(),
+                };
+                self.line("DELETED", &last)
+            }
+            (false, false) => return,
+        };
+        self.ready.push_back(line);
+    }
+
+    fn line(&mut self, kind: &str, object: &Stored) -> Bytes {
+        let bytes = match self.shape {
+            Shape::Whole => table::whole(&self.definition, object),
+            Shape::Metadata => table::metadata(object).to_string().into(),
+            Shape::Table => {
+                let metadata = json!({"resourceVersion": object.revision.to_string()});
+                let rows = std::iter::once(object);
+                let now = self.registry.now();
+                let table =
+                    table::table(&self.definition, rows, &metadata, self.include, !self.columns_sent, now);
+                self.columns_sent = true;
+                table.to_string().into()
+            }
+        };
+        frame(kind, &bytes)
+    }
+
+    fn bookmark(&self, revision: u64, initial_end: bool) -> Bytes {
+        let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
+        if initial_end {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        let object = match self.shape {
+            Shape::Table => {
+                json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": [], "rows": []})
+            }
+            Shape::Metadata => {
+                json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
+            }
+            Shape::Whole => {
+                json!({"kind": self.definition.kind, "apiVersion": self.definition.api_version(), "metadata": metadata})
+            }
+        };
+        frame("BOOKMARK", &object.to_string().into())
+    }
+}
+
+fn frame(kind: &str, object: &Bytes) -> Bytes {
+    let mut line = BytesMut::with_capacity(object.len() + 40);
+    line.put_slice(b"{\"type\":\"");
+    line.put_slice(kind.as_bytes());
+    line.put_slice(b"\",\"object\":");
+    line.put_slice(object);
+    line.put_slice(b"}\n");
+    line.freeze()
+}

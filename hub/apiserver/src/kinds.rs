@@ -1,0 +1,326 @@
+//! What differs from kind to kind, gathered behind functions of a [`ResourceDefinition`]: decoding, defaults, first status,
+//! rules, field ownership. The registry calls these and knows no kind by name.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use crate::apply::{self, ApplyError, Writer};
+use crate::openapi;
+use crate::patch::{self, PatchError};
+use crate::resource::{Catalogue, Family, ResourceDefinition, StorageId, Subresource};
+use crate::schema::catalogue::{self, Resource};
+use crate::schema::{FieldError, Kind, Style};
+use crate::status::{Cause, Status};
+use crate::table;
+
+/// The resources that ship with the hub.
+pub fn shipped() -> Catalogue {
+    Catalogue::new(catalogue::resources().iter().map(|resource| Arc::new(definition(resource))))
+}
+
+fn definition(resource: &Resource) -> ResourceDefinition {
+    let texts = |list: &[String]| list.iter().map(|t| Arc::from(t.as_str())).collect::<Vec<Arc<str>>>();
+    let (storage_group, storage_version) = stored_as(resource);
+    let storage = if storage_group.is_empty() { "core" } else { storage_group };
+    let subresources = resource.subresources.iter().map(|sub| {
+        let own = (resource.group.clone(), resource.version.clone(), resource.kind.clone());
+        let (group, version, kind) = sub.kind.clone().unwrap_or(own);
+        Subresource {
+            name: sub.name.as_str().into(),
+            group: group.into(),
+            version: version.into(),
+            kind: kind.into(),
+            verbs: texts(&sub.verbs),
+        }
+    });
+    ResourceDefinition {
+        group: resource.group.as_str().into(),
+        version: resource.version.as_str().into(),
+        plural: resource.plural.as_str().into(),
+        singular: resource.singular.as_str().into(),
+        kind: resource.kind.as_str().into(),
+        short_names: texts(&resource.short_names),
+        categories: texts(&resource.categories),
+        namespaced: resource.namespaced,
+        verbs: texts(&resource.verbs),
+        subresources: subresources.collect(),
+        family: if resource.style == Style::Go { Family::Builtin } else { Family::Custom },
+        storage: StorageId(format!("{storage}/{}", resource.plural).into()),
+        storage_version: storage_version.into(),
+        storage_group: storage_group.into(),
+    }
+}
+
+/// Group and version that a resource is stored in: its own, but for events (core) and kinds with an older version beside.
+fn stored_as(resource: &Resource) -> (&str, &str) {
+    if resource.group == "events.k8s.io" {
+        return ("", "v1");
+    }
+    let siblings =
+        catalogue::resources().iter().filter(|r| r.group == resource.group && r.plural == resource.plural);
+    let stored = siblings.clone().find(|r| r.storage).or_else(|| siblings.clone().next());
+    (&resource.group, stored.map_or(resource.version.as_str(), |r| r.version.as_str()))
+}
+
+fn kind(definition: &ResourceDefinition) -> Option<Kind<'_>> {
+    Kind::builtin(&definition.group, &definition.version, &definition.kind)
+}
+
+/// Reads the body into the kind: types checked (400 where they do not fit), fields that the kind does not have dropped. Returns
+/// a sentence for each of those.
+pub fn decode(definition: &ResourceDefinition, object: &mut Value) -> Result<Vec<String>, Status> {
+    let Some(kind) = kind(definition) else { return Ok(Vec::new()) };
+    kind.decode(object)
+        .map_err(|error| Status::bad_request(error.wrap(&definition.version, &definition.kind)))
+}
+
+/// Fields that appear twice in the body, a sentence for each.
+pub fn duplicate_fields(raw: &Bytes) -> Vec<String> {
+    crate::schema::duplicate_fields(raw)
+}
+
+/// Fills in defaults.
+pub fn default(definition: &ResourceDefinition, object: &mut Value) {
+    if let Some(kind) = kind(definition) {
+        kind.default(object);
+    }
+}
+
+/// Every rule that the object, or its change, breaks.
+pub fn validate(definition: &ResourceDefinition, new: &Value, old: Option<&Value>) -> Vec<Cause> {
+    let errors = kind(definition).map(|kind| kind.validate(new, old)).unwrap_or_default();
+    errors.iter().map(cause).collect()
+}
+
+fn cause(error: &FieldError) -> Cause {
+    Cause { reason: error.kind.reason().into(), message: error.body(), field: error.field.clone() }
+}
+
+fn writer<'a>(
+    definition: &ResourceDefinition,
+    api_version: &'a str,
+    manager: &'a str,
+    subresource: &'a str,
+    now: &'a str,
+) -> Writer<'a> {
+    Writer { manager, api_version, subresource, now, has_status: definition.subresource("status").is_some() }
+}
+
+/// Records which manager owns what a write changed.
+pub fn update_managed(
+    definition: &ResourceDefinition,
+    old: Option<&Value>,
+    new: &mut Value,
+    manager: &str,
+    subresource: &str,
+    now: &str,
+) {
+    let Some(kind) = kind(definition) else { return };
+    let api_version = definition.api_version();
+    apply::update_managed(old, new, writer(definition, &api_version, manager, subresource, now), kind.schema);
+}
+
+/// Server-side apply of `applied` on the live object, or of a new one.
+pub fn apply(
+    definition: &ResourceDefinition,
+    live: Option<&Value>,
+    applied: &Value,
+    manager: &str,
+    force: bool,
+    subresource: &str,
+    now: &str,
+) -> Result<Value, Status> {
+    let kind = kind(definition).ok_or_else(Status::no_resource)?;
+    let api_version = definition.api_version();
+    let writer = writer(definition, &api_version, manager, subresource, now);
+    apply::apply(live, applied, writer, force, kind.schema).map_err(|error| {
+        let message = error.to_string();
+        match error {
+            ApplyError::BadRequest(_) => Status::bad_request(message),
+            ApplyError::Typed(_) => Status::internal(message),
+            ApplyError::Conflicts(conflicts) => {
+                let causes = conflicts.iter().map(|conflict| Cause {
+                    reason: "FieldManagerConflict".into(),
+                    message: format!("conflict with {}", conflict.manager),
+                    field: conflict.field.clone(),
+                });
+                Status::apply_conflict(message, causes.collect())
+            }
+        }
+    })
+}
+
+/// Whether strategic merge patches are understood.
+pub fn has_strategic_merge(definition: &ResourceDefinition) -> bool {
+    kind(definition).is_some_and(|kind| kind.has_strategic_merge())
+}
+
+/// Carries out a JSON patch.
+pub fn json_patch(live: &Value, body: &Bytes) -> Result<Value, Status> {
+    patch::json_patch(live, body).map_err(patch_refused)
+}
+
+/// Carries out a merge patch.
+pub fn merge_patch(live: &Value, body: &Bytes) -> Result<Value, Status> {
+    patch::merge_patch(live, body).map_err(patch_refused)
+}
+
+/// Carries out a strategic merge patch.
+pub fn strategic_patch(definition: &ResourceDefinition, live: &Value, body: &Bytes) -> Result<Value, Status> {
+    let kind = kind(definition).ok_or_else(Status::no_resource)?;
+    patch::strategic_patch(kind.schema, live, body).map_err(patch_refused)
+}
+
+fn patch_refused(error: PatchError) -> Status {
+    match error {
+        PatchError::BadRequest(message) => Status::bad_request(message),
+        PatchError::TooLarge(message) => {
+            let mut status = Status::too_large(0);
+            status.message = message;
+            status
+        }
+        PatchError::Unprocessable { cause } => {
+            tracing::debug!(%cause, "a patch does not apply");
+            Status::unprocessable(format!(
+                "the server rejected our request due to an error in our request: {cause}"
+            ))
+        }
+        PatchError::Internal(message) => Status::internal(message),
+    }
+}
+
+/// Where a kind keeps its replicas.
+pub struct ScalePaths {
+    /// Wanted replicas.
+    pub spec: Vec<String>,
+    /// Replicas there are.
+    pub status: Vec<String>,
+    /// The selector of what is counted; empty for none.
+    pub selector: Vec<String>,
+}
+
+impl ScalePaths {
+    /// From JSON paths such as `.spec.replicas`.
+    pub fn new(spec: &str, status: &str, selector: &str) -> Self {
+        let parts = |path: &str| path.split('.').filter(|p| !p.is_empty()).map(str::to_owned).collect();
+        ScalePaths { spec: parts(spec), status: parts(status), selector: parts(selector) }
+    }
+}
+
+/// Where the kind keeps its replicas, if it can be scaled.
+pub fn scale_paths(definition: &ResourceDefinition) -> Option<ScalePaths> {
+    let resource = catalogue_entry(definition)?;
+    let sub = resource.subresource("scale")?;
+    Some(match &sub.scale {
+        Some((spec, status, selector)) => ScalePaths::new(spec, status, selector),
+        None => ScalePaths::new(".spec.replicas", ".status.replicas", ".spec.selector"),
+    })
+}
+
+/// Column definitions of the kind's tables.
+pub fn columns(definition: &ResourceDefinition) -> Value {
+    let columns = catalogue_entry(definition).map(table::columns).unwrap_or_default();
+    columns.iter().map(table::column_definition).collect()
+}
+
+/// Cells of one object's row, and the conditions that a row may carry (a finished Pod's).
+pub fn cells(
+    definition: &ResourceDefinition,
+    object: &Value,
+    now: jiff::Timestamp,
+) -> (Vec<Value>, Option<Value>) {
+    match catalogue_entry(definition) {
+        Some(resource) => (table::row(resource, object, now), table::row_conditions(resource, object)),
+        None => (vec![object["metadata"]["name"].clone()], None),
+    }
+}
+
+fn catalogue_entry(definition: &ResourceDefinition) -> Option<&'static Resource> {
+    catalogue::find(&definition.group, &definition.version, &definition.plural)
+}
+
+/// The OpenAPI v2 document in the form asked for, and its content type.
+pub fn openapi_v2(_catalogue: &Catalogue, accept: &str) -> (Bytes, &'static str) {
+    if accept.contains("proto-openapi") {
+        (openapi::v2_protobuf(&openapi::shipped()), openapi::V2_PROTOBUF)
+    } else {
+        (openapi::v2_json(&openapi::shipped()), "application/json")
+    }
+}
+
+/// The index of OpenAPI v3 documents.
+pub fn openapi_v3_index(_catalogue: &Catalogue) -> Bytes {
+    openapi::v3_index(&openapi::shipped())
+}
+
+/// One OpenAPI v3 document, by its path below `/openapi/v3/`.
+pub fn openapi_v3(_catalogue: &Catalogue, path: &str) -> Option<Bytes> {
+    openapi::v3_document(&openapi::shipped(), path)
+}
+
+/// Whether the kind counts generations.
+pub fn has_generation(definition: &ResourceDefinition) -> bool {
+    if definition.family == Family::Custom {
+        return true;
+    }
+    matches!(
+        (&*definition.group, &*definition.plural),
+        ("apps", "deployments" | "statefulsets" | "daemonsets" | "replicasets")
+            | ("", "replicationcontrollers" | "pods")
+            | ("batch", "jobs" | "cronjobs")
+            | ("networking.k8s.io", "ingresses" | "networkpolicies" | "ingressclasses")
+            | ("policy", "poddisruptionbudgets")
+            | ("flowcontrol.apiserver.k8s.io" | "admissionregistration.k8s.io" | "apiextensions.k8s.io", _)
+            | ("scheduling.k8s.io", "priorityclasses")
+            | ("resource.k8s.io", "resourceslices" | "deviceclasses")
+            | ("discovery.k8s.io", "endpointslices")
+    )
+}
+
+/// The status a new object starts with, as the kind's Go type prints when empty; `None` for none.
+pub fn first_status(definition: &ResourceDefinition, object: &Value) -> Option<Value> {
+    if definition.family == Family::Custom {
+        return None;
+    }
+    Some(match (&*definition.group, &*definition.plural) {
+        ("", "namespaces") => json!({"phase": "Active"}),
+        ("", "pods") => json!({"phase": "Pending", "qosClass": quality_of_service(object)}),
+        ("", "persistentvolumeclaims" | "persistentvolumes") => json!({"phase": "Pending"}),
+        ("", "services") | ("networking.k8s.io", "ingresses") => json!({"loadBalancer": {}}),
+        ("apps", "daemonsets") => {
+            json!({"currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0})
+        }
+        ("apps", "statefulsets") => json!({"availableReplicas": 0, "replicas": 0}),
+        ("apps", "replicasets") | ("", "replicationcontrollers") => json!({"replicas": 0}),
+        ("autoscaling", "horizontalpodautoscalers") => match &*definition.version {
+            "v1" => json!({"currentReplicas": 0, "desiredReplicas": 0}),
+            _ => json!({"currentMetrics": null, "desiredReplicas": 0}),
+        },
+        ("policy", "poddisruptionbudgets") => {
+            json!({"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0})
+        }
+        ("apiextensions.k8s.io", _) => {
+            json!({"acceptedNames": {"kind": "", "plural": ""}, "conditions": null, "storedVersions": null})
+        }
+        ("storage.k8s.io", "volumeattachments") => json!({"attached": false}),
+        _ => json!({}),
+    })
+}
+
+/// BestEffort without requests and limits, Guaranteed where both agree everywhere, else Burstable.
+fn quality_of_service(pod: &Value) -> &'static str {
+    let containers: Vec<&Value> = pod["spec"]["containers"].as_array().into_iter().flatten().collect();
+    let empty = |v: &Value| v.as_object().is_none_or(serde_json::Map::is_empty);
+    if containers.iter().all(|c| empty(&c["resources"]["requests"]) && empty(&c["resources"]["limits"])) {
+        return "BestEffort";
+    }
+    let guaranteed = containers.iter().all(|c| {
+        let (requests, limits) = (&c["resources"]["requests"], &c["resources"]["limits"]);
+        ["cpu", "memory"]
+            .iter()
+            .all(|r| limits[*r].is_string() && (requests[*r] == limits[*r] || requests[*r].is_null()))
+    });
+    if guaranteed { "Guaranteed" } else { "Burstable" }
+}

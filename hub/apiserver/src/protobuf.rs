@@ -1,0 +1,399 @@
+//! Kubernetes' protobuf bodies, read into JSON: kubectl's typed commands and client-go's generated clients send them.
+//!
+//! In: `k8s\0` and an `Unknown` message around the object's own (`runtime.Unknown` of apimachinery). Out: the object as JSON, to be
+//! decoded like any other body. Answers are always JSON: every client that sends protobuf accepts it.
+//!
+//! The field numbers are facts in `data/protobuf.tsv`, looked up line by line, so that nothing is held in memory.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::{Map, Value, json};
+
+static MESSAGES: &str = include_str!("../data/protobuf.tsv");
+
+const MAGIC: &[u8] = b"k8s\0";
+
+/// Deeper than any Kubernetes type nests; what nests deeper is an attack.
+const MAX_DEPTH: usize = 64;
+
+/// Why a body cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProtobufError {
+    /// The kind has no protobuf form here: the client is to send JSON.
+    #[error("{0} has no protobuf form")]
+    Unsupported(String),
+    /// The bytes are not what they claim to be.
+    #[error("the protobuf body is malformed: {0}")]
+    Malformed(&'static str),
+}
+
+use ProtobufError::{Malformed, Unsupported};
+
+/// Reads a body.
+pub fn decode(body: &[u8]) -> Result<Value, ProtobufError> {
+    let rest = body.strip_prefix(MAGIC).ok_or(Malformed("it does not begin with k8s\\0"))?;
+    let (mut api_version, mut kind, mut raw) = (String::new(), String::new(), &rest[..0]);
+    for field in Fields(rest) {
+        match field? {
+            (1, Wire::Bytes(meta)) => {
+                for field in Fields(meta) {
+                    match field? {
+                        (1, Wire::Bytes(text)) => api_version = utf8(text)?.to_owned(),
+                        (2, Wire::Bytes(text)) => kind = utf8(text)?.to_owned(),
+                        _ => {}
+                    }
+                }
+            }
+            (2, Wire::Bytes(bytes)) => raw = bytes,
+            _ => {}
+        }
+    }
+    let name = message_name(&api_version, &kind);
+    let Some(fields) = message(&name) else { return Err(Unsupported(format!("{api_version} {kind}"))) };
+    let mut object = Map::new();
+    read_message(raw, fields, &mut object, 0)?;
+    object.insert("apiVersion".into(), json!(api_version));
+    object.insert("kind".into(), json!(kind));
+    Ok(Value::Object(object))
+}
+
+/// `core.v1.Pod` for v1 Pod, `apps.v1.Deployment` for apps/v1 Deployment. Options are of no group.
+fn message_name(api_version: &str, kind: &str) -> String {
+    if kind == "DeleteOptions" {
+        return "meta.v1.DeleteOptions".to_owned();
+    }
+    match api_version.split_once('/') {
+        Some((group, version)) => format!("{}.{version}.{kind}", group.split('.').next().unwrap_or(group)),
+        None => format!("core.{api_version}.{kind}"),
+    }
+}
+
+/// The fields of a message, as the data file writes them. The lines are sorted.
+fn message(name: &str) -> Option<&'static str> {
+    let (mut low, mut high) = (0, MESSAGES.len());
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let start = MESSAGES[..middle].rfind('\n').map_or(0, |at| at + 1);
+        let end = MESSAGES[start..].find('\n').map_or(MESSAGES.len(), |at| start + at);
+        let (found, fields) = MESSAGES[start..end].split_once('\t')?;
+        match name.cmp(found) {
+            std::cmp::Ordering::Equal => return Some(fields),
+            std::cmp::Ordering::Less => high = start,
+            std::cmp::Ordering::Greater => low = end + 1,
+        }
+    }
+    None
+}
+
+#[derive(Clone, Copy)]
+enum Wire<'a> {
+    Number(u64),
+    Fixed(u64),
+    Bytes(&'a [u8]),
+}
+
+/// The fields of a message on the wire, in order.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<(u64, Wire<'a>), ProtobufError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let read = self.read();
+        if read.is_err() {
+            self.0 = &[];
+        }
+        Some(read)
+    }
+}
+
+impl<'a> Fields<'a> {
+    fn read(&mut self) -> Result<(u64, Wire<'a>), ProtobufError> {
+        let tag = self.varint()?;
+        let wire = match tag & 7 {
+            0 => Wire::Number(self.varint()?),
+            1 => Wire::Fixed(u64::from_le_bytes(
+                self.take(8)?.try_into().map_err(|_| Malformed("a short number"))?,
+            )),
+            2 => {
+                let length =
+                    usize::try_from(self.varint()?).map_err(|_| Malformed("a length beyond the body"))?;
+                Wire::Bytes(self.take(length)?)
+            }
+            5 => Wire::Fixed(u64::from(u32::from_le_bytes(
+                self.take(4)?.try_into().map_err(|_| Malformed("a short number"))?,
+            ))),
+            _ => return Err(Malformed("an unknown wire type")),
+        };
+        Ok((tag >> 3, wire))
+    }
+
+    fn varint(&mut self) -> Result<u64, ProtobufError> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.take(1)?[0];
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(Malformed("a number that does not end"))
+    }
+
+    fn take(&mut self, length: usize) -> Result<&'a [u8], ProtobufError> {
+        if self.0.len() < length {
+            return Err(Malformed("it breaks off"));
+        }
+        let (taken, rest) = self.0.split_at(length);
+        self.0 = rest;
+        Ok(taken)
+    }
+}
+
+fn utf8(bytes: &[u8]) -> Result<&str, ProtobufError> {
+    std::str::from_utf8(bytes).map_err(|_| Malformed("a text that is no UTF-8"))
+}
+
+fn read_message(
+    bytes: &[u8],
+    fields: &'static str,
+    object: &mut Map<String, Value>,
+    depth: usize,
+) -> Result<(), ProtobufError> {
+    if depth > MAX_DEPTH {
+        return Err(Malformed("it nests too deeply"));
+    }
+    for field in Fields(bytes) {
+        let (number, wire) = field?;
+        let Some((name, kind)) = find_field(fields, number) else { continue };
+        match kind.split_at(1) {
+            ("^", rest) => read_nested(wire, rest, object, depth)?,
+            ("[", rest) => {
+                let list = object.entry(name).or_insert_with(|| json!([]));
+                let item = read_value(wire, rest, depth)?;
+                if let Some(list) = list.as_array_mut() {
+                    list.push(item);
+                }
+            }
+            ("{", rest) => {
+                let (key, value) = read_entry(wire, rest, depth)?;
+                let map = object.entry(name).or_insert_with(|| json!({}));
+                if let Some(map) = map.as_object_mut() {
+                    map.insert(key, value);
+                }
+            }
+            _ => {
+                object.insert(name.to_owned(), read_value(wire, kind, depth)?);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The JSON name and type of a field.
+fn find_field(fields: &'static str, number: u64) -> Option<(&'static str, &'static str)> {
+    fields.split(' ').find_map(|field| {
+        let (n, rest) = field.split_once(':')?;
+        (n.parse() == Ok(number)).then(|| rest.split_once(':')).flatten()
+    })
+}
+
+fn read_nested(
+    wire: Wire<'_>,
+    kind: &'static str,
+    object: &mut Map<String, Value>,
+    depth: usize,
+) -> Result<(), ProtobufError> {
+    let Wire::Bytes(bytes) = wire else { return Err(Malformed("a message was expected")) };
+    let name = kind.strip_prefix('m').unwrap_or(kind);
+    let fields = message(name).ok_or_else(|| Unsupported(name.to_owned()))?;
+    read_message(bytes, fields, object, depth + 1)
+}
+
+fn read_entry(wire: Wire<'_>, kind: &'static str, depth: usize) -> Result<(String, Value), ProtobufError> {
+    let Wire::Bytes(bytes) = wire else { return Err(Malformed("a map entry was expected")) };
+    let (mut key, mut value) = (String::new(), None);
+    for field in Fields(bytes) {
+        match field? {
+            (1, Wire::Bytes(text)) => key = utf8(text)?.to_owned(),
+            (2, wire) => value = Some(read_value(wire, kind, depth)?),
+            _ => {}
+        }
+    }
+    let value = value.map_or_else(|| empty(kind), Ok)?;
+    Ok((key, value))
+}
+
+/// What a map value is that was not written because it is empty.
+fn empty(kind: &'static str) -> Result<Value, ProtobufError> {
+    match kind {
+        "b" => Ok(json!(false)),
+        "i" | "f" => Ok(json!(0)),
+        "s" | "y" => Ok(json!("")),
+        _ => read_value(Wire::Bytes(&[]), kind, 0),
+    }
+}
+
+fn read_value(wire: Wire<'_>, kind: &'static str, depth: usize) -> Result<Value, ProtobufError> {
+    match (kind.split_at(1).0, wire) {
+        ("b", Wire::Number(n)) => Ok(json!(n != 0)),
+        #[allow(clippy::cast_possible_wrap, reason = "int32 and int64 are two's complement on the wire")]
+        ("i", Wire::Number(n)) => Ok(json!(n as i64)),
+        ("f", Wire::Fixed(bits)) => Ok(json!(f64::from_bits(bits))),
+        ("s", Wire::Bytes(bytes)) => Ok(json!(utf8(bytes)?)),
+        ("y", Wire::Bytes(bytes)) => Ok(json!(BASE64.encode(bytes))),
+        ("Q", Wire::Bytes(bytes)) => quantity(bytes),
+        ("T", Wire::Bytes(bytes)) => time(bytes, false),
+        ("U", Wire::Bytes(bytes)) => time(bytes, true),
+        ("D", Wire::Bytes(bytes)) => duration(bytes),
+        ("R", Wire::Bytes(bytes)) => raw(bytes),
+        ("I", Wire::Bytes(bytes)) => int_or_string(bytes),
+        ("l", Wire::Bytes(bytes)) => texts(bytes),
+        ("m", wire) => {
+            let mut object = Map::new();
+            read_nested(wire, kind, &mut object, depth)?;
+            Ok(Value::Object(object))
+        }
+        _ => Err(Malformed("a field has another type than its kind says")),
+    }
+}
+
+fn quantity(bytes: &[u8]) -> Result<Value, ProtobufError> {
+    for field in Fields(bytes) {
+        if let (1, Wire::Bytes(text)) = field? {
+            return Ok(json!(utf8(text)?));
+        }
+    }
+    Ok(json!("0"))
+}
+
+fn numbers(bytes: &[u8]) -> Result<[Option<u64>; 3], ProtobufError> {
+    let mut found = [None; 3];
+    for field in Fields(bytes) {
+        if let (n @ 1..=3, Wire::Number(value)) = field? {
+            found[n as usize - 1] = Some(value);
+        }
+    }
+    Ok(found)
+}
+
+/// A moment; the zero time of Go is null.
+#[allow(
+    clippy::cast_possible_wrap,
+    clippy::cast_possible_truncation,
+    reason = "two's complement on the wire"
+)]
+fn time(bytes: &[u8], micros: bool) -> Result<Value, ProtobufError> {
+    let [Some(seconds), nanos, _] = numbers(bytes)? else { return Ok(Value::Null) };
+    let moment = jiff::Timestamp::new(seconds as i64, nanos.unwrap_or(0) as i32)
+        .map_err(|_| Malformed("a time out of range"))?;
+    let format = if micros { "%Y-%m-%dT%H:%M:%S.%6fZ" } else { "%Y-%m-%dT%H:%M:%SZ" };
+    Ok(json!(moment.strftime(format).to_string()))
+}
+
+#[allow(clippy::cast_possible_wrap, reason = "two's complement on the wire")]
+fn duration(bytes: &[u8]) -> Result<Value, ProtobufError> {
+    let [nanos, ..] = numbers(bytes)?;
+    let nanos = nanos.unwrap_or(0) as i64;
+    Ok(json!(format!("{}s", nanos as f64 / 1e9)))
+}
+
+fn raw(bytes: &[u8]) -> Result<Value, ProtobufError> {
+    for field in Fields(bytes) {
+        if let (1, Wire::Bytes(json)) = field? {
+            return serde_json::from_slice(json).map_err(|_| Malformed("raw JSON that cannot be read"));
+        }
+    }
+    Ok(Value::Null)
+}
+
+#[allow(clippy::cast_possible_wrap, reason = "two's complement on the wire")]
+fn int_or_string(bytes: &[u8]) -> Result<Value, ProtobufError> {
+    let (mut is_text, mut number, mut text) = (false, 0i64, "");
+    for field in Fields(bytes) {
+        match field? {
+            (1, Wire::Number(n)) => is_text = n == 1,
+            (2, Wire::Number(n)) => number = n as i64,
+            (3, Wire::Bytes(bytes)) => text = utf8(bytes)?,
+            _ => {}
+        }
+    }
+    Ok(if is_text { json!(text) } else { json!(number) })
+}
+
+fn texts(bytes: &[u8]) -> Result<Value, ProtobufError> {
+    let mut list = Vec::new();
+    for field in Fields(bytes) {
+        if let (1, Wire::Bytes(text)) = field? {
+            list.push(json!(utf8(text)?));
+        }
+    }
+    Ok(Value::Array(list))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+        let mut out = vec![number << 3 | 2, u8::try_from(bytes.len()).unwrap()];
+        out.extend_from_slice(bytes);
+        out
+    }
+
+    fn envelope(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
+        let meta = [field(1, api_version.as_bytes()), field(2, kind.as_bytes())].concat();
+        [MAGIC, &field(1, &meta), &field(2, raw)].concat()
+    }
+
+    #[test]
+    fn a_config_map_and_a_secret_are_read() {
+        let metadata = field(1, &field(1, b"a"));
+        let entry = field(2, &[field(1, b"key"), field(2, b"value")].concat());
+        let object =
+            decode(&envelope("v1", "ConfigMap", &[metadata.clone(), entry.clone()].concat())).unwrap();
+        assert_eq!(
+            object,
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"key": "value"}})
+        );
+        let object = decode(&envelope("v1", "Secret", &[metadata, entry].concat())).unwrap();
+        assert_eq!(object["data"]["key"], "dmFsdWU=");
+    }
+
+    #[test]
+    fn inlined_messages_stand_in_their_parent() {
+        let source = field(2, &field(6, &field(1, b"s")));
+        let volume = [field(1, b"v"), source].concat();
+        let pod = field(2, &field(1, &volume));
+        let object = decode(&envelope("v1", "Pod", &pod)).unwrap();
+        assert_eq!(object["spec"]["volumes"][0], json!({"name": "v", "secret": {"secretName": "s"}}));
+    }
+
+    #[test]
+    fn damaged_bodies_are_refused_and_unknown_kinds_named() {
+        assert!(matches!(decode(b"xxxx"), Err(Malformed(_))));
+        let whole = envelope("v1", "ConfigMap", &field(1, &field(1, b"a")));
+        for cut in 5..whole.len() {
+            let _ = decode(&whole[..cut]);
+        }
+        assert!(matches!(decode(&whole[..whole.len() - 1]), Err(Malformed(_))));
+        assert!(matches!(decode(&envelope("example.org/v1", "Thing", b"")), Err(Unsupported(_))));
+    }
+
+    #[test]
+    fn every_message_that_is_named_is_there() {
+        for line in MESSAGES.lines() {
+            let (name, fields) = line.split_once('\t').unwrap();
+            assert_eq!(message(name), Some(fields), "{name}");
+            for field in fields.split(' ').filter(|f| !f.is_empty()) {
+                let kind = field.rsplit(':').next().unwrap().trim_start_matches(['[', '{', '^']);
+                if let Some(other) = kind.strip_prefix('m') {
+                    assert!(message(other).is_some(), "{name} names {other}");
+                }
+            }
+        }
+    }
+}

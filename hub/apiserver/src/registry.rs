@@ -1,0 +1,225 @@
+//! Where every write of a Kubernetes object passes, whoever makes it: names, defaults, admission, validation, ownership of
+//! fields, optimistic concurrency, finalizers.
+//!
+//! In: a resource, an object or a way to change one, and who asks. Out: the object as stored, or the `Status` that says why
+//! not; then nothing was written. A write that would change nothing is not written. When a call returns, the cache shows it.
+
+mod create;
+mod delete;
+mod prepare;
+mod update;
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use karmada_store::{Store, StoreError};
+use serde_json::Value;
+use tokio::sync::watch;
+
+pub use delete::{DeleteOptions, Deleted, Orphaning};
+pub use prepare::generated_name;
+
+use crate::admission::Admission;
+use crate::cache::Cache;
+use crate::object::{ObjectKey, Stored};
+use crate::resource::{Catalogue, ResourceDefinition};
+use crate::status::Status;
+
+/// The wall clock, as text for timestamps and as seconds for comparisons.
+pub type Clock = Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>;
+
+/// Where new uids come from.
+pub type Ids = Arc<dyn Fn() -> uuid::Uuid + Send + Sync>;
+
+/// Who makes a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct User {
+    /// User name.
+    pub name: String,
+    /// Uid, where the credential carries one.
+    pub uid: String,
+    /// Groups.
+    pub groups: Vec<String>,
+    /// More facts of the credential, by key.
+    pub extra: std::collections::BTreeMap<String, Vec<String>>,
+}
+
+/// What happens to fields that the schema does not know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FieldValidation {
+    /// Dropped silently.
+    Ignore,
+    /// Dropped with a warning.
+    #[default]
+    Warn,
+    /// The request is refused.
+    Strict,
+}
+
+/// How a write is made.
+#[derive(Clone, Debug, Default)]
+pub struct WriteOptions {
+    /// Who asks.
+    pub user: User,
+    /// Who the written fields belong to.
+    pub field_manager: String,
+    /// Do everything but write.
+    pub dry_run: bool,
+    /// Unknown fields.
+    pub field_validation: FieldValidation,
+    /// Which part is written: empty, `status`, `scale`…
+    pub subresource: String,
+    /// Problems found in the raw body (duplicate fields), to be judged by `field_validation`.
+    pub body_problems: Vec<String>,
+    /// Whether managed fields were settled by server-side apply already.
+    pub applied: bool,
+}
+
+/// What a write left behind.
+#[derive(Debug)]
+pub struct Written {
+    /// The object as stored (or as it would be, on a dry run).
+    pub object: Arc<Stored>,
+    /// Whether it is new.
+    pub created: bool,
+    /// What the caller should know all the same.
+    pub warnings: Vec<String>,
+}
+
+/// The registry of all served resources.
+pub struct Registry {
+    store: Arc<dyn Store>,
+    cache: Arc<Cache>,
+    catalogue: ArcSwap<Catalogue>,
+    catalogue_changed: watch::Sender<u64>,
+    admission: Vec<Box<dyn Admission>>,
+    clock: Clock,
+    ids: Ids,
+}
+
+impl Registry {
+    /// A registry over a loaded cache.
+    pub fn new(
+        store: Arc<dyn Store>,
+        cache: Arc<Cache>,
+        catalogue: Catalogue,
+        admission: Vec<Box<dyn Admission>>,
+        clock: Clock,
+        ids: Ids,
+    ) -> Self {
+        let catalogue_changed = watch::Sender::new(0);
+        Registry {
+            store,
+            cache,
+            catalogue: ArcSwap::from_pointee(catalogue),
+            catalogue_changed,
+            admission,
+            clock,
+            ids,
+        }
+    }
+
+    /// What is served now.
+    pub fn catalogue(&self) -> Arc<Catalogue> {
+        self.catalogue.load_full()
+    }
+
+    /// Serves another set of resources from now on.
+    pub fn serve(&self, catalogue: Catalogue) {
+        self.catalogue.store(Arc::new(catalogue));
+        self.catalogue_changed.send_modify(|n| *n += 1);
+    }
+
+    /// Resolves at the next change of what is served.
+    pub fn catalogue_changes(&self) -> watch::Receiver<u64> {
+        self.catalogue_changed.subscribe()
+    }
+
+    /// The objects.
+    pub fn cache(&self) -> &Arc<Cache> {
+        &self.cache
+    }
+
+    /// The store below.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// The present as metadata writes it: RFC 3339, whole seconds, UTC.
+    pub fn now_text(&self) -> String {
+        (self.clock)().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    }
+
+    /// The present.
+    pub fn now(&self) -> jiff::Timestamp {
+        (self.clock)()
+    }
+
+    /// A new uid.
+    pub fn new_uid(&self) -> String {
+        (self.ids)().to_string()
+    }
+
+    /// One object by name.
+    pub fn get(
+        &self,
+        definition: &ResourceDefinition,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Arc<Stored>, Status> {
+        let found = self.cache.get(&definition.storage, &ObjectKey::new(namespace, name));
+        found.ok_or_else(|| Status::not_found(definition, name))
+    }
+
+    /// Makes the cache entry of bytes that were, or on a dry run were not, written.
+    fn stored(bytes: &Bytes, revision: u64) -> Result<Arc<Stored>, Status> {
+        Stored::read(bytes, revision).map(Arc::new).map_err(Status::internal)
+    }
+
+    fn admit(&self, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+        self.admission.iter().try_for_each(|plugin| plugin.admit(self, request))
+    }
+}
+
+/// One write on its way through admission.
+pub struct AdmissionRequest<'a> {
+    /// The resource.
+    pub definition: &'a ResourceDefinition,
+    /// `CREATE`, `UPDATE` or `DELETE`.
+    pub operation: Operation,
+    /// Where the object stands.
+    pub key: &'a ObjectKey,
+    /// The object to be stored; on delete, the one that goes.
+    pub object: &'a mut Value,
+    /// The object before an update.
+    pub old: Option<&'a Value>,
+    /// Which part is written.
+    pub subresource: &'a str,
+    /// Who asks.
+    pub user: &'a User,
+    /// What the caller should know.
+    pub warnings: &'a mut Vec<String>,
+}
+
+/// What a write does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// A new object.
+    Create,
+    /// A change.
+    Update,
+    /// A removal.
+    Delete,
+}
+
+/// A store failure as the caller sees it.
+fn store_failed(error: &StoreError) -> Status {
+    match error {
+        StoreError::Closed => Status::unavailable("the hub is shutting down"),
+        other => {
+            tracing::error!(error = %other, "the store refused a write");
+            Status::unavailable(format!("the write was not stored: {other}"))
+        }
+    }
+}

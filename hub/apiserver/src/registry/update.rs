@@ -1,0 +1,126 @@
+//! Changing an object, whole or in part: update, patch, apply, status, scale.
+//!
+//! The change is a function of the live object and is run again when another writer was faster, unless the caller named the
+//! version it had read.
+
+use karmada_store::{Expect, StoreError};
+use serde_json::Value;
+
+use super::{AdmissionRequest, Operation, Registry, WriteOptions, Written, prepare, store_failed};
+use crate::cache::storage_key;
+use crate::object::{ObjectKey, Stored, encode, meta};
+use crate::resource::ResourceDefinition;
+use crate::status::Status;
+
+/// How often a change is tried against a newer object.
+const TRIES: usize = 16;
+
+/// What a change makes of the live object (`None`: there is none, and the caller may create one).
+pub type Change<'a> = dyn FnMut(Option<&Value>) -> Result<Value, Status> + Send + 'a;
+
+impl Registry {
+    /// Changes the object at `key`. Where there is none, `create_missing` decides between creating it and a 404.
+    pub async fn update(
+        &self,
+        definition: &ResourceDefinition,
+        key: &ObjectKey,
+        options: &WriteOptions,
+        create_missing: bool,
+        change: &mut Change<'_>,
+    ) -> Result<Written, Status> {
+        for _ in 0..TRIES {
+            let Some(live) = self.cache().get(&definition.storage, key) else {
+                if !create_missing {
+                    return Err(Status::not_found(definition, &key.name));
+                }
+                let object = change(None)?;
+                match self.create(definition, &key.namespace, object, options).await {
+                    Err(status) if status.reason == "AlreadyExists" => continue,
+                    other => return other,
+                }
+            };
+            if let Some(written) = self.update_once(definition, key, &live, options, change).await? {
+                return Ok(written);
+            }
+        }
+        Err(Status::conflict(definition, &key.name))
+    }
+
+    /// One try. `None` where another writer was faster and the change may be tried again.
+    async fn update_once(
+        &self,
+        definition: &ResourceDefinition,
+        key: &ObjectKey,
+        live: &Stored,
+        options: &WriteOptions,
+        change: &mut Change<'_>,
+    ) -> Result<Option<Written>, Status> {
+        let old = prepare::from_storage(definition, live.value());
+        let mut new = change(Some(&old))?;
+        let mut warnings = Vec::new();
+        prepare::check_type(definition, &new)?;
+        prepare::decode(definition, &mut new, options, &mut warnings)?;
+        let pinned = prepare::identity_of_changed(definition, key, live, &old, &mut new)?;
+        prepare::defaults(definition, &mut new);
+        prepare::changed_object(definition, &options.subresource, &old, &mut new);
+        let mut request = AdmissionRequest {
+            definition,
+            operation: Operation::Update,
+            key,
+            object: &mut new,
+            old: Some(&old),
+            subresource: &options.subresource,
+            user: &options.user,
+            warnings: &mut warnings,
+        };
+        self.admit(&mut request)?;
+        prepare::validate(definition, &new, Some(&old))?;
+        if !options.applied {
+            prepare::managed_fields(self, definition, Some(&old), &mut new, options);
+        }
+        prepare::raise_generation(definition, &old, &mut new);
+        if prepare::same(&old, &new) {
+            let object = self.cache().get(&definition.storage, key);
+            let object = object.ok_or_else(|| Status::not_found(definition, &key.name))?;
+            return Ok(Some(Written { object, created: false, warnings }));
+        }
+        let last_finalizer_gone =
+            meta::deleting(&old) && meta::finalizers(&new).is_empty() && prepare::no_grace(&new);
+        let stored = prepare::to_storage(definition, new);
+        let bytes = encode(&stored, &definition.kind, &definition.storage_api_version());
+        prepare::check_size(&bytes)?;
+        if options.dry_run {
+            return Ok(Some(Written {
+                object: Registry::stored(&bytes, live.revision)?,
+                created: false,
+                warnings,
+            }));
+        }
+        let path = storage_key(&definition.storage, key);
+        let outcome = if last_finalizer_gone {
+            self.store().delete(&path, live.revision).await
+        } else {
+            self.store().put(&path, bytes.clone(), Expect::Revision(live.revision)).await
+        };
+        match outcome {
+            Ok(revision) => {
+                self.cache().wait_for(revision).await;
+                Ok(Some(Written { object: Registry::stored(&bytes, revision)?, created: false, warnings }))
+            }
+            Err(StoreError::Conflict { current }) if pinned => Err(match current {
+                Some(_) => Status::conflict(definition, &key.name),
+                None => Status::not_found(definition, &key.name),
+            }),
+            Err(StoreError::Conflict { current }) => {
+                self.catch_up(current.map(|kv| kv.mod_revision)).await;
+                Ok(None)
+            }
+            Err(error) => Err(store_failed(&error)),
+        }
+    }
+
+    /// Lets the cache see what beat a write, so that the next try starts from it.
+    pub(super) async fn catch_up(&self, winner: Option<u64>) {
+        self.cache().wait_for(winner.unwrap_or_else(|| self.store().revision())).await;
+    }
+}

@@ -1,0 +1,327 @@
+//! Label and field selectors of list, watch and deletecollection.
+//!
+//! In: the query's text. Out: a predicate on stored objects, or a 400 that says what cannot be read.
+
+use serde_json::Value;
+
+use crate::object::Stored;
+use crate::status::Status;
+
+/// One requirement on labels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Requirement {
+    In(String, Vec<String>),
+    NotIn(String, Vec<String>),
+    Exists(String),
+    Absent(String),
+    Greater(String, i64),
+    Less(String, i64),
+}
+
+/// A parsed label selector; empty matches everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LabelSelector(Vec<Requirement>);
+
+/// A parsed field selector; empty matches everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldSelector(Vec<FieldTerm>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct FieldTerm {
+    path: String,
+    value: String,
+    equal: bool,
+}
+
+/// Both selectors of a request.
+#[derive(Clone, Debug, Default)]
+pub struct Selector {
+    /// On labels.
+    pub labels: LabelSelector,
+    /// On fields.
+    pub fields: FieldSelector,
+}
+
+impl Selector {
+    /// Whether everything matches.
+    pub fn is_empty(&self) -> bool {
+        self.labels.0.is_empty() && self.fields.0.is_empty()
+    }
+
+    /// Whether the object matches both.
+    pub fn matches(&self, object: &Stored) -> bool {
+        self.labels.matches(|key| object.label(key)) && self.fields.matches(object)
+    }
+}
+
+impl LabelSelector {
+    /// Reads `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1`.
+    pub fn parse(text: &str) -> Result<Self, Status> {
+        let bad = |why: String| Status::bad_request(format!("unable to parse requirement: {why}"));
+        split_terms(text)
+            .iter()
+            .map(|term| requirement(term).map_err(bad))
+            .collect::<Result<_, _>>()
+            .map(LabelSelector)
+    }
+
+    /// Whether labels, looked up by `get`, match.
+    pub fn matches<'a>(&self, get: impl Fn(&str) -> Option<&'a str>) -> bool {
+        self.0.iter().all(|requirement| match requirement {
+            Requirement::In(key, values) => get(key).is_some_and(|v| values.iter().any(|x| x == v)),
+            Requirement::NotIn(key, values) => get(key).is_none_or(|v| values.iter().all(|x| x != v)),
+            Requirement::Exists(key) => get(key).is_some(),
+            Requirement::Absent(key) => get(key).is_none(),
+            Requirement::Greater(key, n) => number(get(key)).is_some_and(|v| v > *n),
+            Requirement::Less(key, n) => number(get(key)).is_some_and(|v| v < *n),
+        })
+    }
+}
+
+fn number(text: Option<&str>) -> Option<i64> {
+    text?.parse().ok()
+}
+
+/// Splits at commas outside parentheses.
+fn split_terms(text: &str) -> Vec<String> {
+    let mut terms = vec![String::new()];
+    let mut depth = 0usize;
+    for c in text.chars() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            ',' if depth == 0 => {
+                terms.push(String::new());
+                continue;
+            }
+            _ => {}
+        }
+        if let Some(last) = terms.last_mut() {
+            last.push(c);
+        }
+    }
+    terms.into_iter().map(|t| t.trim().to_owned()).filter(|t| !t.is_empty()).collect()
+}
+
+fn requirement(term: &str) -> Result<Requirement, String> {
+    if let Some(key) = term.strip_prefix('!') {
+        return Ok(Requirement::Absent(label_key(key)?));
+    }
+    for (operator, equal) in [("!=", false), ("==", true), ("=", true)] {
+        if let Some((key, value)) = term.split_once(operator) {
+            let (key, values) = (label_key(key)?, vec![label_value(value)?]);
+            return Ok(if equal { Requirement::In(key, values) } else { Requirement::NotIn(key, values) });
+        }
+    }
+    if let Some((key, value)) = term.split_once('>') {
+        return Ok(Requirement::Greater(label_key(key)?, whole_number(value)?));
+    }
+    if let Some((key, value)) = term.split_once('<') {
+        return Ok(Requirement::Less(label_key(key)?, whole_number(value)?));
+    }
+    if let Some((head, set)) = term.split_once('(') {
+        let set = set.strip_suffix(')').ok_or_else(|| format!("found '{term}', expected: ')'"))?;
+        let values = set.split(',').map(label_value).collect::<Result<Vec<_>, _>>()?;
+        let mut words = head.split_whitespace();
+        let (key, operator) = (label_key(words.next().unwrap_or(""))?, words.next());
+        return match operator {
+            Some("in") => Ok(Requirement::In(key, values)),
+            Some("notin") => Ok(Requirement::NotIn(key, values)),
+            other => Err(format!("found '{}', expected: in, notin", other.unwrap_or(""))),
+        };
+    }
+    Ok(Requirement::Exists(label_key(term)?))
+}
+
+fn whole_number(text: &str) -> Result<i64, String> {
+    text.trim().parse().map_err(|_| format!("for 'Gt', 'Lt' operators, the value must be an integer: {text}"))
+}
+
+fn label_key(text: &str) -> Result<String, String> {
+    let key = text.trim();
+    let name = key.rsplit_once('/').map_or(key, |(_, name)| name);
+    if is_label_name(name) && key.len() <= 317 {
+        Ok(key.to_owned())
+    } else {
+        Err(format!(
+            "<nil>: Invalid value: \"{key}\": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+        ))
+    }
+}
+
+fn label_value(text: &str) -> Result<String, String> {
+    let value = text.trim();
+    if value.is_empty() || is_label_name(value) {
+        Ok(value.to_owned())
+    } else {
+        Err(format!(
+            "values[0][key]: Invalid value: \"{value}\": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+        ))
+    }
+}
+
+fn is_label_name(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let edge = |b: Option<&u8>| b.is_some_and(u8::is_ascii_alphanumeric);
+    bytes.len() <= 63
+        && edge(bytes.first())
+        && edge(bytes.last())
+        && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+}
+
+/// The fields a kind may be selected by, beyond name and namespace, as kube-apiserver's field label conversions allow.
+fn selectable(group: &str, plural: &str) -> &'static [&'static str] {
+    const EVENT: &[&str] = &[
+        "involvedObject.kind",
+        "involvedObject.namespace",
+        "involvedObject.name",
+        "involvedObject.uid",
+        "involvedObject.apiVersion",
+        "involvedObject.resourceVersion",
+        "involvedObject.fieldPath",
+        "reason",
+        "reportingComponent",
+        "source",
+        "type",
+    ];
+    const EVENTS_V1: &[&str] = &[
+        "regarding.kind",
+        "regarding.namespace",
+        "regarding.name",
+        "regarding.uid",
+        "regarding.apiVersion",
+        "regarding.resourceVersion",
+        "regarding.fieldPath",
+        "reason",
+        "reportingController",
+        "type",
+    ];
+    match (group, plural) {
+        ("", "pods") => &[
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "spec.hostNetwork",
+            "status.phase",
+            "status.podIP",
+            "status.podIPs",
+            "status.nominatedNodeName",
+        ],
+        ("", "events") => EVENT,
+        ("events.k8s.io", "events") => EVENTS_V1,
+        ("", "namespaces") => &["status.phase"],
+        ("", "secrets") => &["type"],
+        ("", "nodes") => &["spec.unschedulable"],
+        ("", "services") => &["spec.clusterIP", "spec.type"],
+        ("apps", "replicasets") | ("", "replicationcontrollers") => &["status.replicas"],
+        ("batch", "jobs") => &["status.successful"],
+        ("certificates.k8s.io", "certificatesigningrequests") => &["spec.signerName"],
+        _ => &[],
+    }
+}
+
+impl FieldSelector {
+    /// Reads `metadata.name=a,status.phase!=Running` for a resource; a field it cannot be selected by is a 400.
+    pub fn parse(text: &str, group: &str, plural: &str) -> Result<Self, Status> {
+        let mut terms = Vec::new();
+        for term in text.split(',').filter(|t| !t.trim().is_empty()) {
+            let (path, value, equal) = split_field_term(term).ok_or_else(|| {
+                Status::bad_request(format!("invalid selector: '{term}'; can't understand '{term}'"))
+            })?;
+            let known = matches!(path, "metadata.name" | "metadata.namespace")
+                || selectable(group, plural).contains(&path);
+            if !known {
+                return Err(Status::bad_request(format!("field label not supported: {path}")));
+            }
+            terms.push(FieldTerm { path: path.to_owned(), value: value.to_owned(), equal });
+        }
+        Ok(FieldSelector(terms))
+    }
+
+    /// The name that every match must have, if the selector fixes one.
+    pub fn name(&self) -> Option<&str> {
+        self.0.iter().find(|t| t.equal && t.path == "metadata.name").map(|t| t.value.as_str())
+    }
+
+    fn matches(&self, object: &Stored) -> bool {
+        let mut parsed: Option<Value> = None;
+        self.0.iter().all(|term| {
+            let equal = match term.path.as_str() {
+                "metadata.name" => *object.key.name == *term.value,
+                "metadata.namespace" => *object.key.namespace == *term.value,
+                path => field_text(parsed.get_or_insert_with(|| object.value()), path) == term.value,
+            };
+            equal == term.equal
+        })
+    }
+}
+
+fn split_field_term(term: &str) -> Option<(&str, &str, bool)> {
+    for (operator, equal) in [("!=", false), ("==", true), ("=", true)] {
+        if let Some((path, value)) = term.split_once(operator) {
+            return Some((path.trim(), value.trim(), equal));
+        }
+    }
+    None
+}
+
+fn field_text(object: &Value, path: &str) -> String {
+    // Events are stored in their core form, whichever group they came through.
+    let stored_path = path.replacen("regarding.", "involvedObject.", 1);
+    let mut at = object;
+    for part in stored_path.split('.') {
+        at = &at[part];
+    }
+    match at {
+        Value::String(text) => text.clone(),
+        Value::Null if matches!(path, "spec.unschedulable" | "spec.hostNetwork") => "false".to_owned(),
+        Value::Null if path == "status.replicas" => "0".to_owned(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(selector: &str, have: &[(&str, &str)]) -> bool {
+        let parsed = LabelSelector::parse(selector).unwrap();
+        parsed.matches(|key| have.iter().find(|(k, _)| *k == key).map(|(_, v)| *v))
+    }
+
+    #[test]
+    fn label_selectors_follow_kubernetes() {
+        let have = [("app", "web"), ("tier", "1")];
+        for (selector, wanted) in [
+            ("app=web", true),
+            ("app==web,tier=1", true),
+            ("app!=web", false),
+            ("other!=x", true),
+            ("app in (db, web)", true),
+            ("app notin (db)", true),
+            ("other notin (db)", true),
+            ("app", true),
+            ("!app", false),
+            ("!other", true),
+            ("tier>0", true),
+            ("tier<1", false),
+            ("", true),
+            ("app in (db),app", false),
+        ] {
+            assert_eq!(labels(selector, &have), wanted, "{selector}");
+        }
+        for bad in ["app in (a", "app like (b)", "-x=1", "a=b c", "a>b"] {
+            assert!(LabelSelector::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn field_selectors_know_their_fields() {
+        assert!(FieldSelector::parse("status.phase!=Running", "", "pods").is_ok());
+        assert_eq!(FieldSelector::parse("metadata.name=a", "", "configmaps").unwrap().name(), Some("a"));
+        let refused = FieldSelector::parse("spec.replicas=1", "apps", "deployments").unwrap_err();
+        assert_eq!(refused.message, "field label not supported: spec.replicas");
+    }
+}

@@ -1,0 +1,283 @@
+//! The `Status` that every refused request gets: code, reason, message, details.
+//!
+//! In: what went wrong, in the words of the code that found it. Out: the JSON body and HTTP code that
+//! kube-apiserver gives for the same (`k8s.io/apimachinery` api/errors).
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+
+use crate::resource::ResourceDefinition;
+
+/// One reason why an object was refused, as clients read it (`details.causes[]`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Cause {
+    /// `FieldValueInvalid`, `FieldValueRequired`, `FieldManagerConflict`…
+    pub reason: Cow<'static, str>,
+    /// Words for a person.
+    pub message: String,
+    /// JSON path of the field, empty where the whole object is meant.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub field: String,
+}
+
+/// What the refusal is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Details {
+    /// Object name.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// API group.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    /// Plural resource, or the kind for `Invalid`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// Object uid.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    /// Every cause found.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<Cause>,
+    /// When to try again.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub retry_after_seconds: u32,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's skip_serializing_if passes a reference")]
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+/// A refused request.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Status {
+    /// HTTP code.
+    pub code: u16,
+    /// Machine-readable reason.
+    pub reason: Cow<'static, str>,
+    /// Words for a person.
+    pub message: String,
+    /// What it is about.
+    pub details: Option<Box<Details>>,
+}
+
+impl Status {
+    fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        Status { code, reason: Cow::Borrowed(reason), message: message.into(), details: None }
+    }
+
+    fn about(mut self, definition: &ResourceDefinition, name: &str) -> Self {
+        self.details = Some(Box::new(Details {
+            name: name.to_owned(),
+            group: definition.group.to_string(),
+            kind: definition.plural.to_string(),
+            ..Details::default()
+        }));
+        self
+    }
+
+    /// 400: the request cannot be understood.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Status::new(400, "BadRequest", message)
+    }
+
+    /// 401: nobody, or a credential that is not ours.
+    pub fn unauthorized() -> Self {
+        Status::new(401, "Unauthorized", "Unauthorized")
+    }
+
+    /// 403 about an object.
+    pub fn forbidden(definition: &ResourceDefinition, name: &str, why: &str) -> Self {
+        let what = qualified(definition, name);
+        Status::new(403, "Forbidden", format!("{what} is forbidden: {why}")).about(definition, name)
+    }
+
+    /// 403 about a path that is no resource.
+    pub fn forbidden_path(path: &str, why: &str) -> Self {
+        let mut status = Status::new(403, "Forbidden", format!("forbidden: {why}"));
+        status.details = Some(Box::default());
+        let _ = path;
+        status
+    }
+
+    /// 404: no such object.
+    pub fn not_found(definition: &ResourceDefinition, name: &str) -> Self {
+        Status::new(404, "NotFound", format!("{} not found", qualified(definition, name)))
+            .about(definition, name)
+    }
+
+    /// 404: no such resource.
+    pub fn no_resource() -> Self {
+        let mut status = Status::new(404, "NotFound", "the server could not find the requested resource");
+        status.details = Some(Box::default());
+        status
+    }
+
+    /// 405: the resource has no such verb.
+    pub fn method_not_allowed() -> Self {
+        let mut status = Status::new(
+            405,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        );
+        status.details = Some(Box::default());
+        status
+    }
+
+    /// 406: no representation that the client accepts.
+    pub fn not_acceptable(accepted: &str) -> Self {
+        Status::new(406, "NotAcceptable", format!("only the following media types are accepted: {accepted}"))
+    }
+
+    /// 409: an object of that name exists.
+    pub fn already_exists(definition: &ResourceDefinition, name: &str) -> Self {
+        Status::new(409, "AlreadyExists", format!("{} already exists", qualified(definition, name)))
+            .about(definition, name)
+    }
+
+    /// 409: the object changed since the client read it.
+    pub fn conflict(definition: &ResourceDefinition, name: &str) -> Self {
+        Status::conflict_because(
+            definition,
+            name,
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )
+    }
+
+    /// 409 with another reason than a newer version.
+    pub fn conflict_because(definition: &ResourceDefinition, name: &str, why: &str) -> Self {
+        let what = qualified(definition, name);
+        Status::new(409, "Conflict", format!("Operation cannot be fulfilled on {what}: {why}"))
+            .about(definition, name)
+    }
+
+    /// 409 of server-side apply: fields that others manage.
+    pub fn apply_conflict(message: String, causes: Vec<Cause>) -> Self {
+        let mut status = Status::new(409, "Conflict", message);
+        status.details = Some(Box::new(Details { causes, ..Details::default() }));
+        status
+    }
+
+    /// 410: the revision asked for is gone; list again.
+    pub fn expired(message: impl Into<String>) -> Self {
+        Status::new(410, "Expired", message)
+    }
+
+    /// 413: the body is larger than any object may be.
+    pub fn too_large(limit: usize) -> Self {
+        Status::new(413, "RequestEntityTooLarge", format!("Request entity too large: limit is {limit}"))
+    }
+
+    /// 415: the body is in a format that is not read here.
+    pub fn unsupported_media_type(accepted: &str) -> Self {
+        Status::new(
+            415,
+            "UnsupportedMediaType",
+            format!(
+                "the body of the request was in an unknown format - accepted media types include: {accepted}"
+            ),
+        )
+    }
+
+    /// 422: the object breaks rules, all of them listed.
+    pub fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
+        let what = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
+        let mut texts: Vec<String> = Vec::with_capacity(causes.len());
+        for cause in &causes {
+            let text = if cause.field.is_empty() {
+                cause.message.clone()
+            } else {
+                format!("{}: {}", cause.field, cause.message)
+            };
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        let all = match texts.len() {
+            1 => texts.remove(0),
+            _ => format!("[{}]", texts.join(", ")),
+        };
+        let mut status = Status::new(422, "Invalid", format!("{what} \"{name}\" is invalid: {all}"));
+        status.details = Some(Box::new(Details {
+            name: name.to_owned(),
+            group: group.to_owned(),
+            kind: kind.to_owned(),
+            causes,
+            ..Details::default()
+        }));
+        status
+    }
+
+    /// 422 without fields: the patch cannot be carried out on this object.
+    pub fn unprocessable(message: impl Into<String>) -> Self {
+        Status::new(422, "Invalid", message)
+    }
+
+    /// 429: come back later.
+    pub fn too_many_requests(message: impl Into<String>, after_seconds: u32) -> Self {
+        let mut status = Status::new(429, "TooManyRequests", message);
+        status.details = Some(Box::new(Details { retry_after_seconds: after_seconds, ..Details::default() }));
+        status
+    }
+
+    /// 500: our own fault.
+    pub fn internal(message: impl std::fmt::Display) -> Self {
+        let text = message.to_string();
+        let mut status = Status::new(500, "InternalError", format!("Internal error occurred: {text}"));
+        status.details = Some(Box::new(Details {
+            causes: vec![Cause { reason: "".into(), message: text, field: String::new() }],
+            ..Details::default()
+        }));
+        status
+    }
+
+    /// 503: starting, stopping, or the disk failed.
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        Status::new(503, "ServiceUnavailable", message)
+    }
+
+    /// 504: the wait for a revision took too long.
+    pub fn timeout(message: impl Into<String>) -> Self {
+        Status::new(504, "Timeout", message)
+    }
+
+    /// The JSON body.
+    pub fn body(&self) -> Vec<u8> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Wire<'a> {
+            kind: &'a str,
+            api_version: &'a str,
+            metadata: serde_json::Map<String, serde_json::Value>,
+            status: &'a str,
+            message: &'a str,
+            reason: &'a str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            details: Option<&'a Details>,
+            code: u16,
+        }
+        let wire = Wire {
+            kind: "Status",
+            api_version: "v1",
+            metadata: serde_json::Map::new(),
+            status: "Failure",
+            message: &self.message,
+            reason: &self.reason,
+            details: self.details.as_deref(),
+            code: self.code,
+        };
+        serde_json::to_vec(&wire).unwrap_or_default()
+    }
+}
+
+/// `plural.group "name"`, as every message names an object.
+fn qualified(definition: &ResourceDefinition, name: &str) -> String {
+    if definition.group.is_empty() {
+        format!("{} \"{name}\"", definition.plural)
+    } else {
+        format!("{}.{} \"{name}\"", definition.plural, definition.group)
+    }
+}

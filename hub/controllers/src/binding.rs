@@ -1,0 +1,181 @@
+//! Binding controller: a binding that has clusters gets one Work in each; Works that nobody wants go (behaviour 28–42).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use karmada_api::binding::ResourceBinding;
+use karmada_api::object;
+use karmada_api::strings::{events, finalizers};
+use karmada_api::work::Work;
+use karmada_core::binding::{self, Input, Wanted, WorkError};
+use serde_json::Value;
+
+use crate::events::{EventType, Reference};
+use crate::fetch::{self, kinds};
+use crate::policies::Shared;
+use crate::port::{Api, ApiError, Change, Key, Propagation, Resource};
+use crate::runner::{Action, Controller, Error};
+
+/// How long to wait for Works that must go before new ones come (behaviour 31).
+const PURGE_WAIT: Duration = Duration::from_secs(5);
+
+/// The controller of both kinds of bindings: the namespace tells which (empty: ClusterResourceBinding).
+pub struct Binding {
+    shared: Arc<Shared>,
+}
+
+impl Binding {
+    /// A controller.
+    pub fn new(shared: Arc<Shared>) -> Arc<Self> {
+        Arc::new(Binding { shared })
+    }
+
+    /// The Works that carry the binding's id.
+    async fn works(&self, binding: &ResourceBinding) -> Result<Vec<Work>, Error> {
+        let api = &*self.shared.api;
+        let resource = kinds::works(api)?;
+        let (_, id) = binding::work_selector(binding);
+        let mut works = Vec::new();
+        for key in self.shared.works.of(&id) {
+            works.extend(fetch::get::<Work>(api, &resource, &key.namespace, &key.name).await?);
+        }
+        Ok(works)
+    }
+
+    async fn remove_works(&self, works: impl Iterator<Item = &Work>) -> Result<usize, Error> {
+        let api = &*self.shared.api;
+        let resource = kinds::works(api)?;
+        let mut removed = 0;
+        for work in works {
+            removed += 1;
+            if work.metadata.deletion_timestamp.is_some() {
+                continue;
+            }
+            let text = |value: &Option<String>| Arc::from(value.as_deref().unwrap_or(""));
+            let key = Key { namespace: text(&work.metadata.namespace), name: text(&work.metadata.name) };
+            let uid = work.metadata.uid.as_deref().unwrap_or("");
+            match api.delete(&resource, &key, uid, Propagation::Background).await {
+                Ok(()) | Err(ApiError::NotFound(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(removed)
+    }
+
+    /// The binding goes when its Works are gone, and those go when the members have let go (behaviour 42).
+    async fn end(&self, resource: &Resource, binding: &ResourceBinding) -> Result<Action, Error> {
+        let works = self.works(binding).await?;
+        if self.remove_works(works.iter()).await? > 0 {
+            // Their removal wakes this again.
+            return Ok(Action::Done);
+        }
+        let mut value = fetch::to_value(binding)?;
+        let mut changed = object::remove_finalizer(&mut value, finalizers::BINDING);
+        changed |= object::remove_finalizer(&mut value, finalizers::CLUSTER_BINDING);
+        if changed {
+            self.shared.api.update(resource, value).await?;
+        }
+        Ok(Action::Done)
+    }
+
+    async fn write(&self, template: &Value, wanted: &Wanted) -> Result<(), Error> {
+        let api = &*self.shared.api;
+        let resource = kinds::works(api)?;
+        let work = match &wanted.work {
+            Ok(work) => work,
+            Err(WorkError::NoCluster(_)) => return Ok(()),
+            Err(error) => {
+                let reason = match error {
+                    WorkError::Override(_) => events::APPLY_OVERRIDE_POLICY_FAILED,
+                    _ => events::SYNC_WORK_FAILED,
+                };
+                let message = format!("{}: {error}", wanted.cluster);
+                self.shared.recorder.record(&Reference::of(template), EventType::Warning, reason, &message);
+                return Err(Error::Other(message));
+            }
+        };
+        let text = |value: &Option<String>| value.clone().unwrap_or_default();
+        let (namespace, name) = (text(&work.metadata.namespace), text(&work.metadata.name));
+        match fetch::get::<Work>(api, &resource, &namespace, &name).await? {
+            Some(existing) if existing.metadata.deletion_timestamp.is_some() => {
+                Err(Error::Other(format!("the Work {namespace}/{name} is still on its way out")))
+            }
+            Some(existing) => match binding::merged(&existing, work) {
+                Some(merged) => Ok(api.update(&resource, fetch::to_value(&merged)?).await.map(|_| ())?),
+                None => Ok(()),
+            },
+            None => {
+                let created = api.create(&resource, fetch::to_value(work)?).await?;
+                // At once, not when the watch tells: a binding that ends now must find it.
+                self.shared.works.observe(&Change::Applied(created));
+                Ok(())
+            }
+        }
+    }
+
+    fn tell(&self, template: &Value, wanted: &Wanted) {
+        let names: Vec<&str> =
+            wanted.applied.cluster.names().into_iter().chain(wanted.applied.namespaced.names()).collect();
+        if !names.is_empty() {
+            let message =
+                format!("Apply overridePolicy({}) for cluster {} succeed.", names.join(","), wanted.cluster);
+            let reason = events::APPLY_OVERRIDE_POLICY_SUCCEED;
+            self.shared.recorder.record(&Reference::of(template), EventType::Normal, reason, &message);
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl Controller for Binding {
+    type Key = Key;
+
+    fn name(&self) -> &'static str {
+        "binding-controller"
+    }
+
+    async fn reconcile(&self, key: &Key) -> Result<Action, Error> {
+        let api: &dyn Api = &*self.shared.api;
+        let resource = kinds::bindings(api, &key.namespace)?;
+        let found: Option<ResourceBinding> = fetch::get(api, &resource, &key.namespace, &key.name).await?;
+        let Some(binding) = found else { return Ok(Action::Done) };
+        if binding.metadata.deletion_timestamp.is_some() {
+            return self.end(&resource, &binding).await;
+        }
+        let works = self.works(&binding).await?;
+        self.remove_works(binding::orphans(&binding, &works).into_iter()).await?;
+        if binding::must_wait(&binding, &works) {
+            return Ok(Action::RequeueAfter(PURGE_WAIT));
+        }
+        let reference = &binding.spec.resource;
+        let Some(kind) = api.resource_of(&reference.api_version, &reference.kind) else {
+            return Ok(Action::Done);
+        };
+        // A template that is gone ends its binding through the garbage collector.
+        let Some(template) = fetch::get::<Value>(api, &kind, &reference.namespace, &reference.name).await?
+        else {
+            return Ok(Action::Done);
+        };
+        let (clusters, cluster_overrides, overrides) = (
+            self.shared.clusters_by_name().await?,
+            self.shared.cluster_overrides().await?,
+            self.shared.overrides().await?,
+        );
+        let input = Input {
+            binding: &binding,
+            template: &template,
+            clusters: &clusters,
+            cluster_overrides: &cluster_overrides,
+            overrides: &overrides,
+            interpreter: &*self.shared.interpreter,
+        };
+        // One cluster's trouble is not the others': all are tried, the first failure is reported.
+        let mut failed = None;
+        for wanted in binding::works(&input) {
+            match self.write(&template, &wanted).await {
+                Ok(()) => self.tell(&template, &wanted),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        failed.map_or(Ok(Action::Done), Err)
+    }
+}

@@ -1,0 +1,204 @@
+//! Cluster controller: what a Cluster needs on the hub, whether it is Ready, its taints, its end (behaviour 59–64).
+//!
+//! In: Clusters, their Works, and what the gateway knows of the links. Out: the execution namespace, the finalizer, the Ready
+//! condition where a cluster fell silent, taints; at the end, Works, namespace and roles removed. A cluster that is gone for
+//! good does not hang: its Works are let go without its agent.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use karmada_api::cluster::Cluster;
+use karmada_api::strings::{events, finalizers, labels};
+use karmada_api::{names, object};
+use karmada_core::cluster::{self as decide, Contact, Grace};
+use karmada_core::set_condition;
+use serde_json::{Value, json};
+
+use crate::events::{EventType, Reference};
+use crate::fetch::{self, kinds};
+use crate::policies::Shared;
+use crate::port::{Api, ApiError, Key, Object, Propagation, Resource};
+use crate::runner::{Action, Controller, Error};
+
+/// Where knowledge of the agents' links comes from: the gateway's memory, for liveness is not stored.
+pub trait ContactSource: Send + Sync + 'static {
+    /// The contact with a cluster's agent.
+    fn contact(&self, cluster: &str, now: Timestamp) -> Contact;
+
+    /// Whether a session is live now.
+    fn connected(&self, cluster: &str) -> bool;
+}
+
+/// How often an ending cluster is looked at while its agent removes its objects.
+const END_LOOK: Duration = Duration::from_secs(5);
+
+/// Roles made for a cluster's agent: kind, name, namespace.
+type Role = (&'static str, String, String);
+
+/// The controller.
+pub struct ClusterLife {
+    shared: Arc<Shared>,
+    contacts: Arc<dyn ContactSource>,
+    grace: Grace,
+}
+
+impl ClusterLife {
+    /// A controller.
+    pub fn new(shared: Arc<Shared>, contacts: Arc<dyn ContactSource>, grace: Grace) -> Arc<Self> {
+        Arc::new(ClusterLife { shared, contacts, grace })
+    }
+
+    fn api(&self) -> &dyn Api {
+        &*self.shared.api
+    }
+
+    async fn live(&self, resource: &Resource, cluster: Cluster) -> Result<Action, Error> {
+        self.prepare(resource, &cluster).await?;
+        let now = (self.shared.clock)();
+        let contact = self.contacts.contact(cluster.name(), now);
+        if let Some(silent) = decide::silent(&cluster, &contact, &self.grace, now) {
+            let mut changed = cluster.clone();
+            set_condition(&mut changed.status.conditions, silent);
+            self.api().update_status(resource, fetch::to_value(&changed)?).await?;
+            // The change wakes this again, for the taints.
+            return Ok(Action::Done);
+        }
+        if let Some(taints) = decide::taints(&cluster, now) {
+            let mut changed = fetch::to_value(&cluster)?;
+            changed["spec"]["taints"] = serde_json::to_value(&taints).unwrap_or_default();
+            self.api().update(resource, changed).await?;
+        }
+        let wait = decide::deadline(&contact, &self.grace).duration_since(now);
+        let wait = Duration::try_from(wait).unwrap_or_default();
+        // A connected cluster is heard all the time; a silent one that was judged has nothing to wait for.
+        if self.contacts.connected(cluster.name()) || wait.is_zero() {
+            return Ok(Action::Done);
+        }
+        Ok(Action::RequeueAfter(wait + Duration::from_millis(100)))
+    }
+
+    async fn prepare(&self, resource: &Resource, cluster: &Cluster) -> Result<(), Error> {
+        let mut value = fetch::to_value(cluster)?;
+        if object::add_finalizer(&mut value, finalizers::CLUSTER) {
+            match self.api().update(resource, value).await {
+                // Somebody else changed it: the change wakes this again.
+                Ok(_) | Err(ApiError::Conflict(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let namespaces = kinds::namespaces(self.api())?;
+        let name = names::execution_namespace(cluster.name());
+        if self.api().get(&namespaces, "", &name).await.is_ok() {
+            return Ok(());
+        }
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": name, "labels": {labels::SYSTEM: "true"}}});
+        match self.api().create(&namespaces, namespace).await {
+            Ok(_) => {
+                let message = format!("Created execution space({name}) for the cluster");
+                self.tell(cluster, EventType::Normal, events::CREATE_EXECUTION_SPACE_SUCCEED, &message);
+                Ok(())
+            }
+            Err(ApiError::AlreadyExists(_)) => Ok(()),
+            Err(error) => {
+                let reason = events::CREATE_EXECUTION_SPACE_FAILED;
+                self.tell(cluster, EventType::Warning, reason, &error.to_string());
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Works first, then the namespace and the roles, then the Cluster.
+    async fn end(&self, resource: &Resource, cluster: &Cluster) -> Result<Action, Error> {
+        let name = cluster.name();
+        let works = kinds::works(self.api())?;
+        let namespace = names::execution_namespace(name);
+        let left = self.api().list(&works, &namespace).await?;
+        let connected = self.contacts.connected(name);
+        for work in &left {
+            self.end_work(&works, work, connected).await?;
+        }
+        if !left.is_empty() {
+            return Ok(Action::RequeueAfter(END_LOOK));
+        }
+        let namespaces = kinds::namespaces(self.api())?;
+        self.remove(&namespaces, "", &namespace).await?;
+        for (kind, role, namespace) in roles(name) {
+            if let Some(kind) = self.api().resource_of("rbac.authorization.k8s.io/v1", kind) {
+                self.remove(&kind, &namespace, &role).await?;
+            }
+        }
+        let mut value = fetch::to_value(cluster)?;
+        if object::remove_finalizer(&mut value, finalizers::CLUSTER) {
+            self.api().update(resource, value).await?;
+        }
+        Ok(Action::Done)
+    }
+
+    async fn end_work(&self, works: &Resource, work: &Object, connected: bool) -> Result<(), Error> {
+        if !work.deleting {
+            self.remove(works, &work.key.namespace, &work.key.name).await?;
+        }
+        // Nobody is there to remove the objects: the member keeps them, the hub lets go (behaviour 64).
+        if !connected {
+            let found: Option<Value> =
+                fetch::get(self.api(), works, &work.key.namespace, &work.key.name).await?;
+            if let Some(mut value) = found
+                && object::remove_finalizer(&mut value, finalizers::EXECUTION)
+            {
+                self.api().update(works, value).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn remove(&self, resource: &Resource, namespace: &str, name: &str) -> Result<(), Error> {
+        let key = Key { namespace: namespace.into(), name: name.into() };
+        match self.api().delete(resource, &key, "", Propagation::Background).await {
+            Ok(()) | Err(ApiError::NotFound(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn tell(&self, cluster: &Cluster, kind: EventType, reason: &str, message: &str) {
+        let about = Reference {
+            api_version: "cluster.karmada.io/v1alpha1".to_owned(),
+            kind: "Cluster".to_owned(),
+            namespace: String::new(),
+            name: cluster.name().to_owned(),
+            uid: cluster.metadata.uid.clone().unwrap_or_default(),
+        };
+        self.shared.recorder.record(&about, kind, reason, message);
+    }
+}
+
+fn roles(cluster: &str) -> [Role; 4] {
+    let agent = format!("system:karmada:{cluster}:agent");
+    let work = format!("system:karmada:{cluster}:agent-work");
+    let namespace = names::execution_namespace(cluster);
+    [
+        ("ClusterRoleBinding", agent.clone(), String::new()),
+        ("ClusterRole", agent, String::new()),
+        ("RoleBinding", work.clone(), namespace.clone()),
+        ("Role", work, namespace),
+    ]
+}
+
+#[async_trait::async_trait]
+impl Controller for ClusterLife {
+    type Key = Key;
+
+    fn name(&self) -> &'static str {
+        "cluster-controller"
+    }
+
+    async fn reconcile(&self, key: &Key) -> Result<Action, Error> {
+        let resource = kinds::clusters(self.api())?;
+        match fetch::get::<Cluster>(self.api(), &resource, "", &key.name).await? {
+            None => Ok(Action::Done),
+            Some(cluster) if cluster.deleting() => self.end(&resource, &cluster).await,
+            Some(cluster) => self.live(&resource, cluster).await,
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Namespace controller: the hub's namespaces go along to every cluster, so that what is placed there has a place (behaviour 65).
+
+use std::sync::Arc;
+
+use karmada_api::work::Work;
+use karmada_core::binding;
+use karmada_core::namespace as decide;
+use karmada_core::skip::SkipRules;
+use serde_json::Value;
+
+use crate::fetch::{self, kinds};
+use crate::policies::Shared;
+use crate::port::{Api, Key};
+use crate::runner::{Action, Controller, Error};
+
+/// The controller.
+pub struct NamespaceSync {
+    shared: Arc<Shared>,
+    skip: SkipRules,
+}
+
+impl NamespaceSync {
+    /// A controller that keeps back what `skip` says.
+    pub fn new(shared: Arc<Shared>, skip: SkipRules) -> Arc<Self> {
+        Arc::new(NamespaceSync { shared, skip })
+    }
+
+    async fn write(&self, wanted: &Work) -> Result<(), Error> {
+        let api = &*self.shared.api;
+        let resource = kinds::works(api)?;
+        let text = |value: &Option<String>| value.clone().unwrap_or_default();
+        let (namespace, name) = (text(&wanted.metadata.namespace), text(&wanted.metadata.name));
+        match fetch::get::<Work>(api, &resource, &namespace, &name).await? {
+            Some(existing) if existing.metadata.deletion_timestamp.is_some() => Ok(()),
+            Some(existing) => match binding::merged(&existing, wanted) {
+                Some(merged) => Ok(api.update(&resource, fetch::to_value(&merged)?).await.map(|_| ())?),
+                None => Ok(()),
+            },
+            None => Ok(api.create(&resource, fetch::to_value(wanted)?).await.map(|_| ())?),
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl Controller for NamespaceSync {
+    type Key = Key;
+
+    fn name(&self) -> &'static str {
+        "namespace-sync-controller"
+    }
+
+    async fn reconcile(&self, key: &Key) -> Result<Action, Error> {
+        let api: &dyn Api = &*self.shared.api;
+        let resource = kinds::namespaces(api)?;
+        let Some(namespace) = fetch::get::<Value>(api, &resource, "", &key.name).await? else {
+            return Ok(Action::Done);
+        };
+        if !decide::is_carried_along(&namespace, &self.skip) {
+            return Ok(Action::Done);
+        }
+        let (clusters, overrides) = (self.shared.clusters().await?, self.shared.cluster_overrides().await?);
+        let mut failed = None;
+        for cluster in clusters.iter().filter(|cluster| !cluster.deleting()) {
+            let wanted = decide::work(&namespace, cluster, &overrides);
+            let outcome = match wanted {
+                Ok(work) => self.write(&work).await,
+                Err(error) => Err(Error::Other(error.to_string())),
+            };
+            if let Err(error) = outcome {
+                failed = failed.or(Some(error));
+            }
+        }
+        failed.map_or(Ok(Action::Done), Err)
+    }
+}

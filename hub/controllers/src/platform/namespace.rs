@@ -1,0 +1,259 @@
+//! Ends namespaces: one that is being deleted is emptied, says what is left, and is let go when nothing is.
+//!
+//! In: Namespaces, every namespaced resource. Out: deletes of what is inside, `status.conditions`, and at last a Namespace
+//! without `spec.finalizers`, which the registry takes as its end. Conditions are worded as kube-controller-manager's.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::{find, gone_is_fine, resource};
+use crate::port::{Api, ApiError, Key, Propagation, Resource};
+use crate::queue::Queue;
+use crate::runner::{self, Action, Clock, Controller, Error, Source};
+
+/// How soon to look again while something is left: finalizers may take their time.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const FINALIZER: &str = "kubernetes";
+
+/// Runs the controller until told to stop.
+pub async fn run(api: Arc<dyn Api>, clock: Clock, stop: CancellationToken) {
+    let controller = Arc::new(Namespaces { api: api.clone(), clock });
+    let sources = vec![Source::own("v1", "Namespace")];
+    runner::run(api, controller, Arc::new(Queue::default()), sources, 4, stop).await;
+}
+
+struct Namespaces {
+    api: Arc<dyn Api>,
+    clock: Clock,
+}
+
+/// What is left in a namespace.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Left {
+    /// `plural.group` → how many objects.
+    objects: BTreeMap<String, usize>,
+    /// Finalizer → how many objects it holds.
+    finalizers: BTreeMap<String, usize>,
+    /// Why something could not be deleted.
+    failures: Vec<String>,
+}
+
+#[async_trait::async_trait]
+impl Controller for Namespaces {
+    type Key = Key;
+
+    fn name(&self) -> &'static str {
+        "namespace"
+    }
+
+    async fn reconcile(&self, key: &Key) -> Result<Action, Error> {
+        let namespaces = resource(&*self.api, "v1", "Namespace")?;
+        let Some(object) = find(&*self.api, &namespaces, "", &key.name).await? else {
+            return Ok(Action::Done);
+        };
+        if !object.deleting {
+            return Ok(Action::Done);
+        }
+        let mut namespace = object.value()?;
+        if !holds(&namespace) {
+            return Ok(Action::Done);
+        }
+        let left = self.empty(&key.name).await?;
+        let wanted = with_conditions(&namespace, &left, (self.clock)());
+        if wanted != namespace {
+            namespace = self.api.update_status(&namespaces, wanted).await?.value()?;
+        }
+        if left != Left::default() {
+            return Ok(Action::RequeueAfter(LOOK_AGAIN));
+        }
+        gone_is_fine(self.api.update(&namespaces, let_go(namespace)).await)?;
+        Ok(Action::Done)
+    }
+}
+
+impl Namespaces {
+    /// Deletes what is in the namespace; returns what stays nevertheless.
+    async fn empty(&self, namespace: &str) -> Result<Left, ApiError> {
+        let mut left = Left::default();
+        for resource in self.api.resources().iter().filter(|resource| resource.namespaced) {
+            match self.empty_of(resource, namespace, &mut left).await {
+                // Served no longer: nothing of it is left.
+                Ok(()) | Err(ApiError::NotFound(_)) => {}
+                Err(error) => left.failures.push(error.to_string()),
+            }
+        }
+        Ok(left)
+    }
+
+    async fn empty_of(&self, resource: &Resource, namespace: &str, left: &mut Left) -> Result<(), ApiError> {
+        for object in self.api.list(resource, namespace).await?.iter().filter(|object| !object.deleting) {
+            match self.api.delete(resource, &object.key, &object.uid, Propagation::Background).await {
+                Ok(()) | Err(ApiError::NotFound(_) | ApiError::Conflict(_)) => {}
+                Err(error) => left.failures.push(error.to_string()),
+            }
+        }
+        for object in self.api.list(resource, namespace).await? {
+            *left.objects.entry(format!("{}.{}", resource.plural, resource.group)).or_default() += 1;
+            let object = object.value()?;
+            for finalizer in object["metadata"]["finalizers"].as_array().into_iter().flatten() {
+                let name = finalizer.as_str().unwrap_or("").to_owned();
+                *left.finalizers.entry(name).or_default() += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn holds(namespace: &Value) -> bool {
+    namespace["spec"]["finalizers"].as_array().is_some_and(|list| list.iter().any(|f| f == FINALIZER))
+}
+
+/// The namespace without the finalizer that stands for its content.
+fn let_go(mut namespace: Value) -> Value {
+    if let Some(finalizers) = namespace["spec"]["finalizers"].as_array_mut() {
+        finalizers.retain(|finalizer| finalizer != FINALIZER);
+    }
+    namespace
+}
+
+/// The namespace with the conditions that tell how far its end has come. Pure.
+fn with_conditions(namespace: &Value, left: &Left, now: jiff::Timestamp) -> Value {
+    let counted = |counts: &BTreeMap<String, usize>, between: &str| {
+        let texts: Vec<String> =
+            counts.iter().map(|(name, n)| format!("{name}{between}{n} resource instances")).collect();
+        texts.join(", ")
+    };
+    let wanted = [
+        (
+            "NamespaceDeletionDiscoveryFailure",
+            false,
+            "ResourcesDiscovered",
+            "All resources successfully discovered".into(),
+        ),
+        (
+            "NamespaceDeletionGroupVersionParsingFailure",
+            false,
+            "ParsedGroupVersions",
+            "All legacy kube types successfully parsed".into(),
+        ),
+        match left.failures.as_slice() {
+            [] => (
+                "NamespaceDeletionContentFailure",
+                false,
+                "ContentDeleted",
+                "All content successfully deleted, may be waiting on finalization".into(),
+            ),
+            failures => (
+                "NamespaceDeletionContentFailure",
+                true,
+                "ContentDeletionFailed",
+                format!(
+                    "Failed to delete all resource types, {} remaining: {}",
+                    failures.len(),
+                    failures.join(", ")
+                ),
+            ),
+        },
+        if left.objects.is_empty() {
+            ("NamespaceContentRemaining", false, "ContentRemoved", "All content successfully removed".into())
+        } else {
+            let what = counted(&left.objects, " has ");
+            (
+                "NamespaceContentRemaining",
+                true,
+                "SomeResourcesRemain",
+                format!("Some resources are remaining: {what}"),
+            )
+        },
+        if left.finalizers.is_empty() {
+            (
+                "NamespaceFinalizersRemaining",
+                false,
+                "ContentHasNoFinalizers",
+                "All content-preserving finalizers finished".into(),
+            )
+        } else {
+            let what = counted(&left.finalizers, " in ");
+            let message = format!("Some content in the namespace has finalizers remaining: {what}");
+            ("NamespaceFinalizersRemaining", true, "SomeFinalizersRemain", message)
+        },
+    ];
+    let mut new = namespace.clone();
+    let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let mut conditions = namespace["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    for (kind, holds, reason, message) in wanted {
+        let status = if holds { "True" } else { "False" };
+        let old = conditions.iter().position(|condition| condition["type"] == kind);
+        let since = old.map(|at| &conditions[at]).filter(|condition| condition["status"] == status);
+        let since = since.map_or_else(|| json!(now), |condition| condition["lastTransitionTime"].clone());
+        let condition = json!({"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": since});
+        match old {
+            Some(at) => conditions[at] = condition,
+            None => conditions.push(condition),
+        }
+    }
+    new["status"]["conditions"] = Value::Array(conditions);
+    new
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{api, fixed, now, settle};
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_namespace_ends_when_its_content_has() {
+        let api = api();
+        let namespaces = api.resource_of("v1", "Namespace").unwrap();
+        api.create(&namespaces, json!({"metadata": {"name": "shop"}})).await.unwrap();
+        api.create(&namespaces, json!({"metadata": {"name": "other"}})).await.unwrap();
+        let held = json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "held", "namespace": "shop", "finalizers": ["example.org/wait"]}});
+        let map = |ns: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": ns}});
+        api.seed_all([held, map("shop"), map("other")]);
+        let key = Key { namespace: "".into(), name: "shop".into() };
+        api.delete(&namespaces, &key, "", Propagation::Background).await.unwrap();
+
+        let stop = CancellationToken::new();
+        settle(run(api.clone(), fixed(), stop.clone()), stop).await;
+        let waiting = api.value("v1", "Namespace", "", "shop").unwrap();
+        let conditions = waiting["status"]["conditions"].as_array().unwrap();
+        let message = |kind: &str| conditions.iter().find(|c| c["type"] == kind).unwrap()["message"].clone();
+        assert_eq!(
+            message("NamespaceContentRemaining"),
+            "Some resources are remaining: pods. has 1 resource instances"
+        );
+        assert_eq!(
+            message("NamespaceFinalizersRemaining"),
+            "Some content in the namespace has finalizers remaining: example.org/wait in 1 resource instances"
+        );
+        assert_eq!(waiting["status"]["phase"], "Terminating");
+        assert_eq!(api.value("v1", "ConfigMap", "shop", "m"), None);
+        assert!(api.value("v1", "ConfigMap", "other", "m").is_some(), "other namespaces are left alone");
+
+        let mut pod = api.value("v1", "Pod", "shop", "held").unwrap();
+        pod["metadata"]["finalizers"] = json!([]);
+        let pods = api.resource_of("v1", "Pod").unwrap();
+        api.update(&pods, pod).await.unwrap();
+        let stop = CancellationToken::new();
+        settle(run(api.clone(), fixed(), stop.clone()), stop).await;
+        assert_eq!(api.value("v1", "Namespace", "", "shop"), None);
+        assert!(api.value("v1", "Namespace", "", "other").is_some());
+    }
+
+    #[test]
+    fn the_time_of_a_condition_is_that_of_its_last_turn() {
+        let left = Left::default();
+        let first = with_conditions(&json!({"status": {}}), &left, now());
+        let later = now() + jiff::SignedDuration::from_secs(60);
+        assert_eq!(with_conditions(&first, &left, later), first);
+        let stuck = Left { objects: BTreeMap::from([("pods.".into(), 1)]), ..Left::default() };
+        let turned = with_conditions(&first, &stuck, later);
+        assert_eq!(turned["status"]["conditions"][3]["lastTransitionTime"], "2026-05-01T12:01:00Z");
+        assert_eq!(turned["status"]["conditions"][4]["lastTransitionTime"], "2026-05-01T12:00:00Z");
+    }
+}

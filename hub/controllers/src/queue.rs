@@ -1,0 +1,296 @@
+//! The work queue of one controller: keys that wait to be reconciled, each at most once.
+//!
+//! In: keys, at once, after a delay, or after a failure. Out: one key at a time, never the same key to two workers at once; a
+//! key that is added while it is worked on comes again afterwards.
+//!
+//! What is promised: the queue holds keys, not payloads, and each key once, so it is bounded by the number of objects that
+//! there are; a key that fails comes back after a delay that doubles from `base` to `limit` until it is forgotten.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// How long a failing key waits: `base`, doubled with every failure in a row, at most `limit`.
+#[derive(Clone, Copy, Debug)]
+pub struct Backoff {
+    /// After the first failure.
+    pub base: Duration,
+    /// At most.
+    pub limit: Duration,
+}
+
+impl Default for Backoff {
+    /// From 5 ms, as client-go's controllers; at most a minute, so that what was repaired is noticed soon.
+    fn default() -> Self {
+        Backoff { base: Duration::from_millis(5), limit: Duration::from_secs(60) }
+    }
+}
+
+impl Backoff {
+    /// The delay after the `failures`-th failure in a row (1 is the first).
+    pub fn delay(&self, failures: u32) -> Duration {
+        let factor = 1u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
+        self.base.saturating_mul(factor).min(self.limit)
+    }
+}
+
+/// The queue.
+pub struct Queue<K> {
+    state: Mutex<State<K>>,
+    /// Told when a key became ready, the first deadline moved, or the queue closed.
+    changed: Notify,
+    backoff: Backoff,
+}
+
+struct State<K> {
+    ready: VecDeque<K>,
+    /// The keys in `ready`.
+    waiting: BTreeSet<K>,
+    running: BTreeSet<K>,
+    /// Keys added while they run.
+    again: BTreeSet<K>,
+    deadlines: BTreeSet<(Instant, K)>,
+    delayed: BTreeMap<K, Instant>,
+    failures: BTreeMap<K, u32>,
+    closed: bool,
+}
+
+impl<K: Ord + Clone> Default for Queue<K> {
+    fn default() -> Self {
+        Queue::new(Backoff::default())
+    }
+}
+
+impl<K: Ord + Clone> Queue<K> {
+    /// An empty queue.
+    pub fn new(backoff: Backoff) -> Self {
+        let state = State {
+            ready: VecDeque::new(),
+            waiting: BTreeSet::new(),
+            running: BTreeSet::new(),
+            again: BTreeSet::new(),
+            deadlines: BTreeSet::new(),
+            delayed: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            closed: false,
+        };
+        Queue { state: Mutex::new(state), changed: Notify::new(), backoff }
+    }
+
+    /// Asks for the key to be reconciled as soon as a worker is free. A delay it waited for is over.
+    pub fn add(&self, key: K) {
+        let mut state = self.state.lock();
+        state.undelay(&key);
+        if state.make_ready(key) {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Asks for the key to be reconciled in `delay`. Of two deadlines of one key the earlier holds.
+    pub fn add_after(&self, key: K, delay: Duration) {
+        if delay.is_zero() {
+            return self.add(key);
+        }
+        let mut state = self.state.lock();
+        if state.closed || state.waiting.contains(&key) {
+            return;
+        }
+        let deadline = Instant::now() + delay;
+        match state.delayed.get(&key) {
+            Some(earlier) if *earlier <= deadline => return,
+            Some(_) => state.undelay(&key),
+            None => {}
+        }
+        state.delayed.insert(key.clone(), deadline);
+        state.deadlines.insert((deadline, key));
+        self.changed.notify_one();
+    }
+
+    /// Counts a failure of the key and asks for it again after its backoff. Returns the delay.
+    pub fn retry(&self, key: K) -> Duration {
+        let failures = {
+            let mut state = self.state.lock();
+            let count = state.failures.entry(key.clone()).or_insert(0);
+            *count = count.saturating_add(1);
+            *count
+        };
+        let delay = self.backoff.delay(failures);
+        self.add_after(key, delay);
+        delay
+    }
+
+    /// Forgets the key's failures: it succeeded.
+    pub fn forget(&self, key: &K) {
+        self.state.lock().failures.remove(key);
+    }
+
+    /// The next key, held until [`Queue::done`]. `None` once the queue is closed.
+    pub async fn next(&self) -> Option<K> {
+        loop {
+            // Made before the look at the state, so that no change in between is missed.
+            let changed = self.changed.notified();
+            let deadline = {
+                let mut state = self.state.lock();
+                if state.closed {
+                    return None;
+                }
+                state.promote(Instant::now());
+                if let Some(key) = state.take() {
+                    if !state.ready.is_empty() {
+                        self.changed.notify_one();
+                    }
+                    return Some(key);
+                }
+                state.deadlines.first().map(|(at, _)| *at)
+            };
+            match deadline {
+                None => changed.await,
+                Some(at) => {
+                    tokio::select! {
+                        () = changed => {}
+                        () = tokio::time::sleep_until(at) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives a key back. If it was added meanwhile, it is ready again.
+    pub fn done(&self, key: &K) {
+        let mut state = self.state.lock();
+        state.running.remove(key);
+        if state.again.remove(key) && state.make_ready(key.clone()) {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Ends the queue: workers get `None`, additions are ignored.
+    pub fn close(&self) {
+        self.state.lock().closed = true;
+        self.changed.notify_waiters();
+        self.changed.notify_one();
+    }
+
+    /// How many keys wait, delayed ones included.
+    pub fn len(&self) -> usize {
+        let state = self.state.lock();
+        state.ready.len() + state.delayed.len() + state.again.len()
+    }
+
+    /// Whether no key waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether no key is ready or being worked on; delayed keys do not count. For tests that wait for quiet.
+    pub fn is_idle(&self) -> bool {
+        let state = self.state.lock();
+        state.ready.is_empty() && state.running.is_empty()
+    }
+}
+
+impl<K: Ord + Clone> State<K> {
+    /// Whether the key is new among the ready ones.
+    fn make_ready(&mut self, key: K) -> bool {
+        if self.closed {
+            return false;
+        }
+        if self.running.contains(&key) {
+            self.again.insert(key);
+            return false;
+        }
+        if !self.waiting.insert(key.clone()) {
+            return false;
+        }
+        self.ready.push_back(key);
+        true
+    }
+
+    fn undelay(&mut self, key: &K) {
+        if let Some(at) = self.delayed.remove(key) {
+            self.deadlines.remove(&(at, key.clone()));
+        }
+    }
+
+    /// Makes keys ready whose deadline has come.
+    fn promote(&mut self, now: Instant) {
+        while self.deadlines.first().is_some_and(|(at, _)| *at <= now) {
+            let Some((_, key)) = self.deadlines.pop_first() else { return };
+            self.delayed.remove(&key);
+            self.make_ready(key);
+        }
+    }
+
+    fn take(&mut self) -> Option<K> {
+        let key = self.ready.pop_front()?;
+        self.waiting.remove(&key);
+        self.running.insert(key.clone());
+        Some(key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::FutureExt;
+
+    fn ready(queue: &Queue<u32>) -> Option<u32> {
+        queue.next().now_or_never().flatten()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_waits_once_and_comes_again_when_added_while_it_runs() {
+        let queue = Queue::default();
+        for key in [1, 2, 1] {
+            queue.add(key);
+        }
+        assert_eq!((ready(&queue), ready(&queue), ready(&queue)), (Some(1), Some(2), None));
+        queue.add(1);
+        assert_eq!(ready(&queue), None, "no two workers hold one key");
+        queue.done(&1);
+        assert_eq!(ready(&queue), Some(1));
+        queue.done(&1);
+        queue.done(&2);
+        assert!(queue.is_empty() && queue.is_idle());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_earlier_of_two_delays_holds() {
+        let queue = Queue::default();
+        let start = Instant::now();
+        queue.add_after(1, Duration::from_secs(9));
+        queue.add_after(1, Duration::from_secs(3));
+        queue.add_after(1, Duration::from_secs(5));
+        assert_eq!(queue.next().await, Some(1));
+        assert_eq!(start.elapsed().as_secs(), 3);
+        queue.done(&1);
+        assert!(queue.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_double_the_delay_up_to_the_limit_until_forgotten() {
+        let queue = Queue::new(Backoff { base: Duration::from_millis(10), limit: Duration::from_millis(50) });
+        let delays: Vec<u128> = (0..5).map(|_| queue.retry(7).as_millis()).collect();
+        assert_eq!(delays, [10, 20, 40, 50, 50]);
+        queue.forget(&7);
+        assert_eq!(queue.retry(7).as_millis(), 10);
+        assert_eq!(Backoff::default().delay(200), Duration::from_secs(60));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_waiting_worker_is_woken_by_an_addition_and_by_the_end() {
+        let queue = std::sync::Arc::new(Queue::default());
+        let worker = tokio::spawn({
+            let queue = queue.clone();
+            async move { (queue.next().await, queue.next().await) }
+        });
+        tokio::task::yield_now().await;
+        queue.add(4);
+        tokio::task::yield_now().await;
+        queue.close();
+        assert_eq!(worker.await.unwrap(), (Some(4), None));
+    }
+}

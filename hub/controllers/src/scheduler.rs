@@ -1,0 +1,168 @@
+//! Scheduler: every binding finds its clusters. `karmada-core` decides; this reads, writes and tells.
+//!
+//! Woken by bindings, and for all of them by a cluster that came, went, or changed in a way that placement can see.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use karmada_api::binding::ResourceBinding;
+use karmada_api::cluster::Cluster;
+use karmada_api::strings::{DEFAULT_SCHEDULER, events};
+use karmada_core::scheduler::{self, Decision, Failure, Input, Outcome};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+
+use crate::events::{EventType, Reference};
+use crate::fetch::{self, kinds};
+use crate::policies::Shared;
+use crate::port::{Api, Change, Key, Resource};
+use crate::queue::Queue;
+use crate::runner::{Action, Controller, Error};
+
+/// How often room is looked for again.
+const UNSCHEDULABLE_RETRY: Duration = Duration::from_secs(30);
+
+/// The controller of both kinds of bindings: the namespace tells which (empty: ClusterResourceBinding).
+pub struct Scheduler {
+    shared: Arc<Shared>,
+}
+
+impl Scheduler {
+    /// A scheduler.
+    pub fn new(shared: Arc<Shared>) -> Arc<Self> {
+        Arc::new(Scheduler { shared })
+    }
+
+    async fn carry_out(
+        &self,
+        resource: &Resource,
+        binding: ResourceBinding,
+        decision: &Decision,
+    ) -> Result<(), Error> {
+        let api: &dyn Api = &*self.shared.api;
+        let before = binding.spec.clusters.clone();
+        let mut binding = binding;
+        if let Some(wanted) = scheduler::apply(&binding, decision) {
+            binding = api.update(resource, fetch::to_value(&wanted)?).await?.parse()?;
+        }
+        let now = (self.shared.clock)();
+        if let Some(status) = scheduler::status(&binding, &before, decision, now) {
+            let told = status.conditions != binding.status.conditions || before != binding.spec.clusters;
+            binding.status = status;
+            api.update_status(resource, fetch::to_value(&binding)?).await?;
+            if told {
+                self.tell(&binding, decision);
+            }
+        }
+        Ok(())
+    }
+
+    fn tell(&self, binding: &ResourceBinding, decision: &Decision) {
+        let (kind, reason, message) = match &decision.outcome {
+            Outcome::Scheduled(targets) => {
+                (EventType::Normal, events::SCHEDULE_BINDING_SUCCEED, scheduler::event_message(targets))
+            }
+            Outcome::Failed(failure) => {
+                (EventType::Warning, events::SCHEDULE_BINDING_FAILED, failure.to_string())
+            }
+            _ => return,
+        };
+        let resource = &binding.spec.resource;
+        let template = Reference {
+            api_version: resource.api_version.clone(),
+            kind: resource.kind.clone(),
+            namespace: resource.namespace.clone(),
+            name: resource.name.clone(),
+            uid: resource.uid.clone(),
+        };
+        let own = Reference {
+            api_version: binding.api_version.clone(),
+            kind: binding.kind.clone(),
+            namespace: binding.namespace().to_owned(),
+            name: binding.name().to_owned(),
+            uid: binding.metadata.uid.clone().unwrap_or_default(),
+        };
+        for about in [own, template] {
+            self.shared.recorder.record(&about, kind, reason, &message);
+        }
+    }
+}
+
+/// What placement can see of a cluster. A change of anything else wakes no binding.
+fn visible(cluster: &Cluster) -> Cluster {
+    let mut seen = cluster.clone();
+    seen.metadata = Default::default();
+    seen.metadata.labels.clone_from(&cluster.metadata.labels);
+    seen.metadata.deletion_timestamp.clone_from(&cluster.metadata.deletion_timestamp);
+    seen.status = Default::default();
+    seen.status.api_enablements.clone_from(&cluster.status.api_enablements);
+    seen
+}
+
+/// Wakes every binding when what placement can see of a cluster changed.
+pub struct ClusterWatch {
+    seen: Mutex<BTreeMap<Key, Cluster>>,
+}
+
+impl Default for ClusterWatch {
+    fn default() -> Self {
+        ClusterWatch { seen: Mutex::new(BTreeMap::new()) }
+    }
+}
+
+impl ClusterWatch {
+    /// Takes note of a change; whether bindings must be looked at again.
+    pub fn observe(&self, change: &Change) -> bool {
+        match change {
+            Change::Applied(object) => {
+                let Ok(cluster) = object.parse::<Cluster>() else { return false };
+                let now = visible(&cluster);
+                let mut seen = self.seen.lock();
+                let news = seen.get(&object.key) != Some(&now);
+                seen.insert(object.key.clone(), now);
+                news
+            }
+            Change::Deleted(object) => self.seen.lock().remove(&object.key).is_some(),
+        }
+    }
+}
+
+/// Puts every binding into a queue.
+pub async fn wake_all(api: &dyn Api, queue: &Queue<Key>) -> Result<(), Error> {
+    for namespace in ["any", ""] {
+        for binding in api.list(&kinds::bindings(api, namespace)?, "").await? {
+            queue.add(binding.key.clone());
+        }
+    }
+    Ok(())
+}
+
+#[async_trait::async_trait]
+impl Controller for Scheduler {
+    type Key = Key;
+
+    fn name(&self) -> &'static str {
+        "scheduler"
+    }
+
+    async fn reconcile(&self, key: &Key) -> Result<Action, Error> {
+        let api: &dyn Api = &*self.shared.api;
+        let resource = kinds::bindings(api, &key.namespace)?;
+        let found: Option<ResourceBinding> = fetch::get(api, &resource, &key.namespace, &key.name).await?;
+        let Some(binding) = found.filter(|b| b.metadata.deletion_timestamp.is_none()) else {
+            return Ok(Action::Done);
+        };
+        let clusters = self.shared.clusters().await?;
+        let decision = scheduler::schedule(&Input {
+            binding: &binding,
+            clusters: &clusters,
+            scheduler: DEFAULT_SCHEDULER,
+        });
+        self.carry_out(&resource, binding, &decision).await?;
+        match &decision.outcome {
+            Outcome::Failed(Failure::Unschedulable(_)) => Ok(Action::RequeueAfter(UNSCHEDULABLE_RETRY)),
+            Outcome::Failed(Failure::Error(text)) => Err(Error::Other(text.clone())),
+            _ => Ok(Action::Done),
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! `karmadactl unregister`: takes a cluster out of the fleet. In: its name, the hub, the member. Out: both as they were before
+//! register.
+//!
+//! The hub comes first: deleting the Cluster deletes its Works, and the agent, which is still there, removes from the member what
+//! they had put there. Then the agent goes.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use karmada_api::names::execution_namespace;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::access::Access;
+use crate::connection::Connection;
+use crate::duration;
+use crate::output::{self, Progress};
+use crate::register::manifests::{
+    self, ACCOUNT, AGENT, IDENTITY, JOIN, LEDGER, MANAGED_BY, MANAGER, POD_LABEL,
+};
+
+/// How often a deletion is looked after.
+const POLL: Duration = Duration::from_millis(500);
+
+/// Flags of `unregister`.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The cluster's name on the hub.
+    cluster: String,
+    /// The hub's kubeconfig [default: the member's, with --karmada-context]
+    #[arg(
+        long,
+        value_name = "FILE",
+        visible_alias = "karmada-kubeconfig",
+        required_unless_present = "karmada_context"
+    )]
+    karmada_config: Option<PathBuf>,
+    /// How long to wait for the hub, and then for the member.
+    #[arg(long, default_value = "60s", value_parser = duration::parse)]
+    wait: Duration,
+    /// Only say what would be removed.
+    #[arg(long)]
+    dry_run: bool,
+    /// For a site that is gone: do not wait for its agent. What the agent had applied there stays there.
+    #[arg(long)]
+    force: bool,
+}
+
+/// Removes the cluster from the hub, and the agent from the member.
+pub async fn run(access: &Access, arguments: &Arguments) -> Result<()> {
+    let hub_file = arguments.karmada_config.as_deref().or(access.kubeconfig.as_deref());
+    let hub = Connection::open(hub_file, access.karmada_context.as_deref()).await.context("the hub")?;
+    let member = member(access, arguments).await?;
+    if let Some(member) = &member {
+        same_cluster(member, access.agent_namespace(), &arguments.cluster).await?;
+    }
+    let mut progress = Progress::new();
+    leave_hub(&hub, arguments, &mut progress).await?;
+    match &member {
+        Some(member) => leave_member(member, access.agent_namespace(), arguments, &mut progress).await,
+        None => output::line("member: not reached, nothing removed there"),
+    }
+}
+
+/// The member; `None` if it is gone and that is known.
+async fn member(access: &Access, arguments: &Arguments) -> Result<Option<Connection>> {
+    let opened = async {
+        let member = access.member().await?;
+        member.get("/version").await?;
+        anyhow::Ok(member)
+    };
+    match opened.await {
+        Ok(member) => Ok(Some(member)),
+        Err(_) if arguments.force => Ok(None),
+        Err(error) => {
+            Err(error).context("the member (if the site is gone for good, --force leaves it aside)")
+        }
+    }
+}
+
+/// The agent there, if there is one, must be this cluster's: the wrong context is an easy mistake.
+async fn same_cluster(member: &Connection, namespace: &str, cluster: &str) -> Result<()> {
+    let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments/{AGENT}");
+    let Some(deployment) = member.find(&path).await? else { return Ok(()) };
+    match manifests::installed(&deployment) {
+        Some(found) if found.cluster == cluster => Ok(()),
+        Some(found) => bail!(
+            "the agent in context {} is that of the cluster {}, not of {cluster}: check --context and the name",
+            member.chosen.context,
+            found.cluster
+        ),
+        None => bail!(
+            "the Deployment {namespace}/{AGENT} in context {} was not made by karmadactl",
+            member.chosen.context
+        ),
+    }
+}
+
+async fn leave_hub(hub: &Connection, arguments: &Arguments, progress: &mut Progress) -> Result<()> {
+    let cluster = &arguments.cluster;
+    let path = format!("/apis/cluster.karmada.io/v1alpha1/clusters/{cluster}");
+    if arguments.dry_run {
+        let there = hub.find(&path).await?.is_some();
+        let what = if there { "would be deleted, with its Works" } else { "is not registered" };
+        return output::line(&format!("hub: cluster {cluster} {what}"));
+    }
+    if !hub.delete(&path).await? {
+        return output::line(&format!("hub: cluster {cluster} is not registered"));
+    }
+    let works = format!("/apis/work.karmada.io/v1alpha1/namespaces/{}/works", execution_namespace(cluster));
+    let deadline = Instant::now() + arguments.wait;
+    while hub.find(&path).await?.is_some() {
+        let left = list(hub, &works).await?;
+        progress.step(&format!("waiting for the hub to let {cluster} go: {} Works left", left.len()));
+        if arguments.force {
+            release(hub, &left).await?;
+        }
+        if Instant::now() >= deadline {
+            bail!("{}", stuck(cluster, &left, arguments.wait));
+        }
+        tokio::time::sleep(POLL).await;
+    }
+    output::line(&format!("hub: cluster {cluster} removed"))
+}
+
+/// Why a Cluster is still there.
+fn stuck(cluster: &str, works: &[Value], wait: Duration) -> String {
+    let waited = duration::human(wait);
+    if works.is_empty() {
+        return format!(
+            "the hub has not let the cluster {cluster} go after {waited}: run this again, or look at karmadactl get cluster {cluster} -o yaml"
+        );
+    }
+    let first = works[0]["metadata"]["name"].as_str().unwrap_or_default();
+    format!(
+        "after {waited}, {} Works of {cluster} ({first}…) still wait for its agent to remove what they placed: check that the agent \
+         runs and is connected and run this again, or give --force if the site is gone",
+        works.len()
+    )
+}
+
+/// Takes off what would wait for the agent. Only of Works that are being deleted.
+async fn release(hub: &Connection, works: &[Value]) -> Result<()> {
+    let held = |work: &&Value| {
+        let metadata = &work["metadata"];
+        !metadata["deletionTimestamp"].is_null()
+            && metadata["finalizers"].as_array().is_some_and(|list| !list.is_empty())
+    };
+    for work in works.iter().filter(held) {
+        let text = |field: &str| work["metadata"][field].as_str().unwrap_or_default();
+        let path =
+            format!("/apis/work.karmada.io/v1alpha1/namespaces/{}/works/{}", text("namespace"), text("name"));
+        match hub.merge(&path, &json!({"metadata": {"finalizers": null}})).await {
+            Err(error) if error.code() != Some(404) => return Err(error.into()),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Everything that register made and the agent wrote for itself, in the order to remove it.
+async fn leave_member(
+    member: &Connection,
+    namespace: &str,
+    arguments: &Arguments,
+    progress: &mut Progress,
+) -> Result<()> {
+    let rbac = "/apis/rbac.authorization.k8s.io/v1";
+    let secrets = format!("/api/v1/namespaces/{namespace}/secrets");
+    let mut paths = vec![format!("/apis/apps/v1/namespaces/{namespace}/deployments/{AGENT}")];
+    paths.extend([format!("{rbac}/clusterrolebindings/{AGENT}"), format!("{rbac}/clusterroles/{AGENT}")]);
+    for kind in ["rolebindings", "roles"] {
+        let found = made_here(member, &format!("{rbac}/{kind}")).await?;
+        paths.extend(
+            found
+                .iter()
+                .filter(|role| role["metadata"]["name"] == AGENT)
+                .map(|role| in_namespace(rbac, kind, role)),
+        );
+    }
+    paths.extend([JOIN, IDENTITY].map(|name| format!("{secrets}/{name}")));
+    let ledger = list(member, &secrets).await?;
+    let chunk = |secret: &&Value| name(secret).strip_prefix(LEDGER).is_some_and(|rest| rest.starts_with('-'));
+    paths.extend(ledger.iter().filter(chunk).map(|secret| format!("{secrets}/{}", name(secret))));
+    paths.push(format!("/api/v1/namespaces/{namespace}/serviceaccounts/{ACCOUNT}"));
+    for path in paths {
+        if arguments.dry_run {
+            let there = member.find(&path).await?.is_some();
+            output::print(&if there { format!("member: {path} would be deleted\n") } else { String::new() })?;
+        } else if member.delete(&path).await? {
+            progress.step(&format!("deleted {path}"));
+            if path.ends_with(&format!("/deployments/{AGENT}")) {
+                agent_gone(member, namespace, arguments.wait, progress).await?;
+            }
+        }
+    }
+    let mut leaving = Vec::new();
+    for namespace in made_here(member, "/api/v1/namespaces").await? {
+        leaving.extend(leave_namespace(member, &namespace, arguments.dry_run).await?);
+    }
+    namespaces_gone(member, &leaving, arguments.wait, progress).await?;
+    if arguments.dry_run {
+        Ok(())
+    } else {
+        output::line("member: the agent and all that came with it are removed")
+    }
+}
+
+/// Waits for namespaces to end, so that the next register finds them gone. One that takes longer is named, and is no error.
+async fn namespaces_gone(
+    member: &Connection,
+    paths: &[String],
+    wait: Duration,
+    progress: &mut Progress,
+) -> Result<()> {
+    let deadline = Instant::now() + wait;
+    for path in paths {
+        while member.find(path).await?.is_some() {
+            if Instant::now() >= deadline {
+                return output::line(&format!("member: {path} is still ending"));
+            }
+            progress.step(&format!("waiting for {path} to end"));
+            tokio::time::sleep(POLL).await;
+        }
+    }
+    Ok(())
+}
+
+fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+fn in_namespace(root: &str, plural: &str, object: &Value) -> String {
+    let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+    format!("{root}/namespaces/{namespace}/{plural}/{}", name(object))
+}
+
+/// What karmadactl made among the objects at `path`. The label is checked here as well: nothing of anybody else's may be deleted
+/// because a server passes a selector over.
+async fn made_here(member: &Connection, path: &str) -> Result<Vec<Value>> {
+    let selector = format!("labelSelector={}%3D{MANAGER}", MANAGED_BY.replace('/', "%2F"));
+    let mut found = list(member, &format!("{path}?{selector}")).await?;
+    found.retain(|object| object["metadata"]["labels"][MANAGED_BY] == MANAGER);
+    Ok(found)
+}
+
+async fn list(api: &Connection, path: &str) -> Result<Vec<Value>> {
+    let found = api.find(path).await?;
+    Ok(found.and_then(|list| list["items"].as_array().cloned()).unwrap_or_default())
+}
+
+/// Waits for the agent's Pods: one that still runs would write its Secrets again.
+async fn agent_gone(
+    member: &Connection,
+    namespace: &str,
+    wait: Duration,
+    progress: &mut Progress,
+) -> Result<()> {
+    let pods = format!("/api/v1/namespaces/{namespace}/pods?labelSelector={}%3D{}", POD_LABEL.0, POD_LABEL.1);
+    let deadline = Instant::now() + wait;
+    while !list(member, &pods).await?.is_empty() && Instant::now() < deadline {
+        progress.step("waiting for the agent's Pod to end");
+        tokio::time::sleep(POLL).await;
+    }
+    Ok(())
+}
+
+/// Deletes a namespace that register made, if nothing of anybody else is in it. Returns its path if it is on its way.
+async fn leave_namespace(member: &Connection, object: &Value, dry_run: bool) -> Result<Option<String>> {
+    let namespace = name(object);
+    let mut left = Vec::new();
+    for (root, plural) in [
+        ("/api/v1", "configmaps"),
+        ("/api/v1", "persistentvolumeclaims"),
+        ("/api/v1", "pods"),
+        ("/api/v1", "secrets"),
+        ("/api/v1", "serviceaccounts"),
+        ("/api/v1", "services"),
+        ("/apis/apps/v1", "daemonsets"),
+        ("/apis/apps/v1", "deployments"),
+        ("/apis/apps/v1", "statefulsets"),
+        ("/apis/batch/v1", "cronjobs"),
+        ("/apis/batch/v1", "jobs"),
+    ] {
+        let found = list(member, &format!("{root}/namespaces/{namespace}/{plural}")).await?;
+        left.extend(
+            found
+                .iter()
+                .filter(|object| is_foreign(object))
+                .map(|object| format!("{plural}/{}", name(object))),
+        );
+    }
+    let path = format!("/api/v1/namespaces/{namespace}");
+    if let Some(first) = left.first() {
+        let others = left.len() - 1;
+        output::line(&format!(
+            "member: the namespace {namespace} stays: it holds {first} and {others} more"
+        ))?;
+        return Ok(None);
+    }
+    if dry_run {
+        output::line(&format!("member: {path} would be deleted if nothing else is in it"))?;
+        return Ok(None);
+    }
+    member.delete(&path).await?;
+    Ok(Some(path))
+}
+
+/// Whether an object is neither the agent's nor one that every namespace has.
+fn is_foreign(object: &Value) -> bool {
+    let (metadata, name) = (&object["metadata"], name(object));
+    let own = metadata["labels"][MANAGED_BY] == MANAGER || metadata["labels"][POD_LABEL.0] == POD_LABEL.1;
+    let everywhere = ["kube-root-ca.crt", "default"].contains(&name)
+        || object["type"] == "kubernetes.io/service-account-token";
+    !(own || everywhere || name.starts_with(LEDGER) || !metadata["deletionTimestamp"].is_null())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_belongs_to_others_keeps_a_namespace() {
+        let object = |name: &str| json!({"metadata": {"name": name}});
+        for (object, foreign) in [
+            (object("web"), true),
+            (object("default"), false),
+            (object("kube-root-ca.crt"), false),
+            (object("karmada-agent-ledger-0"), false),
+            (json!({"metadata": {"name": "x", "deletionTimestamp": "now"}}), false),
+            (json!({"metadata": {"name": "x", "labels": {MANAGED_BY: MANAGER}}}), false),
+            (json!({"metadata": {"name": "x", "labels": {"app": "karmada-agent"}}}), false),
+            (json!({"metadata": {"name": "x"}, "type": "kubernetes.io/service-account-token"}), false),
+        ] {
+            assert_eq!(is_foreign(&object), foreign, "{object}");
+        }
+    }
+
+    #[test]
+    fn a_cluster_that_stays_says_why() {
+        let minute = Duration::from_secs(60);
+        assert!(stuck("shop", &[], minute).contains("get cluster shop"));
+        let text = stuck("shop", &[json!({"metadata": {"name": "nginx-687f7fb96f"}})], minute);
+        assert!(text.contains("1 Works of shop (nginx-687f7fb96f…)") && text.contains("--force"), "{text}");
+    }
+}

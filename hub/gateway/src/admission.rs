@@ -1,0 +1,166 @@
+//! Whether a hello becomes a session, decided before anything is opened for it.
+
+use std::time::Duration;
+
+use karmada_proto::PROTOCOL;
+use karmada_proto::v1::{Close, CloseCode, Hello, RetryClass};
+
+use crate::ports::{Position, SessionRefusal};
+
+/// A clone asks again this seldom: a person must look.
+const CLONE_PAUSE: Duration = Duration::from_secs(300);
+/// A hub that cannot tell now.
+const BUSY_PAUSE: Duration = Duration::from_secs(5);
+
+/// What is known of the session that a cluster has already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// None.
+    Free,
+    /// The same process dialled again: the old session is dead, it only does not know.
+    SameProcess,
+    /// Another process shows the identity: ask the old one whether it lives.
+    OtherProcess,
+}
+
+/// Compares the hello's boot id with the live session's.
+pub fn standing(live_boot_id: Option<&str>, hello: &Hello) -> Standing {
+    match live_boot_id {
+        None => Standing::Free,
+        Some(id) if id == hello.boot_id => Standing::SameProcess,
+        Some(_) => Standing::OtherProcess,
+    }
+}
+
+/// Checks what needs no other knowledge. The protocol version to speak, or why not.
+pub fn check(cluster: &str, hello: &Hello) -> Result<u32, Close> {
+    let version = PROTOCOL.1.min(hello.protocol_max);
+    if version < PROTOCOL.0 || version < hello.protocol_min {
+        let message = format!(
+            "this hub speaks protocol {} to {}, the agent {} to {}",
+            PROTOCOL.0, PROTOCOL.1, hello.protocol_min, hello.protocol_max
+        );
+        return Err(close(CloseCode::Version, RetryClass::Fatal, Duration::ZERO, message));
+    }
+    if hello.cluster_name != cluster {
+        let message =
+            format!("the certificate is cluster {cluster}'s, the hello says {}", hello.cluster_name);
+        return Err(close(CloseCode::Protocol, RetryClass::Rejoin, Duration::ZERO, message));
+    }
+    if hello.boot_id.is_empty() {
+        return Err(close(CloseCode::Protocol, RetryClass::Fatal, Duration::ZERO, "no boot id".into()));
+    }
+    Ok(version)
+}
+
+/// Whether the agent knows more than the hub: the hub's file was copied back, and a new epoch must be minted.
+pub fn ahead(hello: &Hello, position: Position) -> bool {
+    hello.epoch > position.epoch || (hello.epoch == position.epoch && hello.cursor > position.revision)
+}
+
+/// Where the watch may resume: only within the epoch the agent has seen (rule R12).
+pub fn resume(hello: &Hello, epoch: u64) -> Option<u64> {
+    (hello.epoch == epoch && hello.cursor > 0).then_some(hello.cursor)
+}
+
+/// The close for an identity that is refused.
+pub fn refused(refusal: &SessionRefusal) -> Close {
+    match refusal {
+        SessionRefusal::Unregistered(message) => {
+            close(CloseCode::Unregistered, RetryClass::Rejoin, CLONE_PAUSE, message.clone())
+        }
+        SessionRefusal::Revoked(message) => {
+            close(CloseCode::Revoked, RetryClass::Rejoin, CLONE_PAUSE, message.clone())
+        }
+        SessionRefusal::Unavailable(message) => busy(message.clone()),
+    }
+}
+
+/// The close for the second of two living processes with one identity.
+pub fn clone() -> Close {
+    let message =
+        "another process with this identity is connected and answers: was the agent's state copied?";
+    close(CloseCode::Clone, RetryClass::RetryAfter, CLONE_PAUSE, message.into())
+}
+
+/// The close for a hub that cannot serve now.
+pub fn busy(message: String) -> Close {
+    close(CloseCode::Busy, RetryClass::RetryAfter, BUSY_PAUSE, message)
+}
+
+/// Wait this long before the next dial, should the session be lost: all `live` agents fit into it at `rate` per
+/// second.
+pub fn retry_hint(live: usize, rate: u32) -> Duration {
+    Duration::from_secs_f64(live as f64 / f64::from(rate.max(1))).min(Duration::from_secs(300))
+}
+
+/// A Close frame's body.
+pub fn close(code: CloseCode, retry: RetryClass, after: Duration, message: String) -> Close {
+    Close {
+        code: code.into(),
+        retry: retry.into(),
+        after_ms: after.as_millis() as u64,
+        message,
+        endpoint: String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hello(min: u32, max: u32) -> Hello {
+        Hello {
+            protocol_min: min,
+            protocol_max: max,
+            cluster_name: "a".into(),
+            boot_id: "b1".into(),
+            ..Hello::default()
+        }
+    }
+
+    #[test]
+    fn versions_must_overlap_and_names_must_agree() {
+        assert_eq!(check("a", &hello(1, 1)), Ok(1));
+        assert_eq!(check("a", &hello(1, 9)), Ok(1));
+        assert_eq!(check("a", &hello(2, 9)).unwrap_err().retry(), RetryClass::Fatal);
+        assert_eq!(check("a", &hello(0, 0)).unwrap_err().code(), CloseCode::Version);
+        assert_eq!(check("b", &hello(1, 1)).unwrap_err().code(), CloseCode::Protocol);
+        assert!(check("a", &Hello { boot_id: String::new(), ..hello(1, 1) }).is_err());
+    }
+
+    #[test]
+    fn epoch_and_cursor_order_everything() {
+        let at = |epoch, cursor| Hello { epoch, cursor, ..hello(1, 1) };
+        let hub = Position { epoch: 5, revision: 100 };
+        for (epoch, cursor, is_ahead, resumes) in [
+            (0, 0, false, None),
+            (4, 900, false, None),
+            (5, 0, false, None),
+            (5, 100, false, Some(100)),
+            (5, 101, true, Some(101)),
+            (6, 1, true, None),
+        ] {
+            let hello = at(epoch, cursor);
+            assert_eq!(
+                (ahead(&hello, hub), resume(&hello, hub.epoch)),
+                (is_ahead, resumes),
+                "{epoch}/{cursor}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_second_process_is_told_from_a_second_dial() {
+        assert_eq!(standing(None, &hello(1, 1)), Standing::Free);
+        assert_eq!(standing(Some("b1"), &hello(1, 1)), Standing::SameProcess);
+        assert_eq!(standing(Some("b2"), &hello(1, 1)), Standing::OtherProcess);
+    }
+
+    #[test]
+    fn the_hint_grows_with_the_fleet_to_its_bound() {
+        assert_eq!(retry_hint(0, 500), Duration::ZERO);
+        assert_eq!(retry_hint(10_000, 500), Duration::from_secs(20));
+        assert_eq!(retry_hint(10_000_000, 1), Duration::from_secs(300));
+    }
+}

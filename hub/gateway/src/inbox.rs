@@ -1,0 +1,195 @@
+//! What one agent has reported and the hub has not written yet: one slot per Work, the newest wins.
+//!
+//! Bounded by the number of Works of the cluster and by the status credit. A report that failed goes back,
+//! unless a newer one of the same Work came meanwhile.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use bytes::Bytes;
+
+use crate::ports::{WorkNotice, WorkReport};
+
+/// Events waiting at once; beyond that the oldest is dropped: events tell, they do not decide.
+const NOTICES: usize = 128;
+
+/// One thing for the status sink.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Report {
+    /// The member no longer holds what Work `key` of `uid` carried.
+    Finalize {
+        /// The Work's name.
+        key: String,
+        /// Its uid.
+        uid: String,
+    },
+    /// A Work's status.
+    Work(WorkReport),
+    /// The cluster's status, JSON.
+    Cluster(Bytes),
+    /// An event.
+    Notice(WorkNotice),
+    /// Works that a full listing lacked.
+    Orphans(Vec<String>),
+}
+
+impl Report {
+    /// Reports with the same subject must not be written at the same time.
+    fn subject(&self) -> &str {
+        match self {
+            Self::Finalize { key, .. } | Self::Work(WorkReport { key, .. }) => key,
+            Self::Cluster(_) => " cluster",
+            Self::Notice(_) => " notice",
+            Self::Orphans(_) => " orphans",
+        }
+    }
+}
+
+/// The reports of one session.
+#[derive(Debug, Default)]
+pub struct Inbox {
+    works: BTreeMap<String, Report>,
+    cluster: Option<Bytes>,
+    orphans: Option<Vec<String>>,
+    notices: VecDeque<WorkNotice>,
+    under_way: BTreeSet<String>,
+}
+
+impl Inbox {
+    /// Takes a report in place of an older one of the same subject.
+    pub fn put(&mut self, report: Report) {
+        match report {
+            Report::Finalize { ref key, .. } => {
+                self.works.insert(key.clone(), report);
+            }
+            Report::Work(ref work) => match self.works.get(&work.key) {
+                // The removal of this very Work says more than its status.
+                Some(Report::Finalize { uid, .. }) if *uid == work.uid => {}
+                _ => {
+                    self.works.insert(work.key.clone(), report);
+                }
+            },
+            Report::Cluster(status) => self.cluster = Some(status),
+            Report::Orphans(keys) => self.orphans = Some(keys),
+            Report::Notice(notice) => {
+                if self.notices.len() == NOTICES {
+                    self.notices.pop_front();
+                }
+                self.notices.push_back(notice);
+            }
+        }
+    }
+
+    /// The next report to write whose subject is not being written; call [`Inbox::done`] for it.
+    pub fn take(&mut self) -> Option<Report> {
+        let free = |subject: &str| !self.under_way.contains(subject);
+        let report = if let Some(key) = self.works.keys().find(|key| free(key)).cloned() {
+            self.works.remove(&key)
+        } else if free(" cluster") && self.cluster.is_some() {
+            self.cluster.take().map(Report::Cluster)
+        } else if free(" notice") && !self.notices.is_empty() {
+            self.notices.pop_front().map(Report::Notice)
+        } else if free(" orphans") {
+            self.orphans.take().map(Report::Orphans)
+        } else {
+            None
+        }?;
+        self.under_way.insert(report.subject().to_owned());
+        Some(report)
+    }
+
+    /// `report` was written or given up; `again` puts it back unless a newer one is there.
+    pub fn done(&mut self, report: Report, again: bool) {
+        self.under_way.remove(report.subject());
+        if !again {
+            return;
+        }
+        match report {
+            Report::Finalize { ref key, .. } => {
+                self.works.entry(key.clone()).or_insert(report);
+            }
+            Report::Work(ref work) => {
+                self.works.entry(work.key.clone()).or_insert(report);
+            }
+            Report::Cluster(status) => {
+                self.cluster.get_or_insert(status);
+            }
+            Report::Orphans(keys) => {
+                self.orphans.get_or_insert(keys);
+            }
+            Report::Notice(notice) => {
+                if self.notices.len() < NOTICES {
+                    self.notices.push_front(notice);
+                }
+            }
+        }
+    }
+
+    /// Reports that wait.
+    pub fn waiting(&self) -> usize {
+        self.works.len()
+            + usize::from(self.cluster.is_some())
+            + usize::from(self.orphans.is_some())
+            + self.notices.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn work(key: &str, revision: u64) -> Report {
+        Report::Work(WorkReport {
+            key: key.into(),
+            uid: "u".into(),
+            revision,
+            outdated: false,
+            applied: None,
+            manifest_statuses: None,
+        })
+    }
+
+    #[test]
+    fn one_subject_is_written_once_at_a_time_and_the_newest_wins() {
+        let mut inbox = Inbox::default();
+        inbox.put(work("a", 1));
+        inbox.put(work("a", 2));
+        inbox.put(work("b", 3));
+        let first = inbox.take().unwrap();
+        assert_eq!(first, work("a", 2));
+        inbox.put(work("a", 4));
+        let second = inbox.take().unwrap();
+        assert_eq!(second, work("b", 3));
+        assert_eq!(inbox.take(), None, "a is being written");
+        inbox.done(first, true);
+        assert_eq!(inbox.take(), Some(work("a", 4)), "the failed one is older");
+        inbox.done(second, true);
+        assert_eq!(inbox.take(), Some(work("b", 3)), "the failed one is all there is");
+        assert_eq!(inbox.waiting(), 0);
+    }
+
+    #[test]
+    fn a_removal_outlives_a_late_status() {
+        let mut inbox = Inbox::default();
+        let gone = Report::Finalize { key: "a".into(), uid: "u".into() };
+        inbox.put(work("a", 1));
+        inbox.put(gone.clone());
+        inbox.put(work("a", 2));
+        assert_eq!(inbox.take(), Some(gone));
+    }
+
+    #[test]
+    fn events_are_bounded() {
+        let mut inbox = Inbox::default();
+        for at in 0..1000 {
+            let notice = WorkNotice {
+                key: at.to_string(),
+                uid: String::new(),
+                warning: false,
+                reason: String::new(),
+                message: String::new(),
+            };
+            inbox.put(Report::Notice(notice));
+        }
+        assert_eq!(inbox.waiting(), NOTICES);
+    }
+}

@@ -1,0 +1,44 @@
+//! The gateway's settings, with the values a hub runs with.
+
+use std::time::Duration;
+
+use karmada_proto::v1::Credit;
+
+/// Settings of the fleet's end.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The shortest interval between an agent's pings.
+    pub ping_min: Duration,
+    /// The longest.
+    pub ping_max: Duration,
+    /// Time for the first frame after the stream opened.
+    pub hello_timeout: Duration,
+    /// How long an old session may take to answer when another boot id shows its identity.
+    pub probe_timeout: Duration,
+    /// What an agent may report ahead of what the hub has written.
+    pub status_window: Credit,
+    /// Sessions the hub takes per second; spreads reconnects (rule R10).
+    pub accept_rate: u32,
+    /// Report writes of one cluster under way at once.
+    pub report_concurrency: usize,
+    /// Works waiting to be sent to one agent, beyond which its watch is not read on.
+    pub queue_limit: usize,
+    /// Pause before a report that failed is offered again.
+    pub report_retry: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            ping_min: Duration::from_secs(20),
+            ping_max: Duration::from_secs(60),
+            hello_timeout: Duration::from_secs(10),
+            probe_timeout: Duration::from_secs(5),
+            status_window: Credit { messages: 256, bytes: 1 << 20 },
+            accept_rate: 500,
+            report_concurrency: 16,
+            queue_limit: 16_384,
+            report_retry: Duration::from_secs(1),
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! What the gateway needs from the hub, as traits: where Works come from, where reports go, who may join and
+//! connect, and what must outlive the process.
+//!
+//! The gateway knows no store and no API; `hub` implements these over them. Every method may be called from many
+//! sessions at once. None may block the thread.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use karmada_certs::{CertificateRequest, PeerIdentity};
+use serde::Deserialize;
+
+/// Everything the gateway is given.
+#[derive(Clone)]
+pub struct Ports {
+    /// Where Works come from.
+    pub works: Arc<dyn WorkSource>,
+    /// Where reports go.
+    pub statuses: Arc<dyn StatusSink>,
+    /// Who may join and connect.
+    pub registrar: Arc<dyn Registrar>,
+    /// What must outlive the process.
+    pub sessions: Arc<dyn SessionStore>,
+}
+
+/// A port could not do what it was asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct PortError {
+    /// Whether the same call may succeed later. What is not retriable is logged and dropped: a Work that is gone
+    /// takes no status.
+    pub retriable: bool,
+    /// In plain words.
+    pub message: String,
+}
+
+impl PortError {
+    /// Try again later.
+    pub fn later(message: impl Into<String>) -> Self {
+        Self { retriable: true, message: message.into() }
+    }
+
+    /// Never again.
+    pub fn never(message: impl Into<String>) -> Self {
+        Self { retriable: false, message: message.into() }
+    }
+}
+
+// ------------------------------------------------------------------------------------------------ Works
+
+/// One change in a cluster's execution namespace `karmada-es-NAME`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WorkEvent {
+    /// A Work as it is now. One that is being deleted (deletionTimestamp set) comes as this too, with
+    /// `deleting`: the agent then gets a tombstone.
+    Upsert(Work),
+    /// The Work is gone from the store.
+    Deleted {
+        /// The Work's name.
+        key: Arc<str>,
+        /// Its uid.
+        uid: Arc<str>,
+        /// The revision of the deletion.
+        revision: u64,
+    },
+    /// Everything up to `revision` has been given: ends a full listing; later, moves the cursor where nothing
+    /// of this cluster changed (a bookmark).
+    Synced {
+        /// What the next watch may resume from.
+        revision: u64,
+    },
+}
+
+/// A Work as the gateway sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Work {
+    /// The Work's name.
+    pub key: Arc<str>,
+    /// Its uid.
+    pub uid: Arc<str>,
+    /// The store's revision of it.
+    pub revision: u64,
+    /// Whether `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// `spec.suspendDispatching`.
+    pub suspended: bool,
+    /// `spec.preserveResourcesOnDeletion`.
+    pub preserve: bool,
+    /// The whole object as JSON, shared with whoever else holds it.
+    pub body: Bytes,
+}
+
+impl Work {
+    /// Reads what the gateway needs from a Work's JSON; `body` is kept, not copied.
+    pub fn from_json(revision: u64, body: Bytes) -> Result<Self, serde_json::Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Metadata {
+            name: String,
+            #[serde(default)]
+            uid: String,
+            deletion_timestamp: Option<String>,
+        }
+        #[derive(Deserialize, Default)]
+        #[serde(rename_all = "camelCase", default)]
+        struct Spec {
+            suspend_dispatching: Option<bool>,
+            preserve_resources_on_deletion: Option<bool>,
+        }
+        #[derive(Deserialize)]
+        struct Object {
+            metadata: Metadata,
+            #[serde(default)]
+            spec: Spec,
+        }
+        let object: Object = serde_json::from_slice(&body)?;
+        Ok(Self {
+            key: object.metadata.name.into(),
+            uid: object.metadata.uid.into(),
+            revision,
+            deleting: object.metadata.deletion_timestamp.is_some(),
+            suspended: object.spec.suspend_dispatching == Some(true),
+            preserve: object.spec.preserve_resources_on_deletion == Some(true),
+            body,
+        })
+    }
+}
+
+/// A running watch.
+pub struct WorkFeed {
+    /// True where `events` begins with every Work there is, ended by [`WorkEvent::Synced`]; false where it
+    /// continues after the revision asked for.
+    pub full_listing: bool,
+    /// The events, ordered by revision after the listing. Its end means: watch again from the last revision
+    /// (the reader fell behind, or history was compacted).
+    pub events: BoxStream<'static, WorkEvent>,
+}
+
+/// Where Works come from.
+#[async_trait]
+pub trait WorkSource: Send + Sync + 'static {
+    /// Watches the Works of `cluster`: after revision `resume`, where that is given and still in history, else
+    /// from a full listing.
+    async fn watch(&self, cluster: &str, resume: Option<u64>) -> Result<WorkFeed, PortError>;
+}
+
+// ---------------------------------------------------------------------------------------------- reports
+
+/// Everything an agent knows of one Work. The newest replaces the one before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkReport {
+    /// The Work's name.
+    pub key: String,
+    /// The uid of the Work that this is about; the Work may be another by now.
+    pub uid: String,
+    /// The revision of the Work that this is about.
+    pub revision: u64,
+    /// True where the hub has sent a newer spec than the one this is about: the outcome of an older generation.
+    pub outdated: bool,
+    /// To become the condition Applied; `None` while nothing has been tried.
+    pub applied: Option<Applied>,
+    /// JSON array, whole: `status.manifestStatuses`. `None`: keep what is there.
+    pub manifest_statuses: Option<Bytes>,
+}
+
+/// The outcome of applying a Work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Applied {
+    /// The condition's status.
+    pub ok: bool,
+    /// `AppliedSuccessful` or `AppliedFailed`.
+    pub reason: String,
+    /// The condition's message.
+    pub message: String,
+}
+
+/// To become a Kubernetes Event about a Work (and, by the hub, about the template it carries).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkNotice {
+    /// The Work's name.
+    pub key: String,
+    /// Its uid.
+    pub uid: String,
+    /// Whether it is a Warning.
+    pub warning: bool,
+    /// E.g. `SyncSucceed`.
+    pub reason: String,
+    /// In plain words.
+    pub message: String,
+}
+
+/// The state of a cluster's link (rule R8). After how long an offline cluster counts as lost is the hub's to say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LinkState {
+    /// A session is live.
+    Connected,
+    /// A session is there but one and a half ping intervals silent.
+    Late,
+    /// No session.
+    Offline,
+}
+
+/// Where reports go. A report that fails retriably is offered again, unless a newer one of the same Work came.
+#[async_trait]
+pub trait StatusSink: Send + Sync + 'static {
+    /// Writes a Work's status, where it differs from what is there.
+    async fn work_status(&self, cluster: &str, report: WorkReport) -> Result<(), PortError>;
+    /// Writes a cluster's status (JSON of `Cluster.status` as the agent sees it), where it differs.
+    async fn cluster_status(&self, cluster: &str, status: Bytes) -> Result<(), PortError>;
+    /// The member no longer holds the objects of a Work that is being deleted: remove the finalizer
+    /// `karmada.io/execution-controller` of the Work with this uid. Harmless where it is gone.
+    async fn finalize_work(&self, cluster: &str, key: &str, uid: &str) -> Result<(), PortError>;
+    /// Records an event.
+    async fn event(&self, cluster: &str, notice: WorkNotice) -> Result<(), PortError>;
+    /// Works that the agent enforces and a full listing lacked: to be shown to a person.
+    async fn orphans(&self, cluster: &str, keys: Vec<String>) -> Result<(), PortError>;
+    /// The link's state changed. Must return at once: it only wakes somebody.
+    fn cluster_liveness(&self, cluster: &str, state: LinkState);
+    /// The agent stored everything up to `revision`. Must return at once.
+    fn persisted(&self, cluster: &str, revision: u64) {
+        let _ = (cluster, revision);
+    }
+    /// The identity of `cluster` was shown by two living processes. Must return at once.
+    fn clone_seen(&self, cluster: &str) {
+        let _ = cluster;
+    }
+}
+
+// ------------------------------------------------------------------------------------------- who may
+
+/// A request for one identity, its shape already checked.
+#[derive(Debug, Clone)]
+pub struct JoinAsk {
+    /// Known to parse; whether it exists is the registrar's to say.
+    pub token: karmada_certs::JoinToken,
+    /// The name asked for.
+    pub cluster_name: String,
+    /// UID of the member's kube-system namespace.
+    pub cluster_uid: String,
+    /// Signed by the key it carries.
+    pub request: CertificateRequest,
+    /// For `Cluster.spec.provider`.
+    pub provider: String,
+    /// For `Cluster.spec.region`.
+    pub region: String,
+    /// For `Cluster.spec.zones`.
+    pub zones: Vec<String>,
+    /// For display.
+    pub agent_version: String,
+}
+
+/// An identity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JoinGrant {
+    /// PEM.
+    pub certificate: String,
+    /// PEM of the CAs to trust.
+    pub ca_bundle: String,
+    /// `host:port`s to dial, in order; empty for the one that was dialled.
+    pub endpoints: Vec<String>,
+    /// The name given.
+    pub cluster_name: String,
+}
+
+/// The registrar's answer to a join.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JoinOutcome {
+    /// Here it is.
+    Granted(JoinGrant),
+    /// A person must approve; ask again after this long.
+    Pending(Duration),
+    /// No.
+    Refused(JoinRefusal),
+}
+
+/// Why not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JoinRefusal {
+    /// The class of the reason.
+    pub code: JoinRefusalCode,
+    /// In plain words, without secrets.
+    pub message: String,
+    /// Who holds the name (its cluster id), or the cluster id (its name).
+    pub holder: Option<String>,
+}
+
+pub use karmada_proto::v1::JoinRefusalCode;
+
+/// Why a session is not accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SessionRefusal {
+    /// Not an agent's identity, or the cluster is not (or no longer) registered.
+    Unregistered(String),
+    /// The identity was shut out.
+    Revoked(String),
+    /// The hub cannot tell now.
+    Unavailable(String),
+}
+
+/// Who may join and connect.
+#[async_trait]
+pub trait Registrar: Send + Sync + 'static {
+    /// Creates the identity, its RBAC and the Cluster, where `ask` may have them.
+    async fn join(&self, ask: JoinAsk) -> Result<JoinOutcome, PortError>;
+    /// The cluster that `peer` speaks for.
+    async fn authorize_session(&self, peer: &PeerIdentity) -> Result<String, SessionRefusal>;
+    /// A new certificate for a running identity, over its authenticated stream.
+    async fn renew(
+        &self,
+        cluster: &str,
+        peer: &PeerIdentity,
+        request: CertificateRequest,
+    ) -> Result<JoinGrant, PortError>;
+}
+
+// -------------------------------------------------------------------------------------- what outlives us
+
+/// Where the hub stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// Rises at each restore.
+    pub epoch: u64,
+    /// The store's newest revision.
+    pub revision: u64,
+}
+
+/// What must outlive the process: the epoch and the sessions' fence.
+#[async_trait]
+pub trait SessionStore: Send + Sync + 'static {
+    /// Where the hub stands now.
+    async fn position(&self) -> Result<Position, PortError>;
+    /// Mints an epoch above `seen` (an agent knows more than the hub: the hub's file was copied back), persists
+    /// it, and returns it. Where the epoch is already above, that one.
+    async fn mint_epoch_above(&self, seen: u64) -> Result<u64, PortError>;
+    /// The next session number of `cluster`, persisted: larger than any given before.
+    async fn next_session(&self, cluster: &str) -> Result<u64, PortError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_works_json_is_read_where_it_matters() {
+        let json = Bytes::from_static(
+            br#"{"apiVersion":"work.karmada.io/v1alpha1","kind":"Work","metadata":{"name":"a","uid":"u","deletionTimestamp":"2026-01-01T00:00:00Z"},"spec":{"suspendDispatching":true,"workload":{"manifests":[{"x":1}]}},"status":{}}"#,
+        );
+        let work = Work::from_json(7, json.clone()).unwrap();
+        assert_eq!((work.key.as_ref(), work.uid.as_ref(), work.revision), ("a", "u", 7));
+        assert!(work.deleting && work.suspended && !work.preserve);
+        assert_eq!(work.body, json);
+        assert!(Work::from_json(7, Bytes::from_static(b"{}")).is_err());
+        let plain = Work::from_json(1, Bytes::from_static(br#"{"metadata":{"name":"a"}}"#)).unwrap();
+        assert!(!plain.deleting && !plain.suspended);
+    }
+}

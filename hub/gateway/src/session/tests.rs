@@ -1,0 +1,237 @@
+//! The session against hand-made frames.
+
+use karmada_proto::v1::{Ack, AgentFrame, Hello, HubFrame, Ping, Upsert, Want, WorkStatus};
+
+use super::*;
+
+const fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+fn open(objects: u32, resumed: Option<u64>, credit: v1::Credit) -> Session {
+    let hello = Hello { objects, credit: Some(credit), boot_id: "b".into(), ..Hello::default() };
+    let opening = Opening {
+        protocol: 1,
+        session_seq: 1,
+        epoch: 7,
+        resumed,
+        retry_hint: Duration::ZERO,
+        hub_clock_ms: 0,
+    };
+    Session::open(hello, &opening, &Options::default(), Duration::ZERO)
+}
+
+fn plenty() -> v1::Credit {
+    v1::Credit { messages: 1000, bytes: 10_000_000 }
+}
+
+fn work(key: &str, revision: u64, image: &str) -> Work {
+    let json = format!(
+        r#"{{"metadata":{{"name":"{key}","uid":"u-{key}"}},"spec":{{"workload":{{"manifests":[{{"image":"{image}"}}]}}}},"status":{{"r":{revision}}}}}"#
+    );
+    Work::from_json(revision, json.into()).unwrap()
+}
+
+fn upsert(key: &str, revision: u64, image: &str) -> WorkEvent {
+    WorkEvent::Upsert(work(key, revision, image))
+}
+
+fn deleting(key: &str, revision: u64) -> WorkEvent {
+    WorkEvent::Upsert(Work { deleting: true, ..work(key, revision, "x") })
+}
+
+/// Everything the session sends now, one word per frame.
+fn sent(session: &mut Session) -> Vec<String> {
+    frames(session).iter().map(word).collect()
+}
+
+fn frames(session: &mut Session) -> Vec<HubFrame> {
+    std::iter::from_fn(|| session.next_frame()).collect()
+}
+
+fn word(frame: &HubFrame) -> String {
+    use hub_frame::Body as B;
+    match frame.body.as_ref().unwrap() {
+        B::Welcome(_) => "welcome".into(),
+        B::SnapshotStart(_) => "start".into(),
+        B::SnapshotEnd(end) => format!("end@{}", end.cursor),
+        B::Upsert(Upsert { offer: true, key, cursor, .. }) => format!("offer {key}@{cursor}"),
+        B::Upsert(u) => {
+            format!("upsert {}@{}{}", u.key, u.cursor, if u.suspended { " suspended" } else { "" })
+        }
+        B::Tombstone(t) => format!("{} {}@{}", t.reason().as_str_name().to_lowercase(), t.key, t.cursor),
+        B::Pong(pong) => format!("pong@{}", pong.cursor),
+        B::Ping(_) => "ping".into(),
+        B::Close(close) => format!("close {}", close.code().as_str_name()),
+        B::Unsupported(u) => format!("unsupported {}", u.kind),
+        B::Credit(_) => "credit".into(),
+        other => format!("{other:?}"),
+    }
+}
+
+fn say(session: &mut Session, body: agent_frame::Body, now: Duration) {
+    session.frame(frame::agent(body), now);
+}
+
+#[test]
+fn a_listing_is_sent_and_its_end_carries_the_cursor() {
+    let mut session = open(0, None, plenty());
+    assert_eq!(sent(&mut session), ["welcome", "start"]);
+    session.work(upsert("b", 5, "1"));
+    session.work(upsert("a", 3, "1"));
+    assert_eq!(sent(&mut session), ["upsert a@0", "upsert b@0"]);
+    session.work(upsert("c", 12, "1"));
+    session.work(WorkEvent::Synced { revision: 10 });
+    // The live event after the listing waits for its end; the cursor covers what has been sent.
+    assert_eq!(sent(&mut session), ["end@11", "upsert c@12"]);
+    session.work(WorkEvent::Synced { revision: 30 });
+    say(&mut session, agent_frame::Body::Ping(Ping { seq: 1, next_ms: 20_000 }), secs(1));
+    assert_eq!(sent(&mut session), ["pong@30"]);
+}
+
+#[test]
+fn an_agent_that_holds_objects_is_offered_hashes_and_gets_what_it_wants() {
+    let mut session = open(2, None, plenty());
+    session.work(upsert("a", 3, "1"));
+    session.work(upsert("b", 5, "1"));
+    session.work(WorkEvent::Synced { revision: 10 });
+    assert_eq!(sent(&mut session), ["welcome", "start", "offer a@0", "offer b@0", "end@10"]);
+    say(&mut session, agent_frame::Body::Want(Want { key: "b".into(), hash: Bytes::new() }), secs(1));
+    assert_eq!(sent(&mut session), ["upsert b@10"]);
+    say(&mut session, agent_frame::Body::Ack(Ack { epoch: 7, cursor: 10 }), secs(1));
+    // Acknowledged bodies are not kept: a want for one means that the agent lost it.
+    say(&mut session, agent_frame::Body::Want(Want { key: "b".into(), hash: Bytes::new() }), secs(1));
+    let effects: Vec<_> = std::iter::from_fn(|| session.next_effect()).collect();
+    assert_eq!(effects, [Effect::State(LinkState::Connected), Effect::Persisted(10), Effect::Relist]);
+}
+
+#[test]
+fn a_status_write_does_not_come_back_as_a_new_desired_state() {
+    let mut session = open(1, Some(10), plenty());
+    assert_eq!(sent(&mut session), ["welcome"]);
+    session.work(upsert("a", 11, "1"));
+    assert_eq!(sent(&mut session), ["upsert a@11"]);
+    session.work(upsert("a", 12, "1"));
+    assert_eq!(sent(&mut session), [""; 0], "only the status differs");
+    // In a new session the agent's own report says what it holds.
+    let mut session = open(1, Some(12), plenty());
+    let hash = body::hash(&wire::manifests(&work("a", 0, "1").body).unwrap());
+    let status =
+        WorkStatus { key: "a".into(), uid: "u-a".into(), revision: 11, hash, ..WorkStatus::default() };
+    say(&mut session, agent_frame::Body::WorkStatus(status), secs(1));
+    session.work(upsert("a", 13, "1"));
+    assert_eq!(sent(&mut session), ["welcome", "offer a@13"]);
+    session.work(upsert("a", 14, "2"));
+    assert_eq!(sent(&mut session), ["upsert a@14"]);
+}
+
+#[test]
+fn newest_wins_and_a_deletion_is_told_once_until_the_agent_answers() {
+    let mut session = open(1, Some(10), plenty());
+    for revision in 11..20 {
+        session.work(upsert("a", revision, &revision.to_string()));
+    }
+    session.work(upsert("b", 20, "1"));
+    assert_eq!(sent(&mut session), ["welcome", "upsert a@19", "upsert b@20"]);
+    session.work(upsert("a", 21, "x"));
+    session.work(deleting("a", 22));
+    session.work(deleting("a", 23));
+    assert_eq!(sent(&mut session), ["deleted a@23"]);
+    session.work(deleting("a", 24));
+    assert_eq!(sent(&mut session), [""; 0]);
+    let removed = v1::Removed { key: "a".into(), uid: "u-a".into(), revision: 23 };
+    say(&mut session, agent_frame::Body::Removed(removed), secs(1));
+    assert_eq!(session.next_report(secs(1)), Some(Report::Finalize { key: "a".into(), uid: "u-a".into() }));
+    session.work(WorkEvent::Deleted { key: "a".into(), uid: "u-a".into(), revision: 25 });
+    assert_eq!(sent(&mut session), ["released a@25"]);
+}
+
+#[test]
+fn an_agent_without_a_ledger_learns_what_to_remove() {
+    let mut session = open(0, None, plenty());
+    session.work(deleting("a", 5));
+    session.work(WorkEvent::Synced { revision: 9 });
+    assert_eq!(sent(&mut session), ["welcome", "start", "upsert a@0 suspended", "deleted a@0", "end@9"]);
+}
+
+#[test]
+fn credit_bounds_what_is_on_the_way_and_a_newer_state_replaces_a_half_sent_one() {
+    let noise = |seed: u64| -> String {
+        let mut state = seed;
+        let step = |_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            char::from(b'a' + (state >> 59) as u8 % 26)
+        };
+        (0..300_000).map(step).collect()
+    };
+    let mut session = open(0, Some(1), v1::Credit { messages: 10, bytes: 100_000 });
+    session.work(upsert("a", 2, &noise(1)));
+    let first = frames(&mut session);
+    let bytes = |frames: &[HubFrame]| -> usize {
+        let chunk = |f: &HubFrame| match &f.body {
+            Some(hub_frame::Body::Upsert(u)) => u.chunk.len(),
+            _ => 0,
+        };
+        assert!(frames.iter().all(|f| chunk(f) <= CHUNK));
+        frames.iter().map(chunk).sum()
+    };
+    assert_eq!(bytes(&first), 100_000);
+    session.work(upsert("a", 3, "small"));
+    assert_eq!(session.next_frame(), None);
+    say(&mut session, agent_frame::Body::Credit(v1::Credit { messages: 10, bytes: 100_000 }), secs(1));
+    assert_eq!(sent(&mut session), ["upsert a@3"]);
+}
+
+#[test]
+fn silence_makes_late_then_probed_then_dead() {
+    let mut session = open(0, Some(1), plenty());
+    sent(&mut session);
+    say(&mut session, agent_frame::Body::Ping(Ping { seq: 1, next_ms: 20_000 }), secs(100));
+    sent(&mut session);
+    assert_eq!(session.deadline(), secs(130));
+    session.tick(secs(129));
+    assert_eq!(session.state(), LinkState::Connected);
+    session.tick(secs(130));
+    assert_eq!((session.state(), sent(&mut session)), (LinkState::Late, vec!["ping".into()]));
+    say(&mut session, agent_frame::Body::Pong(v1::Pong::default()), secs(131));
+    assert_eq!(session.state(), LinkState::Connected);
+    session.tick(secs(162));
+    session.tick(secs(181));
+    assert_eq!(sent(&mut session), ["close DEAD"]);
+    assert!(session.finished());
+}
+
+#[test]
+fn an_unknown_frame_is_named_and_survived() {
+    let mut session = open(0, Some(1), plenty());
+    session.frame(AgentFrame { kind: 99, body: None }, secs(1));
+    assert_eq!(sent(&mut session), ["welcome", "unsupported 99"]);
+    assert!(!session.finished());
+}
+
+#[test]
+fn orders_are_obeyed() {
+    let mut session = open(0, Some(1), plenty());
+    sent(&mut session);
+    session.control(Control::Drain(secs(2)), secs(10));
+    assert_eq!(sent(&mut session), ["Drain(Drain { after_ms: 2000 })"]);
+    assert_eq!(session.deadline(), secs(15));
+    session.tick(secs(15));
+    assert_eq!(sent(&mut session), ["close DRAINING"]);
+    let mut session = open(0, Some(1), plenty());
+    session.control(Control::Close(crate::admission::clone()), secs(1));
+    assert_eq!(sent(&mut session), ["close CLONE"]);
+    assert!(session.finished());
+}
+
+#[test]
+fn a_failed_report_is_offered_again_after_a_pause() {
+    let mut session = open(0, Some(1), plenty());
+    let status = v1::ClusterStatus { encoding: 0, decoded_size: 2, body: Bytes::from_static(b"{}") };
+    say(&mut session, agent_frame::Body::ClusterStatus(status), secs(1));
+    let report = session.next_report(secs(1)).unwrap();
+    session.report_done(report.clone(), true, secs(1));
+    assert_eq!(session.next_report(secs(1)), None);
+    assert_eq!(session.deadline(), secs(2));
+    assert_eq!(session.next_report(secs(2)), Some(report));
+}

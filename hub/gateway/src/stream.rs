@@ -1,0 +1,269 @@
+//! The thin shell around a [`Session`]: one poll-style stream per agent, no task and no channel of its own, so
+//! that an idle agent costs little more than its connection.
+//!
+//! tonic polls it for the next frame; each poll moves what has come in into the session and what the session
+//! wants out.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use futures::stream::{BoxStream, FuturesUnordered, Stream};
+use futures::{FutureExt, StreamExt};
+use karmada_certs::{CertificateRequest, PeerIdentity};
+use karmada_proto::v1::{AgentFrame, HubFrame, RenewReply};
+use tokio::time::{Sleep, sleep_until};
+use tonic::Status;
+
+use crate::Gateway;
+use crate::inbox::Report;
+use crate::ports::{LinkState, PortError, WorkEvent, WorkFeed};
+use crate::registry::Handle;
+use crate::session::{Effect, Session};
+
+/// Frames and events taken in one poll before something is sent.
+const BATCH: usize = 64;
+/// Pause before a watch that failed is opened again.
+const REOPEN: Duration = Duration::from_secs(1);
+
+/// Where Works come from right now.
+enum Feed {
+    Open(BoxStream<'static, WorkEvent>),
+    Opening(BoxFuture<'static, Result<WorkFeed, PortError>>),
+}
+
+type Write = BoxFuture<'static, (Report, Result<(), PortError>)>;
+
+/// The response stream of one agent.
+pub(crate) struct SessionStream<I> {
+    gateway: Arc<Gateway>,
+    handle: Arc<Handle>,
+    peer: PeerIdentity,
+    session: Session,
+    inbound: I,
+    feed: Feed,
+    writes: FuturesUnordered<Write>,
+    renewal: Option<BoxFuture<'static, RenewReply>>,
+    timer: Pin<Box<Sleep>>,
+    over: bool,
+}
+
+impl<I> SessionStream<I>
+where
+    I: Stream<Item = Result<AgentFrame, Status>> + Unpin,
+{
+    pub(crate) fn new(
+        gateway: Arc<Gateway>,
+        handle: Arc<Handle>,
+        peer: PeerIdentity,
+        session: Session,
+        inbound: I,
+        feed: WorkFeed,
+    ) -> Self {
+        let timer = Box::pin(sleep_until(gateway.instant(session.deadline())));
+        let feed = Feed::Open(feed.events);
+        let writes = FuturesUnordered::new();
+        Self { gateway, handle, peer, session, inbound, feed, writes, renewal: None, timer, over: false }
+    }
+
+    /// Takes what has come in. True where anything had.
+    fn take_in(&mut self, cx: &mut Context<'_>, now: Duration) -> bool {
+        let mut progress = false;
+        while let Some(control) = self.handle.take_order() {
+            self.session.control(control, now);
+            progress = true;
+        }
+        for _ in 0..BATCH {
+            match self.inbound.poll_next_unpin(cx) {
+                Poll::Ready(Some(Ok(frame))) => self.session.frame(frame, now),
+                Poll::Ready(Some(Err(_)) | None) => {
+                    self.over = true;
+                    return true;
+                }
+                Poll::Pending => break,
+            }
+            progress = true;
+        }
+        progress |= self.take_works(cx);
+        progress |= self.take_outcomes(cx, now);
+        if let Some(renewal) = &mut self.renewal
+            && let Poll::Ready(reply) = renewal.poll_unpin(cx)
+        {
+            self.renewal = None;
+            self.session.renewed(reply);
+            progress = true;
+        }
+        self.session.tick(now);
+        progress
+    }
+
+    fn take_works(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut progress = false;
+        for _ in 0..BATCH {
+            if self.session.backlog() >= self.gateway.options.queue_limit {
+                break;
+            }
+            match &mut self.feed {
+                Feed::Open(events) => match events.poll_next_unpin(cx) {
+                    Poll::Ready(Some(event)) => self.session.work(event),
+                    Poll::Ready(None) => self.reopen(self.session.resume_point(), Duration::ZERO),
+                    Poll::Pending => break,
+                },
+                Feed::Opening(opening) => match opening.poll_unpin(cx) {
+                    Poll::Ready(Ok(feed)) => {
+                        if feed.full_listing {
+                            self.session.listing_starts();
+                        }
+                        self.feed = Feed::Open(feed.events);
+                    }
+                    Poll::Ready(Err(error)) => {
+                        tracing::warn!(cluster = self.handle.cluster, %error, "watching Works");
+                        self.reopen(self.session.resume_point(), REOPEN);
+                    }
+                    Poll::Pending => break,
+                },
+            }
+            progress = true;
+        }
+        progress
+    }
+
+    fn reopen(&mut self, resume: Option<u64>, after: Duration) {
+        let works = self.gateway.ports.works.clone();
+        let handle = self.handle.clone();
+        self.feed = Feed::Opening(
+            async move {
+                if !after.is_zero() {
+                    tokio::time::sleep(after).await;
+                }
+                works.watch(&handle.cluster, resume).await
+            }
+            .boxed(),
+        );
+    }
+
+    fn take_outcomes(&mut self, cx: &mut Context<'_>, now: Duration) -> bool {
+        let mut progress = false;
+        while !self.writes.is_empty() {
+            let Poll::Ready(Some((report, outcome))) = self.writes.poll_next_unpin(cx) else { break };
+            let again = match outcome {
+                Ok(()) => false,
+                Err(error) => {
+                    tracing::debug!(cluster = self.handle.cluster, %error, retriable = error.retriable, "writing a report");
+                    error.retriable
+                }
+            };
+            self.session.report_done(report, again, now);
+            progress = true;
+        }
+        progress
+    }
+
+    /// Starts what the session wants done. True where anything was started.
+    fn put_out(&mut self, now: Duration) -> bool {
+        let mut progress = false;
+        while let Some(effect) = self.session.next_effect() {
+            self.effect(effect);
+            progress = true;
+        }
+        while self.writes.len() < self.gateway.options.report_concurrency {
+            let Some(report) = self.session.next_report(now) else { break };
+            let (gateway, handle) = (self.gateway.clone(), self.handle.clone());
+            self.writes.push(
+                async move {
+                    let outcome = write(&gateway, &handle.cluster, report.clone()).await;
+                    (report, outcome)
+                }
+                .boxed(),
+            );
+            progress = true;
+        }
+        self.handle.note(self.session.heard(), self.session.acked(), self.session.backlog());
+        progress
+    }
+
+    fn effect(&mut self, effect: Effect) {
+        let cluster = &self.handle.cluster;
+        match effect {
+            Effect::State(state) => self.gateway.ports.statuses.cluster_liveness(cluster, state),
+            Effect::Persisted(revision) => self.gateway.ports.statuses.persisted(cluster, revision),
+            Effect::Relist => self.reopen(None, Duration::ZERO),
+            Effect::Renew(csr) => {
+                let (gateway, handle, peer) = (self.gateway.clone(), self.handle.clone(), self.peer.clone());
+                self.renewal =
+                    Some(async move { renew(&gateway, &handle.cluster, &peer, &csr).await }.boxed());
+            }
+        }
+    }
+}
+
+async fn write(gateway: &Gateway, cluster: &str, report: Report) -> Result<(), PortError> {
+    let sink = &gateway.ports.statuses;
+    match report {
+        Report::Work(report) => sink.work_status(cluster, report).await,
+        Report::Finalize { key, uid } => sink.finalize_work(cluster, &key, &uid).await,
+        Report::Cluster(status) => sink.cluster_status(cluster, status).await,
+        Report::Notice(notice) => sink.event(cluster, notice).await,
+        Report::Orphans(keys) => sink.orphans(cluster, keys).await,
+    }
+}
+
+async fn renew(gateway: &Gateway, cluster: &str, peer: &PeerIdentity, csr: &[u8]) -> RenewReply {
+    let refused = |refusal: String| RenewReply { refusal, ..RenewReply::default() };
+    let request = match CertificateRequest::from_der(csr) {
+        Ok(request) => request,
+        Err(error) => return refused(error.to_string()),
+    };
+    match gateway.ports.registrar.renew(cluster, peer, request).await {
+        Ok(grant) => RenewReply {
+            certificate: grant.certificate,
+            ca_bundle: grant.ca_bundle,
+            endpoints: grant.endpoints,
+            refusal: String::new(),
+        },
+        Err(error) => refused(error.message),
+    }
+}
+
+impl<I> Stream for SessionStream<I>
+where
+    I: Stream<Item = Result<AgentFrame, Status>> + Unpin,
+{
+    type Item = Result<HubFrame, Status>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        this.handle.waker.register(cx.waker());
+        loop {
+            if this.over {
+                return Poll::Ready(None);
+            }
+            let now = this.gateway.now();
+            let mut progress = this.take_in(cx, now);
+            progress |= this.put_out(now);
+            if let Some(frame) = this.session.next_frame() {
+                return Poll::Ready(Some(Ok(frame)));
+            }
+            if this.session.finished() {
+                this.over = true;
+            } else if !progress {
+                this.timer.as_mut().reset(this.gateway.instant(this.session.deadline()));
+                if this.timer.as_mut().poll(cx).is_pending() {
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+}
+
+impl<I> Drop for SessionStream<I> {
+    fn drop(&mut self) {
+        if self.gateway.registry.leave(&self.handle) {
+            self.gateway.ports.statuses.cluster_liveness(&self.handle.cluster, LinkState::Offline);
+        }
+        // A newcomer that waits for a sign of life must not wait for a session that is gone.
+        self.handle.heard.notify_waiters();
+    }
+}

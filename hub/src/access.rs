@@ -1,0 +1,28 @@
+//! Service-account tokens, signed by the hub's own key.
+
+use std::sync::Arc;
+
+use karmada_apiserver::auth::{Claims, ServiceAccountTokens};
+use karmada_controllers::platform::service_account::AccountTokens;
+
+use crate::data_dir::DataDir;
+
+/// Tokens over the key in the data directory.
+pub struct HubTokens(pub Arc<DataDir>);
+
+impl ServiceAccountTokens for HubTokens {
+    fn issue(&self, claims: &Claims) -> Result<String, String> {
+        let bytes = serde_json::to_vec(claims).map_err(|error| error.to_string())?;
+        self.0.accounts.sign(&bytes).map_err(|error| error.to_string())
+    }
+
+    fn verify(&self, token: &str) -> Option<Claims> {
+        serde_json::from_slice(&self.0.accounts.verify(token).ok()?).ok()
+    }
+}
+
+impl AccountTokens for HubTokens {
+    fn token(&self, namespace: &str, account: &str, uid: &str, secret: &str) -> Result<String, String> {
+        self.issue(&Claims::legacy(namespace, account, uid, secret))
+    }
+}

@@ -1,0 +1,216 @@
+//! The controllers' door to the API, over the registry: the same admission and concurrency as anybody's, without HTTP.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::stream::{self, BoxStream, StreamExt};
+use karmada_apiserver::cache::CacheEvent;
+use karmada_apiserver::object::{ObjectKey, Stored};
+use karmada_apiserver::registry::{DeleteOptions, Registry, User, WriteOptions, Written};
+use karmada_apiserver::resource::{ResourceDefinition, split_api_version};
+use karmada_apiserver::status::Status;
+use karmada_controllers::port::{Api, ApiError, Change, Key, Object, Propagation, Resource};
+use serde_json::{Value, json};
+
+/// The registry as the controllers see it.
+pub struct RegistryApi {
+    registry: Arc<Registry>,
+    user: User,
+}
+
+impl RegistryApi {
+    /// A door for one component, under its own name.
+    pub fn new(registry: Arc<Registry>, component: &str) -> Self {
+        let user = User {
+            name: component.to_owned(),
+            groups: vec!["system:masters".to_owned(), "system:authenticated".to_owned()],
+            ..User::default()
+        };
+        RegistryApi { registry, user }
+    }
+
+    fn definition(&self, resource: &Resource) -> Result<Arc<ResourceDefinition>, ApiError> {
+        let catalogue = self.registry.catalogue();
+        let found = catalogue.resource(&resource.group, &resource.version, &resource.plural);
+        found.cloned().ok_or_else(|| ApiError::NotFound(format!("no resource {}", resource.plural)))
+    }
+
+    fn options(&self, subresource: &str) -> WriteOptions {
+        WriteOptions {
+            user: self.user.clone(),
+            field_manager: self.user.name.clone(),
+            subresource: subresource.to_owned(),
+            ..WriteOptions::default()
+        }
+    }
+
+    async fn write(
+        &self,
+        resource: &Resource,
+        object: Value,
+        subresource: &str,
+    ) -> Result<Arc<Object>, ApiError> {
+        let definition = self.definition(resource)?;
+        let text = |field: &str| object["metadata"][field].as_str().unwrap_or("");
+        let key = ObjectKey::new(if definition.namespaced { text("namespace") } else { "" }, text("name"));
+        let options = self.options(subresource);
+        let written =
+            self.registry.update(&definition, &key, &options, false, &mut |_| Ok(object.clone())).await;
+        written.map(|w| written_object(&w)).map_err(refused)
+    }
+}
+
+fn written_object(written: &Written) -> Arc<Object> {
+    Arc::new(object(&written.object))
+}
+
+/// The port's view of a cached object: the JSON is shared, not copied.
+pub(crate) fn object(stored: &Stored) -> Object {
+    let labels: BTreeMap<String, String> =
+        stored.labels.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    Object {
+        key: Key { namespace: stored.key.namespace.clone(), name: stored.key.name.clone() },
+        uid: Arc::from(&*stored.uid),
+        revision: stored.revision,
+        generation: stored.generation,
+        deleting: stored.deleting,
+        labels,
+        json: stored.json.clone(),
+    }
+}
+
+fn change(event: &CacheEvent) -> Change {
+    let object = Arc::new(object(&event.object));
+    if event.removed { Change::Deleted(object) } else { Change::Applied(object) }
+}
+
+/// What a refusal means to a controller.
+pub(crate) fn refused(status: Status) -> ApiError {
+    match (&*status.reason, status.code) {
+        ("NotFound", _) => ApiError::NotFound(status.message),
+        ("AlreadyExists", _) => ApiError::AlreadyExists(status.message),
+        ("Conflict", _) => ApiError::Conflict(status.message),
+        (_, 403) => ApiError::Forbidden { reason: status.reason.into_owned(), message: status.message },
+        (_, 400 | 413 | 415 | 422) => ApiError::Invalid(status.message),
+        _ => ApiError::Unavailable(status.message),
+    }
+}
+
+fn resource(definition: &ResourceDefinition) -> Resource {
+    Resource {
+        group: definition.group.clone(),
+        version: definition.version.clone(),
+        plural: definition.plural.clone(),
+        kind: definition.kind.clone(),
+        namespaced: definition.namespaced,
+    }
+}
+
+#[async_trait]
+impl Api for RegistryApi {
+    fn resources(&self) -> Arc<[Resource]> {
+        let mut all: Vec<Resource> =
+            self.registry.catalogue().preferred().iter().map(|d| resource(d)).collect();
+        all.sort();
+        all.into()
+    }
+
+    fn resource_of(&self, api_version: &str, kind: &str) -> Option<Resource> {
+        let (group, version) = split_api_version(api_version);
+        self.registry.catalogue().kind(group, version, kind).map(|d| resource(d))
+    }
+
+    async fn resources_changed(&self) {
+        let mut changes = self.registry.catalogue_changes();
+        // The sender lives as long as the registry.
+        let _ = changes.changed().await;
+    }
+
+    async fn get(&self, resource: &Resource, namespace: &str, name: &str) -> Result<Arc<Object>, ApiError> {
+        let definition = self.definition(resource)?;
+        self.registry
+            .get(&definition, namespace, name)
+            .map(|stored| Arc::new(object(&stored)))
+            .map_err(refused)
+    }
+
+    async fn list(&self, resource: &Resource, namespace: &str) -> Result<Vec<Arc<Object>>, ApiError> {
+        let definition = self.definition(resource)?;
+        let shard = self.registry.cache().shard(&definition.storage);
+        Ok(shard.snapshot(namespace).items.iter().map(|stored| Arc::new(object(stored))).collect())
+    }
+
+    async fn watch(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+    ) -> Result<BoxStream<'static, Change>, ApiError> {
+        let definition = self.definition(resource)?;
+        let shard = self.registry.cache().shard(&definition.storage);
+        let snapshot = shard.snapshot(namespace);
+        let namespace = namespace.to_owned();
+        let place = snapshot.revision;
+        let first =
+            stream::iter(snapshot.items.into_iter().map(|stored| Change::Applied(Arc::new(object(&stored)))));
+        let then = stream::unfold((shard, place), move |(shard, place)| {
+            let namespace = namespace.clone();
+            async move {
+                let mut subscription = shard.subscribe(place);
+                let events = subscription.next().await.ok()?;
+                let place = subscription.place();
+                drop(subscription);
+                let inside =
+                    |e: &&Arc<CacheEvent>| namespace.is_empty() || *e.object.key.namespace == *namespace;
+                let changes: Vec<Change> = events.iter().filter(inside).map(|e| change(e)).collect();
+                Some((stream::iter(changes), (shard, place)))
+            }
+        });
+        Ok(first.chain(then.flatten()).boxed())
+    }
+
+    async fn create(&self, resource: &Resource, object: Value) -> Result<Arc<Object>, ApiError> {
+        let definition = self.definition(resource)?;
+        let namespace =
+            if definition.namespaced { object["metadata"]["namespace"].as_str().unwrap_or("") } else { "" };
+        let namespace = namespace.to_owned();
+        let written = self.registry.create(&definition, &namespace, object, &self.options("")).await;
+        written.map(|w| written_object(&w)).map_err(refused)
+    }
+
+    async fn update(&self, resource: &Resource, object: Value) -> Result<Arc<Object>, ApiError> {
+        let ends = &*resource.plural == "namespaces" && object["metadata"]["deletionTimestamp"].is_string();
+        self.write(resource, object, if ends { "finalize" } else { "" }).await
+    }
+
+    async fn update_status(&self, resource: &Resource, object: Value) -> Result<Arc<Object>, ApiError> {
+        self.write(resource, object, "status").await
+    }
+
+    async fn delete(
+        &self,
+        resource: &Resource,
+        key: &Key,
+        uid: &str,
+        propagation: Propagation,
+    ) -> Result<(), ApiError> {
+        let definition = self.definition(resource)?;
+        let policy = match propagation {
+            Propagation::Background => "Background",
+            Propagation::Foreground => "Foreground",
+            Propagation::Orphan => "Orphan",
+        };
+        let mut options = json!({"propagationPolicy": policy});
+        if !uid.is_empty() {
+            options["preconditions"] = json!({"uid": uid});
+        }
+        let options: DeleteOptions =
+            serde_json::from_value(options).map_err(|error| ApiError::Invalid(error.to_string()))?;
+        let key = ObjectKey::new(&key.namespace, &key.name);
+        self.registry
+            .delete(&definition, &key, &options, &self.user, false)
+            .await
+            .map(|_| ())
+            .map_err(refused)
+    }
+}

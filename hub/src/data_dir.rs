@@ -1,0 +1,114 @@
+//! The directory that is the hub: CA, keys, the store's file, and the administrator's kubeconfig.
+//!
+//! In: a path, the names under which the hub is reached, the present. Out: loaded or newly made keys. Everything private is
+//! written with mode 0600 before it is used.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use jiff::Timestamp;
+use karmada_certs::{ADMIN_ORGANIZATION, Authority, KeyedCertificate, ServiceAccountKey, Subject};
+use serde_json::json;
+
+/// The server's certificate is made anew at every start, so its life only has to outlast one run.
+const SERVER_LIFE: Duration = Duration::from_secs(400 * 24 * 3600);
+
+/// The administrator's certificate.
+const ADMIN_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// What the directory holds.
+pub struct DataDir {
+    path: PathBuf,
+    /// Signs agents and administrators.
+    pub authority: Authority,
+    /// Signs service-account tokens.
+    pub accounts: ServiceAccountKey,
+}
+
+impl DataDir {
+    /// Opens the directory, making it and what it lacks.
+    pub fn open(path: &Path, now: Timestamp) -> Result<DataDir> {
+        make_private(path).with_context(|| format!("making the data directory {}", path.display()))?;
+        let keys = path.join("pki");
+        make_private(&keys).with_context(|| format!("making {}", keys.display()))?;
+        let authority = Authority::load_or_create(&keys, now).context("loading the hub's CA")?;
+        let accounts = ServiceAccountKey::load_or_create(&keys).context("loading the service-account key")?;
+        Ok(DataDir { path: path.to_owned(), authority, accounts })
+    }
+
+    /// The store's file.
+    pub fn store_file(&self) -> PathBuf {
+        self.path.join("hub.db")
+    }
+
+    /// The administrator's kubeconfig.
+    pub fn kubeconfig_file(&self) -> PathBuf {
+        self.path.join("admin.kubeconfig")
+    }
+
+    /// A server certificate for these names.
+    pub fn server_certificate(&self, names: &[String], now: Timestamp) -> Result<KeyedCertificate> {
+        self.authority.issue_server(names, SERVER_LIFE, now).context("making the server certificate")
+    }
+
+    /// Writes the administrator's kubeconfig for `server`. One that is there keeps its credential, unless it is for another CA.
+    pub fn write_kubeconfig(&self, server: &str, now: Timestamp) -> Result<()> {
+        let file = self.kubeconfig_file();
+        let kept = karmada_certs::files::read(&file)
+            .context("reading the administrator's kubeconfig")?
+            .and_then(|text| credential_of(&text, self.authority.certificate_pem()));
+        let admin = match kept {
+            Some(admin) => admin,
+            None => {
+                let subject = Subject {
+                    common_name: "system:admin".to_owned(),
+                    organizations: vec![ADMIN_ORGANIZATION.to_owned()],
+                };
+                let made = self.authority.issue_client_with_key(&subject, ADMIN_LIFE, now);
+                made.context("making the administrator's certificate")?
+            }
+        };
+        let text = kubeconfig(server, self.authority.certificate_pem(), &admin);
+        karmada_certs::files::write_private(&file, text.as_bytes())
+            .with_context(|| format!("writing {}", file.display()))
+    }
+}
+
+fn make_private(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// The client certificate in a kubeconfig that trusts this CA.
+fn credential_of(text: &str, ca_pem: &str) -> Option<KeyedCertificate> {
+    let config: serde_json::Value = serde_saphyr::from_str(text).ok()?;
+    let data = |value: &serde_json::Value| {
+        let bytes = BASE64.decode(value.as_str()?).ok()?;
+        String::from_utf8(bytes).ok()
+    };
+    let ca = data(&config["clusters"][0]["cluster"]["certificate-authority-data"])?;
+    let user = &config["users"][0]["user"];
+    let certificate_pem = data(&user["client-certificate-data"])?;
+    let key_pem = data(&user["client-key-data"])?;
+    (ca == ca_pem).then_some(KeyedCertificate { certificate_pem, key_pem })
+}
+
+/// A kubeconfig with everything inline and one context, `karmada-apiserver`.
+fn kubeconfig(server: &str, ca_pem: &str, admin: &KeyedCertificate) -> String {
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "karmada-apiserver", "cluster": {
+            "server": server, "certificate-authority-data": BASE64.encode(ca_pem)}}],
+        "users": [{"name": "karmada-admin", "user": {
+            "client-certificate-data": BASE64.encode(&admin.certificate_pem),
+            "client-key-data": BASE64.encode(&admin.key_pem)}}],
+        "contexts": [{"name": "karmada-apiserver", "context": {"cluster": "karmada-apiserver", "user": "karmada-admin"}}],
+        "current-context": "karmada-apiserver",
+    });
+    // JSON is YAML, and a kubeconfig is read by machines: no second writer is needed.
+    serde_json::to_string_pretty(&config).unwrap_or_default()
+}

@@ -1,0 +1,13 @@
+//! The gateway's ports, over the store and the registry: where Works come from, where reports go, who may join.
+
+mod links;
+mod registrar;
+mod reports;
+mod sessions;
+mod works;
+
+pub use links::Links;
+pub use registrar::HubRegistrar;
+pub use reports::Reports;
+pub use sessions::StoredSessions;
+pub use works::CachedWorks;

@@ -1,0 +1,204 @@
+//! What agents report, written where it differs: Work status, Cluster status, finalizers, events.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use karmada_api::names::execution_namespace;
+use karmada_api::strings::finalizers;
+use karmada_apiserver::object::{ObjectKey, meta};
+use karmada_apiserver::registry::{Registry, User, WriteOptions};
+use karmada_apiserver::resource::ResourceDefinition;
+use karmada_apiserver::status::Status;
+use karmada_controllers::events::{EventType, Recorder, Reference};
+use karmada_controllers::port::Key;
+use karmada_controllers::queue::Queue;
+use karmada_gateway::ports::{LinkState, PortError, StatusSink, WorkNotice, WorkReport};
+use serde_json::{Value, json};
+
+use super::Links;
+
+/// The sink of all reports.
+pub struct Reports {
+    registry: Arc<Registry>,
+    links: Arc<Links>,
+    recorder: Arc<Recorder>,
+    clusters: Arc<Queue<Key>>,
+}
+
+impl Reports {
+    /// A sink over a registry. `clusters` is the cluster controller's queue.
+    pub fn new(
+        registry: Arc<Registry>,
+        links: Arc<Links>,
+        recorder: Arc<Recorder>,
+        clusters: Arc<Queue<Key>>,
+    ) -> Self {
+        Reports { registry, links, recorder, clusters }
+    }
+
+    fn definition(
+        &self,
+        group: &str,
+        version: &str,
+        plural: &str,
+    ) -> Result<Arc<ResourceDefinition>, PortError> {
+        let catalogue = self.registry.catalogue();
+        let found = catalogue.resource(group, version, plural).cloned();
+        found.ok_or_else(|| PortError::never(format!("{plural} are not served")))
+    }
+
+    fn works(&self) -> Result<Arc<ResourceDefinition>, PortError> {
+        self.definition("work.karmada.io", "v1alpha1", "works")
+    }
+
+    async fn change(
+        &self,
+        definition: &ResourceDefinition,
+        key: &ObjectKey,
+        cluster: &str,
+        subresource: &str,
+        change: &mut (dyn FnMut(&mut Value) -> Result<(), Status> + Send),
+    ) -> Result<(), PortError> {
+        let options = WriteOptions {
+            user: User { name: karmada_api::names::agent_common_name(cluster), ..User::default() },
+            field_manager: "karmada-agent".to_owned(),
+            subresource: subresource.to_owned(),
+            ..WriteOptions::default()
+        };
+        let mut whole = |live: Option<&Value>| {
+            let mut object = live.cloned().ok_or_else(|| Status::not_found(definition, &key.name))?;
+            change(&mut object)?;
+            Ok(object)
+        };
+        match self.registry.update(definition, key, &options, false, &mut whole).await {
+            Ok(_) => Ok(()),
+            Err(status) if status.code == 404 => Ok(()),
+            Err(status) if status.code >= 500 || status.code == 409 => Err(PortError::later(status.message)),
+            Err(status) => Err(PortError::never(status.message)),
+        }
+    }
+}
+
+/// Puts a condition in its place; its time moves only when its status does.
+fn set_condition(conditions: &mut Vec<Value>, mut condition: Value, now: &str) {
+    let held = conditions.iter_mut().find(|c| c["type"] == condition["type"]);
+    match held {
+        Some(held) => {
+            let unmoved = held["status"] == condition["status"];
+            condition["lastTransitionTime"] =
+                if unmoved { held["lastTransitionTime"].clone() } else { json!(now) };
+            *held = condition;
+        }
+        None => {
+            condition["lastTransitionTime"] = json!(now);
+            conditions.push(condition);
+        }
+    }
+}
+
+fn conditions_of(object: &Value) -> Vec<Value> {
+    object["status"]["conditions"].as_array().cloned().unwrap_or_default()
+}
+
+#[async_trait]
+impl StatusSink for Reports {
+    async fn work_status(&self, cluster: &str, report: WorkReport) -> Result<(), PortError> {
+        let manifest_statuses: Option<Value> = match &report.manifest_statuses {
+            Some(bytes) => Some(
+                serde_json::from_slice(bytes)
+                    .map_err(|error| PortError::never(format!("manifestStatuses is no JSON: {error}")))?,
+            ),
+            None => None,
+        };
+        let (definition, now) = (self.works()?, self.registry.now_text());
+        let key = ObjectKey::new(&execution_namespace(cluster), &report.key);
+        let mut change = |work: &mut Value| {
+            if meta::text(work, "uid") != report.uid {
+                return Ok(());
+            }
+            if let Some(applied) = &report.applied {
+                let mut conditions = conditions_of(work);
+                let generation = work["metadata"]["generation"].clone();
+                let condition = json!({
+                    "type": "Applied", "status": if applied.ok { "True" } else { "False" },
+                    "reason": applied.reason, "message": applied.message, "observedGeneration": generation,
+                });
+                set_condition(&mut conditions, condition, &now);
+                work["status"]["conditions"] = Value::Array(conditions);
+            }
+            if let Some(statuses) = &manifest_statuses {
+                work["status"]["manifestStatuses"] = statuses.clone();
+            }
+            Ok(())
+        };
+        self.change(&definition, &key, cluster, "status", &mut change).await
+    }
+
+    async fn cluster_status(&self, cluster: &str, status: Bytes) -> Result<(), PortError> {
+        let reported: Value = serde_json::from_slice(&status)
+            .map_err(|error| PortError::never(format!("the cluster's status is no JSON: {error}")))?;
+        let definition = self.definition("cluster.karmada.io", "v1alpha1", "clusters")?;
+        let now = self.registry.now_text();
+        let mut change = |object: &mut Value| {
+            let mut conditions = conditions_of(object);
+            for condition in reported["conditions"].as_array().into_iter().flatten() {
+                set_condition(&mut conditions, condition.clone(), &now);
+            }
+            let remedies = object["status"].get("remedyActions").cloned();
+            object["status"] = reported.clone();
+            object["status"]["conditions"] = Value::Array(conditions);
+            if let Some(remedies) = remedies {
+                object["status"]["remedyActions"] = remedies;
+            }
+            Ok(())
+        };
+        self.change(&definition, &ObjectKey::new("", cluster), cluster, "status", &mut change).await?;
+        self.clusters.add(Key { namespace: Arc::from(""), name: Arc::from(cluster) });
+        Ok(())
+    }
+
+    async fn finalize_work(&self, cluster: &str, key: &str, uid: &str) -> Result<(), PortError> {
+        let definition = self.works()?;
+        let key = ObjectKey::new(&execution_namespace(cluster), key);
+        let mut change = |work: &mut Value| {
+            if meta::text(work, "uid") == uid && meta::deleting(work) {
+                let mut left = meta::finalizers(work);
+                left.retain(|f| f != finalizers::EXECUTION);
+                meta::of(work).insert("finalizers".into(), json!(left));
+            }
+            Ok(())
+        };
+        self.change(&definition, &key, cluster, "", &mut change).await
+    }
+
+    async fn event(&self, cluster: &str, notice: WorkNotice) -> Result<(), PortError> {
+        let kind = if notice.warning { EventType::Warning } else { EventType::Normal };
+        let about = Reference {
+            api_version: "work.karmada.io/v1alpha1".to_owned(),
+            kind: "Work".to_owned(),
+            namespace: execution_namespace(cluster),
+            name: notice.key.clone(),
+            uid: notice.uid.clone(),
+        };
+        self.recorder.record(&about, kind, &notice.reason, &notice.message);
+        Ok(())
+    }
+
+    async fn orphans(&self, cluster: &str, keys: Vec<String>) -> Result<(), PortError> {
+        tracing::warn!(
+            cluster,
+            ?keys,
+            "the agent enforces Works that the hub does not hold; nothing is removed"
+        );
+        Ok(())
+    }
+
+    fn cluster_liveness(&self, cluster: &str, state: LinkState) {
+        self.links.set(cluster, state);
+    }
+
+    fn clone_seen(&self, cluster: &str) {
+        tracing::warn!(cluster, "two living agents showed this cluster's identity; the newcomer was refused");
+    }
+}

@@ -1,0 +1,144 @@
+//! One TLS port: the Kubernetes API, the agents' gRPC stream and the page.
+//!
+//! In: a bound listener, a TLS configuration, and the two services. Out: nothing; runs until told to stop, then lets what is
+//! under way end. A connection's client certificate is read once and goes along with every request on it.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use karmada_apiserver::http::{ApiServer, CertificateUser};
+use karmada_apiserver::registry::User;
+use karmada_certs::PeerIdentity;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::Service;
+
+/// A handshake that takes longer is given up: it holds a task and a socket.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// How long requests under way may take to end once the hub stops.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// Body of any response on the port.
+pub type Body = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>;
+
+/// The agents' side of the port.
+pub type Grpc =
+    tower::util::BoxCloneSyncService<Request<tonic::body::Body>, Response<tonic::body::Body>, Infallible>;
+
+/// What answers on the port.
+#[derive(Clone)]
+pub struct Services {
+    /// The Kubernetes API.
+    pub api: Arc<ApiServer>,
+    /// The fleet's stream, where it is served.
+    pub grpc: Option<Grpc>,
+}
+
+/// Serves until `stop`, then drains.
+pub async fn serve(listener: TcpListener, tls: TlsAcceptor, services: Services, stop: CancellationToken) {
+    let connections = TaskTracker::new();
+    loop {
+        let accepted = tokio::select! {
+            () = stop.cancelled() => break,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((socket, _)) => {
+                connections.spawn(connection(socket, tls.clone(), services.clone(), stop.clone()));
+            }
+            Err(error) => {
+                // Out of file descriptors, mostly: waiting lets some connection end.
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+    connections.close();
+    if tokio::time::timeout(DRAIN, connections.wait()).await.is_err() {
+        tracing::warn!("some connections did not end in time and are cut");
+    }
+}
+
+async fn connection(socket: TcpStream, tls: TlsAcceptor, services: Services, stop: CancellationToken) {
+    let _ = socket.set_nodelay(true);
+    let stream = match tokio::time::timeout(HANDSHAKE, tls.accept(socket)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return tracing::debug!(%error, "a TLS handshake failed"),
+        Err(_) => return tracing::debug!("a TLS handshake took too long"),
+    };
+    let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+    let peer = match certificate.map(|certificate| PeerIdentity::from_der(certificate)).transpose() {
+        Ok(peer) => peer,
+        Err(error) => return tracing::debug!(%error, "a client certificate cannot be read"),
+    };
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (services, peer) = (services.clone(), peer.clone());
+        async move { Ok::<_, Infallible>(answer(services, peer, request).await) }
+    });
+    let builder = settings();
+    let serving = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+    let mut serving = std::pin::pin!(serving);
+    let ended = tokio::select! {
+        ended = &mut serving => ended,
+        () = stop.cancelled() => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended");
+    }
+}
+
+/// Windows that a stalled peer cannot turn into gigabytes over ten thousand connections.
+fn settings() -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(Duration::from_secs(30))
+        .http2()
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(256 << 10)
+        .initial_connection_window_size(512 << 10)
+        .max_send_buf_size(64 << 10)
+        .max_header_list_size(64 << 10)
+        .max_concurrent_streams(1000);
+    builder
+}
+
+async fn answer(
+    services: Services,
+    peer: Option<PeerIdentity>,
+    mut request: Request<Incoming>,
+) -> Response<Body> {
+    if let (true, Some(mut grpc)) = (is_grpc(&request), services.grpc) {
+        if let Some(peer) = peer {
+            request.extensions_mut().insert(peer);
+        }
+        let Ok(response) = grpc.call(request.map(tonic::body::Body::new)).await;
+        return response.map(|body| body.map_err(Into::into).boxed_unsync());
+    }
+    if let Some(peer) = peer {
+        let user = User { name: peer.common_name, groups: peer.organizations, ..User::default() };
+        request.extensions_mut().insert(CertificateUser(user));
+    }
+    services.api.handle(request).await.map(|body| body.map_err(|never| match never {}).boxed_unsync())
+}
+
+fn is_grpc(request: &Request<Incoming>) -> bool {
+    let content_type = request.headers().get(http::header::CONTENT_TYPE);
+    content_type.is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
+}

@@ -1,0 +1,112 @@
+//! How fast one file takes writes, and gives lists: `cargo bench -p karmada-store`.
+//!
+//! Prints one JSON line per figure: `{"row","ours","unit","goal","met"}`. Every put is an object and an event
+//! of 2 KB, acknowledged after its fdatasync (`synchronous=FULL`).
+
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use karmada_store::{Expect, SqliteOptions, SqliteStore, Store};
+
+const VALUE: usize = 2048;
+
+/// One figure: what was measured, and what it should be at least (`>=`) or at most (`<`).
+fn row(name: &str, ours: f64, unit: &str, goal: Option<(&str, f64)>) {
+    let (goal, met) = match goal {
+        Some((">=", goal)) => (format!("\">= {goal}\""), ours >= goal),
+        Some((_, goal)) => (format!("\"< {goal}\""), ours < goal),
+        None => ("null".to_owned(), true),
+    };
+    println!(r#"{{"row":"{name}","ours":{ours:.3},"unit":"{unit}","goal":{goal},"met":{met}}}"#);
+}
+
+async fn writer(store: Arc<SqliteStore>, writer: usize, keys: usize, until: Instant) -> Vec<Duration> {
+    let mut revisions = vec![None; keys];
+    let mut took = Vec::new();
+    for n in 0.. {
+        let begin = Instant::now();
+        if begin > until {
+            break;
+        }
+        let slot = n % keys;
+        let expect = revisions[slot].map_or(Expect::Absent, Expect::Revision);
+        let value = Bytes::from(vec![b'v'; VALUE]);
+        let key = format!("/registry/deployments/namespace-{writer}/deployment-{slot:06}");
+        revisions[slot] = Some(store.put(&key, value, expect).await.unwrap());
+        took.push(begin.elapsed());
+    }
+    took
+}
+
+async fn puts(writers: usize, goal: bool) {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let store = Arc::new(SqliteStore::open(&SqliteOptions::new(folder.path().join("hub.db"))).unwrap());
+    let begin = Instant::now();
+    let until = begin + Duration::from_secs(5);
+    let tasks = (0..writers).map(|n| tokio::spawn(writer(store.clone(), n, 200, until)));
+    let mut took: Vec<Duration> =
+        futures::future::join_all(tasks).await.into_iter().flat_map(Result::unwrap).collect();
+    let rate = took.len() as f64 / begin.elapsed().as_secs_f64();
+    took.sort_unstable();
+    let at = |part: f64| took[((took.len() - 1) as f64 * part) as usize].as_secs_f64() * 1000.0;
+    row(&format!("store puts, {writers} writers"), rate, "1/s", goal.then_some((">=", 10_000.0)));
+    row(&format!("store put p50, {writers} writers"), at(0.5), "ms", goal.then_some(("<", 5.0)));
+    row(&format!("store put p99, {writers} writers"), at(0.99), "ms", None);
+    store.close().await;
+}
+
+async fn reads() {
+    const OBJECTS: usize = 50_000;
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let store = Arc::new(SqliteStore::open(&SqliteOptions::new(folder.path().join("hub.db"))).unwrap());
+    let fill = (0..64).map(|part| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            for n in (part..OBJECTS).step_by(64) {
+                store.put(&format!("/o/{n:08}"), vec![b'v'; VALUE].into(), Expect::Absent).await.unwrap();
+            }
+        })
+    });
+    futures::future::join_all(fill).await;
+    let (begin, mut after, mut listed) = (Instant::now(), None::<Arc<str>>, 0);
+    loop {
+        let page = store.list("/o/", after.as_deref(), 500).await.unwrap();
+        listed += page.items.len();
+        after = page.items.last().map(|kv| kv.key.clone());
+        if !page.more {
+            break;
+        }
+    }
+    assert_eq!(listed, OBJECTS);
+    let rate = OBJECTS as f64 / begin.elapsed().as_secs_f64();
+    row("store list, pages of 500", rate, "objects/s", Some((">=", 500_000.0)));
+    let begin = Instant::now();
+    assert_eq!(store.list("/o/", None, 0).await.unwrap().items.len(), OBJECTS);
+    let rate = OBJECTS as f64 / begin.elapsed().as_secs_f64();
+    row("store list, whole", rate, "objects/s", None);
+    let begin = Instant::now();
+    let gets = (0..32).map(|part| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            for n in (part..20_000).step_by(32) {
+                store.get(&format!("/o/{:08}", (n * 7919) % OBJECTS)).await.unwrap().unwrap();
+            }
+        })
+    });
+    futures::future::join_all(gets).await;
+    row("store get, 32 readers", 20_000.0 / begin.elapsed().as_secs_f64(), "1/s", None);
+    store.close().await;
+}
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        puts(1, false).await;
+        puts(32, false).await;
+        puts(128, true).await;
+        reads().await;
+    });
+}

@@ -1,0 +1,173 @@
+//! What one transaction does to the tables, operation by operation.
+//!
+//! In: operations in the order they came. Out: each one's answer, and the events of those that wrote.
+//! Expectations are checked inside the transaction, so an operation sees the writes of those before it. An
+//! `Err` from here fails the whole transaction; a refusal is an answer like any other.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rusqlite::{Connection, OptionalExtension};
+
+use super::schema::{Meta, write_meta};
+use super::{from_sql, to_sql};
+use crate::{Event, Expect, KeyValue, Revision, StoreError};
+
+/// What a caller wants done.
+pub(super) enum Operation {
+    Put { key: Arc<str>, value: Bytes, expect: Expect },
+    Delete { key: Arc<str>, expect: Revision },
+    RaiseEpoch(u64),
+    Compact(Revision),
+}
+
+impl Operation {
+    /// What the operation holds in memory while it waits, in bytes.
+    pub fn weight(&self) -> usize {
+        match self {
+            Operation::Put { key, value, .. } => key.len() + value.len() + 128,
+            Operation::Delete { key, .. } => key.len() + 128,
+            Operation::RaiseEpoch(_) | Operation::Compact(_) => 128,
+        }
+    }
+}
+
+/// A write's revision, the epoch, or the revision compacted to.
+pub(super) type Answer = Result<u64, StoreError>;
+
+/// A transaction under way.
+pub(super) struct Batch<'a> {
+    db: &'a Connection,
+    /// Where the store stands once the transaction is committed.
+    pub meta: Meta,
+    /// What watchers will see then.
+    pub events: Vec<Event>,
+}
+
+/// A key's row in `live`.
+#[derive(Clone, Copy)]
+struct Live {
+    revision: Revision,
+    created: Revision,
+}
+
+impl<'a> Batch<'a> {
+    pub fn new(db: &'a Connection, meta: Meta) -> Self {
+        Batch { db, meta, events: Vec::new() }
+    }
+
+    pub fn apply(&mut self, operation: &Operation) -> rusqlite::Result<Answer> {
+        match operation {
+            Operation::Put { key, value, expect } => self.put(key, value, *expect),
+            Operation::Delete { key, expect } => self.delete(key, *expect),
+            Operation::RaiseEpoch(seen) => self.raise_epoch(*seen),
+            Operation::Compact(revision) => self.compact(*revision),
+        }
+    }
+
+    fn put(&mut self, key: &Arc<str>, value: &Bytes, expect: Expect) -> rusqlite::Result<Answer> {
+        let live = self.live(key)?;
+        if !expect.holds(live.map(|live| live.revision)) {
+            return self.conflict(key, live);
+        }
+        let revision = self.meta.head + 1;
+        let created = live.map_or(revision, |live| live.created);
+        let previous = live.map(|live| self.value(live.revision)).transpose()?;
+        self.log(revision, key, created, live, Some(value))?;
+        // Not INSERT OR REPLACE: that would remove the row and insert it again.
+        let place = match live {
+            Some(_) => "UPDATE live SET revision = ?2, created = ?3 WHERE key = ?1",
+            None => "INSERT INTO live (key, revision, created) VALUES (?1, ?2, ?3)",
+        };
+        self.db.prepare_cached(place)?.execute((&**key, to_sql(revision), to_sql(created)))?;
+        let current = KeyValue {
+            key: key.clone(),
+            value: value.clone(),
+            create_revision: created,
+            mod_revision: revision,
+        };
+        Ok(self.written(Event::Put { current, previous }))
+    }
+
+    fn delete(&mut self, key: &Arc<str>, expect: Revision) -> rusqlite::Result<Answer> {
+        let live = self.live(key)?;
+        let Some(found) = live.filter(|live| live.revision == expect) else {
+            return self.conflict(key, live);
+        };
+        let revision = self.meta.head + 1;
+        let previous = self.value(found.revision)?;
+        self.log(revision, key, found.created, live, None)?;
+        self.db.prepare_cached("DELETE FROM live WHERE key = ?1")?.execute([&**key])?;
+        Ok(self.written(Event::Delete { key: key.clone(), revision, previous }))
+    }
+
+    fn raise_epoch(&mut self, seen: u64) -> rusqlite::Result<Answer> {
+        if seen >= self.meta.epoch {
+            self.meta.epoch = seen.saturating_add(1);
+            write_meta(self.db, "epoch", self.meta.epoch)?;
+        }
+        Ok(Ok(self.meta.epoch))
+    }
+
+    fn compact(&mut self, revision: Revision) -> rusqlite::Result<Answer> {
+        if revision > self.meta.head {
+            return Ok(Err(StoreError::Future { asked: revision, current: self.meta.head }));
+        }
+        if revision > self.meta.compacted {
+            self.meta.compacted = revision;
+            write_meta(self.db, "compacted", revision)?;
+        }
+        Ok(Ok(self.meta.compacted))
+    }
+
+    fn written(&mut self, event: Event) -> Answer {
+        self.meta.head = event.revision();
+        self.events.push(event);
+        Ok(self.meta.head)
+    }
+
+    fn conflict(&self, key: &Arc<str>, live: Option<Live>) -> rusqlite::Result<Answer> {
+        let current = live.map(|live| {
+            let value = self.value(live.revision)?;
+            let (create_revision, mod_revision) = (live.created, live.revision);
+            Ok::<_, rusqlite::Error>(KeyValue { key: key.clone(), value, create_revision, mod_revision })
+        });
+        Ok(Err(StoreError::Conflict { current: current.transpose()? }))
+    }
+
+    fn live(&self, key: &str) -> rusqlite::Result<Option<Live>> {
+        let mut statement = self.db.prepare_cached("SELECT revision, created FROM live WHERE key = ?1")?;
+        statement
+            .query_row([key], |row| {
+                Ok(Live { revision: from_sql(row.get(0)?), created: from_sql(row.get(1)?) })
+            })
+            .optional()
+    }
+
+    fn value(&self, revision: Revision) -> rusqlite::Result<Bytes> {
+        let mut statement = self.db.prepare_cached("SELECT value FROM log WHERE revision = ?1")?;
+        statement.query_row([to_sql(revision)], |row| row.get::<_, Vec<u8>>(0)).map(Bytes::from)
+    }
+
+    fn log(
+        &self,
+        revision: Revision,
+        key: &str,
+        created: Revision,
+        replaced: Option<Live>,
+        value: Option<&Bytes>,
+    ) -> rusqlite::Result<()> {
+        let previous = replaced.map_or(0, |live| to_sql(live.revision));
+        let mut statement = self.db.prepare_cached(
+            "INSERT INTO log (revision, key, created, previous, value) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?;
+        statement.execute((
+            to_sql(revision),
+            key,
+            to_sql(created),
+            previous,
+            value.map(|value| &value[..]),
+        ))?;
+        Ok(())
+    }
+}

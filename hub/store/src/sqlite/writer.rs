@@ -1,0 +1,288 @@
+//! The writer thread: group commit behind a bounded queue.
+//!
+//! In: operations, each with its own answer to come. While one commit waits for the disk the next ones queue
+//! up, and go into the next transaction together, so that the fdatasync is shared. Out: answers, only after
+//! the commit; events, published before the answers. A commit that failed is answered with its error to all
+//! who were in it, and the thread then reads from the file where the store really stands.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Receiver;
+
+use rusqlite::{Connection, TransactionBehavior};
+use tokio::sync::mpsc::error::TryRecvError;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+
+use super::batch::{Answer, Batch, Operation};
+use super::checkpoint::WalUse;
+use super::reader::Readers;
+use super::schema::{Meta, Opened, read_meta};
+use super::{SqliteOptions, compaction, failed, reader};
+use crate::feed::Feed;
+use crate::{Event, StoreError};
+
+/// Operations that may wait.
+const QUEUE: usize = 1024;
+/// Bytes of values that may wait or be under way: callers beyond it wait for room.
+const QUEUE_BYTES: usize = 16 << 20;
+/// The most that goes into one transaction.
+const BATCH_OPERATIONS: usize = 512;
+const BATCH_BYTES: usize = 4 << 20;
+/// What reaches the writer.
+enum Request {
+    Operation { operation: Operation, answer: oneshot::Sender<Answer>, _room: Option<OwnedSemaphorePermit> },
+    Close,
+}
+
+struct Pending {
+    operation: Operation,
+    answer: oneshot::Sender<Answer>,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+/// The callers' end.
+#[derive(Clone)]
+pub(super) struct WriteQueue {
+    requests: mpsc::Sender<Request>,
+    room: Arc<Semaphore>,
+}
+
+impl WriteQueue {
+    /// Queues an operation and waits until it is durable.
+    pub fn submit(&self, operation: Operation) -> impl Future<Output = Answer> + Send + 'static {
+        let WriteQueue { requests, room } = self.clone();
+        async move {
+            let weight = u32::try_from(operation.weight().min(QUEUE_BYTES)).unwrap_or(u32::MAX);
+            let permit = room.acquire_many_owned(weight).await.map_err(|_| StoreError::Closed)?;
+            let (answer, answered) = oneshot::channel();
+            let request = Request::Operation { operation, answer, _room: Some(permit) };
+            requests.send(request).await.map_err(|_| StoreError::Closed)?;
+            drop(requests);
+            answered.await.map_err(|_| StoreError::Closed)?
+        }
+    }
+
+    /// Takes no more; what is queued is still done.
+    pub async fn close(&self) {
+        // An error means that it is closed already.
+        let _ = self.requests.send(Request::Close).await;
+    }
+
+    /// The same without waiting. Where the queue is full, the thread ends when the last caller is gone.
+    pub fn abandon(&self) {
+        let _ = self.requests.try_send(Request::Close);
+    }
+}
+
+struct Writer {
+    db: Connection,
+    requests: mpsc::Receiver<Request>,
+    room: Arc<Semaphore>,
+    feed: Arc<Feed>,
+    epoch: Arc<AtomicU64>,
+    wal: WalUse,
+    keep_events: u64,
+    meta: Meta,
+    /// False after a failure, until the file has told where the store stands.
+    sure: bool,
+}
+
+/// What the writer needs besides the file, and what it ends with itself.
+pub(super) struct Surroundings {
+    pub feed: Arc<Feed>,
+    pub epoch: Arc<AtomicU64>,
+    pub wal: WalUse,
+    pub readers: Readers,
+    /// Disconnected once every other thread has closed its connection.
+    pub others: Receiver<()>,
+    /// Held until nothing of the store is left.
+    pub alive: watch::Sender<()>,
+}
+
+/// Starts the thread on an opened file.
+pub(super) fn start(
+    options: &SqliteOptions,
+    opened: Opened,
+    surroundings: Surroundings,
+) -> Result<WriteQueue, StoreError> {
+    let (sender, requests) = mpsc::channel(QUEUE);
+    let room = Arc::new(Semaphore::new(QUEUE_BYTES));
+    let Opened { db, meta, lock } = opened;
+    let Surroundings { feed, epoch, wal, readers, others, alive } = surroundings;
+    db.set_prepared_statement_cache_capacity(32);
+    let mut writer = Writer {
+        db,
+        requests,
+        room: room.clone(),
+        feed,
+        epoch,
+        wal,
+        keep_events: options.keep_events,
+        meta,
+        sure: true,
+    };
+    let run = move || {
+        writer.run();
+        let Writer { db, feed, wal, .. } = writer;
+        // The last connection to close moves the whole log into the file and removes it: that is to be this
+        // one, and nobody is to open the file before.
+        drop(wal);
+        readers.close();
+        let _ = others.recv();
+        drop(db);
+        drop(lock);
+        feed.close();
+        drop(alive);
+    };
+    spawn("store-writer", run)?;
+    Ok(WriteQueue { requests: sender, room })
+}
+
+/// Starts one of the store's threads.
+pub(super) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), StoreError> {
+    let builder = std::thread::Builder::new().name(name.into()).stack_size(512 << 10);
+    builder.spawn(run).map(drop).map_err(|error| StoreError::Backend(format!("cannot start {name}: {error}")))
+}
+
+impl Writer {
+    fn run(&mut self) {
+        while let Some(batch) = self.gather() {
+            if !batch.is_empty() {
+                self.commit(batch);
+            }
+            self.compact_by_itself();
+            self.sweep();
+        }
+    }
+
+    /// What is to be done next: waits for the first operation unless there is sweeping to do, and takes
+    /// along what else is there. `None` when the store was closed and all is done.
+    fn gather(&mut self) -> Option<Vec<Pending>> {
+        let mut batch = Vec::new();
+        let mut bytes = 0;
+        if !(self.sure && compaction::is_due(&self.meta)) {
+            let first = self.requests.blocking_recv()?;
+            self.take(first, &mut batch, &mut bytes);
+        }
+        while batch.len() < BATCH_OPERATIONS && bytes < BATCH_BYTES {
+            match self.requests.try_recv() {
+                Ok(request) => self.take(request, &mut batch, &mut bytes),
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) if batch.is_empty() => return None,
+                Err(TryRecvError::Disconnected) => break,
+            }
+        }
+        Some(batch)
+    }
+
+    fn take(&mut self, request: Request, batch: &mut Vec<Pending>, bytes: &mut usize) {
+        match request {
+            Request::Operation { operation, answer, _room } => {
+                *bytes += operation.weight();
+                batch.push(Pending { operation, answer, _room });
+            }
+            Request::Close => {
+                self.requests.close();
+                self.room.close();
+            }
+        }
+    }
+
+    fn commit(&mut self, batch: Vec<Pending>) {
+        match self.transact(&batch) {
+            Ok((meta, events, answers)) => {
+                self.stand_at(meta, events);
+                for (pending, answer) in batch.into_iter().zip(answers) {
+                    // A caller that went away does not want its answer.
+                    let _ = pending.answer.send(answer);
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, writes = batch.len(), "a commit failed, nothing of it was acknowledged");
+                self.sure = false;
+                let _ = self.make_sure();
+                for pending in batch {
+                    let _ = pending.answer.send(Err(failed(&error)));
+                }
+            }
+        }
+    }
+
+    fn transact(&mut self, batch: &[Pending]) -> rusqlite::Result<(Meta, Vec<Event>, Vec<Answer>)> {
+        self.make_sure()?;
+        let (db, before) = (&mut self.db, self.meta);
+        self.wal.write(|| {
+            let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let mut work = Batch::new(&transaction, before);
+            let answers =
+                batch.iter().map(|pending| work.apply(&pending.operation)).collect::<Result<_, _>>()?;
+            let Batch { meta, events, .. } = work;
+            if meta == before {
+                // Refusals only. Rolled back: there is nothing to wait for the disk for.
+                return Ok(((meta, events, answers), 0));
+            }
+            transaction.commit()?;
+            let bytes: usize = batch.iter().map(|pending| pending.operation.weight()).sum();
+            Ok(((meta, events, answers), 2 * batch.len() + bytes / 8192))
+        })
+    }
+
+    /// After a failure: asks the file where the store stands. A commit may have reached the file although it
+    /// reported a failure; its events then belong to history like any other, and watchers see them.
+    fn make_sure(&mut self) -> rusqlite::Result<()> {
+        if self.sure {
+            return Ok(());
+        }
+        if !self.db.is_autocommit() {
+            self.db.execute_batch("ROLLBACK")?;
+        }
+        let meta = read_meta(&self.db)?;
+        let mut events = Vec::new();
+        let mut after = self.meta.head;
+        while after < meta.head {
+            let chunk = reader::events_after(&self.db, "", after, meta.head)?;
+            after = chunk.through;
+            events.extend(chunk.events);
+        }
+        self.stand_at(meta, events);
+        self.sure = true;
+        Ok(())
+    }
+
+    /// Makes what is durable visible.
+    fn stand_at(&mut self, meta: Meta, events: Vec<Event>) {
+        let before = std::mem::replace(&mut self.meta, meta);
+        self.epoch.store(meta.epoch, Ordering::Release);
+        self.feed.publish(events);
+        if meta.compacted > before.compacted {
+            self.feed.compact(meta.compacted);
+        }
+    }
+
+    /// Compacts when twice the events to keep have come together.
+    fn compact_by_itself(&mut self) {
+        let kept = self.meta.head - self.meta.compacted;
+        if self.keep_events == 0 || kept < 2 * self.keep_events || !self.sure {
+            return;
+        }
+        let target = self.meta.head - self.keep_events;
+        let (answer, _) = oneshot::channel();
+        self.commit(vec![Pending { operation: Operation::Compact(target), answer, _room: None }]);
+    }
+
+    /// One step of forgetting, between two commits.
+    fn sweep(&mut self) {
+        if !self.sure || !compaction::is_due(&self.meta) {
+            return;
+        }
+        let (db, meta) = (&mut self.db, &self.meta);
+        let swept = self.wal.write(|| Ok((compaction::sweep(db, meta)?, compaction::STEP as usize / 3)));
+        match swept {
+            Ok(swept) => self.meta.swept = swept,
+            Err(error) => {
+                tracing::warn!(%error, "forgetting old events failed; it is tried again after the next write");
+                self.sure = false;
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! One file over its life: reopened, locked, foreign, damaged, compacted, under load.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use karmada_store::{Event, Expect, SqliteOptions, SqliteStore, Store, StoreError};
+
+fn options(folder: &Path) -> SqliteOptions {
+    SqliteOptions::new(folder.join("hub.db"))
+}
+
+fn refusal(options: &SqliteOptions) -> String {
+    match SqliteStore::open(options) {
+        Err(StoreError::Backend(why)) => why,
+        Err(other) => panic!("refused for another reason: {other}"),
+        Ok(_) => panic!("opened"),
+    }
+}
+
+async fn fill(store: &dyn Store, keys: u64) {
+    for n in 0..keys {
+        store.put(&format!("/{n:04}"), Bytes::from(vec![b'v'; 500]), Expect::Absent).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn everything_is_there_after_reopening() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = options(folder.path());
+    options.first_epoch = 7;
+    let store = SqliteStore::open(&options).unwrap();
+    fill(&store, 50).await;
+    let deleted = store.delete("/0007", 8).await.unwrap();
+    store.raise_epoch(7).await.unwrap();
+    store.compact(10).await.unwrap();
+    let before = store.list("", None, 0).await.unwrap();
+    store.close().await;
+    options.first_epoch = 1;
+    let store = SqliteStore::open(&options).unwrap();
+    let after = store.list("", None, 0).await.unwrap();
+    assert_eq!((after.items, after.revision), (before.items, deleted));
+    assert_eq!((store.epoch(), store.revision(), store.oldest()), (8, deleted, 10));
+    let mut watch = store.watch("", 10).unwrap();
+    let batch = watch.next().await.unwrap().unwrap();
+    assert_eq!(batch.len(), 41, "events outlive the process");
+    assert!(matches!(batch.last(), Some(Event::Delete { key, .. }) if &**key == "/0007"));
+    assert_eq!(store.put("/new", Bytes::new(), Expect::Absent).await.unwrap(), deleted + 1);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn one_file_one_hub() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = options(folder.path());
+    let store = SqliteStore::open(&options).unwrap();
+    let why = refusal(&options);
+    assert!(why.contains("hub.db") && why.contains("in use by another process"), "{why}");
+    for name in ["hub.db", "hub.db-wal", "hub.db.lock"] {
+        let mode = std::fs::metadata(folder.path().join(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name} holds secrets");
+    }
+    store.close().await;
+    SqliteStore::open(&options).unwrap().close().await;
+}
+
+#[tokio::test]
+async fn foreign_and_damaged_files_are_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = options(folder.path());
+    rusqlite::Connection::open(&options.path).unwrap().execute_batch("CREATE TABLE t (a)").unwrap();
+    let before = std::fs::read(&options.path).unwrap();
+    assert!(refusal(&options).contains("another program"));
+    assert_eq!(std::fs::read(&options.path).unwrap(), before);
+
+    options.path = folder.path().join("text");
+    std::fs::write(&options.path, "not a database, ".repeat(1000)).unwrap();
+    assert!(refusal(&options).contains("not a database"));
+
+    options.path = folder.path().join("damaged");
+    let store = SqliteStore::open(&options).unwrap();
+    fill(&store, 200).await;
+    store.close().await;
+    let mut content = std::fs::read(&options.path).unwrap();
+    content[4 * 8192..5 * 8192].fill(0xaa);
+    std::fs::write(&options.path, content).unwrap();
+    let why = refusal(&options);
+    assert!(why.contains("damaged"), "{why}");
+}
+
+#[tokio::test]
+async fn a_slow_watcher_is_served_from_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = options(folder.path());
+    options.ring_bytes = 5000;
+    let store = SqliteStore::open(&options).unwrap();
+    let mut slow = store.watch("/", 0).unwrap();
+    fill(&store, 1000).await;
+    let mut revisions = Vec::new();
+    while revisions.len() < 1000 {
+        let batch = slow.next().await.unwrap().unwrap();
+        assert!(batch.len() <= 256, "batches are bounded");
+        revisions.extend(batch.iter().map(Event::revision));
+    }
+    assert_eq!(revisions, (1..=1000).collect::<Vec<_>>());
+    store.close().await;
+}
+
+/// Rows of the log, as another reader of the file sees them.
+fn log_rows(path: &Path) -> u64 {
+    let db = rusqlite::Connection::open(path).unwrap();
+    db.query_row("SELECT count(*) FROM log", [], |row| row.get::<_, i64>(0)).unwrap() as u64
+}
+
+#[tokio::test]
+async fn compaction_removes_rows_and_keeps_what_live_keys_need() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = options(folder.path());
+    let store = SqliteStore::open(&options).unwrap();
+    fill(&store, 10).await;
+    let mut revision = 1;
+    for n in 0..700 {
+        revision = store.put("/0000", format!("{n}").into(), Expect::Revision(revision)).await.unwrap();
+    }
+    store.delete("/0009", 10).await.unwrap();
+    let last = store.put("/end", Bytes::new(), Expect::Absent).await.unwrap();
+    store.compact(last - 1).await.unwrap();
+    // Rows go in steps behind the answer: one for each later write at the least.
+    for n in 0..5 {
+        store.put(&format!("/tick/{n}"), Bytes::new(), Expect::Absent).await.unwrap();
+    }
+    assert_eq!(log_rows(&options.path), 9 + 1 + 5, "nine first keys, the last one and the ticks");
+    let page = store.list("", None, 0).await.unwrap();
+    assert_eq!((page.items.len(), &page.items[0].value[..]), (15, &b"699"[..]));
+    store.close().await;
+}
+
+#[tokio::test]
+async fn the_store_compacts_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = options(folder.path());
+    options.keep_events = 100;
+    let store = SqliteStore::open(&options).unwrap();
+    let mut revision = store.put("/a", Bytes::new(), Expect::Absent).await.unwrap();
+    for _ in 0..1000 {
+        revision = store.put("/a", Bytes::new(), Expect::Revision(revision)).await.unwrap();
+    }
+    assert!((revision - 201..=revision - 100).contains(&store.oldest()), "{}", store.oldest());
+    assert!(log_rows(&options.path) <= 201);
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_write_ahead_log_stays_small_under_steady_load() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = options(folder.path());
+    let store = Arc::new(SqliteStore::open(&options).unwrap());
+    let writers = (0..16).map(|writer| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            for n in 0..200 {
+                let value = Bytes::from(vec![0; 16_384]);
+                store.put(&format!("/{writer}/{n}"), value, Expect::Absent).await.unwrap();
+            }
+        })
+    });
+    for writer in futures::future::join_all(writers).await {
+        writer.unwrap();
+    }
+    let size = std::fs::metadata(folder.path().join("hub.db-wal")).unwrap().len();
+    assert!(size < 40 << 20, "52 MB of values went through a log of {size} bytes");
+    store.close().await;
+    assert!(!folder.path().join("hub.db-wal").exists(), "closing leaves one file");
+}
+
+#[tokio::test]
+async fn dropping_the_store_without_closing_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = options(folder.path());
+    let store = SqliteStore::open(&options).unwrap();
+    let never_polled = store.put("/never", Bytes::new(), Expect::Absent);
+    fill(&store, 20).await;
+    let mut watch = store.watch("", 20).unwrap();
+    drop(store);
+    assert!(watch.next().await.unwrap().is_err(), "watches end with the store");
+    assert!(matches!(never_polled.await, Err(StoreError::Closed)));
+    // That end is the last thing to happen: the file is free.
+    let store = SqliteStore::open(&options).unwrap();
+    assert_eq!(store.list("", None, 0).await.unwrap().items.len(), 20);
+    store.close().await;
+}

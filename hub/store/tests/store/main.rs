@@ -1,0 +1,49 @@
+//! The suite over both backends, and what only a file can promise: that it survives reopening, a power cut,
+//! `kill -9` and a full disk, and lets nobody else in.
+
+#![allow(clippy::unwrap_used)]
+
+mod durability;
+mod file;
+
+mod memory {
+    use std::sync::Arc;
+
+    use karmada_store::{Event, Expect, MemoryStore, Store, WatchError, store_suite};
+
+    store_suite!(|| Arc::new(MemoryStore::new()) as Arc<dyn Store>);
+
+    #[tokio::test]
+    async fn a_watcher_slower_than_the_ring_is_told_and_costs_no_memory() {
+        let store = MemoryStore::with_ring(10_000);
+        let mut slow = store.watch("", 0).unwrap();
+        for n in 0..1000 {
+            store.put(&format!("/{n}"), vec![0; 100].into(), Expect::Absent).await.unwrap();
+        }
+        assert_eq!(slow.next().await, Some(Err(WatchError::Lagged)));
+        let oldest = store.oldest();
+        assert!((1..1000).contains(&oldest), "{oldest}");
+        let mut again = store.watch("", oldest).unwrap();
+        let first = again.next().await.unwrap().unwrap().first().map(Event::revision);
+        assert_eq!(first, Some(oldest + 1));
+    }
+}
+
+mod sqlite {
+    use std::sync::Arc;
+
+    use karmada_store::{SqliteOptions, SqliteStore, Store, store_suite};
+    use parking_lot::Mutex;
+
+    store_suite!({
+        let folders = Mutex::new(Vec::new());
+        move || {
+            let folder = tempfile::tempdir().unwrap();
+            let mut options = SqliteOptions::new(folder.path().join("hub.db"));
+            // So small that watchers are served from the file again and again.
+            options.ring_bytes = 2000;
+            folders.lock().push(folder);
+            Arc::new(SqliteStore::open(&options).unwrap()) as Arc<dyn Store>
+        }
+    });
+}

@@ -1,0 +1,20 @@
+//! Work, completed: its id, and manifests fit to travel.
+
+use serde_json::Value;
+
+use super::permanent_id;
+use crate::manifest;
+use crate::object;
+use crate::strings::labels;
+
+/// Gives a Work its permanent id, prunes its manifests, and records what labels and annotations the hub set.
+pub fn default_work(work: &mut Value, new_uid: &dyn Fn() -> String) {
+    permanent_id(work, labels::WORK_ID, new_uid);
+    let id = object::label(work, labels::WORK_ID).unwrap_or_default().to_owned();
+    let manifests = work.pointer_mut("/spec/workload/manifests").and_then(Value::as_array_mut);
+    for wanted in manifests.into_iter().flatten().filter(|m| m.is_object()) {
+        manifest::prune(wanted, true);
+        object::set_label(wanted, labels::WORK_ID, &id);
+        manifest::record_managed(wanted);
+    }
+}

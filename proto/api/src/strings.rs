@@ -1,0 +1,316 @@
+//! Every label, annotation, finalizer, taint, condition and event reason that is part of the Karmada API.
+//!
+//! They are read by users, by upstream's tools and by objects already stored: none may ever change.
+
+/// Namespaces that the control plane owns.
+pub mod namespaces {
+    /// Where the control plane's own objects live.
+    pub const SYSTEM: &str = "karmada-system";
+    /// Where a cluster's secrets and leases live.
+    pub const CLUSTER: &str = "karmada-cluster";
+    /// Prefix of the namespace that holds the Works of one cluster.
+    pub const EXECUTION_PREFIX: &str = "karmada-es-";
+    /// Where `cluster-info` is published.
+    pub const PUBLIC: &str = "kube-public";
+    /// Where bootstrap tokens live.
+    pub const KUBE_SYSTEM: &str = "kube-system";
+}
+
+/// Label keys and the values they take.
+pub mod labels {
+    /// Id of the PropagationPolicy that claimed the object.
+    pub const PROPAGATION_POLICY_ID: &str = "propagationpolicy.karmada.io/permanent-id";
+    /// Id of the ClusterPropagationPolicy that claimed the object.
+    pub const CLUSTER_PROPAGATION_POLICY_ID: &str = "clusterpropagationpolicy.karmada.io/permanent-id";
+    /// Id of a ResourceBinding, on itself and on its Works.
+    pub const RESOURCE_BINDING_ID: &str = "resourcebinding.karmada.io/permanent-id";
+    /// Id of a ClusterResourceBinding, on itself and on its Works.
+    pub const CLUSTER_RESOURCE_BINDING_ID: &str = "clusterresourcebinding.karmada.io/permanent-id";
+    /// Id of a Work, on itself and on its manifests.
+    pub const WORK_ID: &str = "work.karmada.io/permanent-id";
+    /// Id of a MultiClusterService.
+    pub const MULTI_CLUSTER_SERVICE_ID: &str = "multiclusterservice.karmada.io/permanent-id";
+    /// `true` on a namespace that is not carried along.
+    pub const SKIP_AUTO_PROPAGATION: &str = "namespace.karmada.io/skip-auto-propagation";
+    /// Who manages a binding that no policy made.
+    pub const BINDING_MANAGED_BY: &str = "binding.karmada.io/managed-by";
+    /// `true` on every object that an agent applied.
+    pub const MANAGED: &str = "karmada.io/managed";
+    /// Value of [`MANAGED`].
+    pub const MANAGED_VALUE: &str = "true";
+    /// `true` on namespaces that the control plane made.
+    pub const SYSTEM: &str = "karmada.io/system";
+    /// `true` on a template whose replicas the member decides.
+    pub const RETAIN_REPLICAS: &str = "resourcetemplate.karmada.io/retain-replicas";
+    /// On a template that something else than the detector propagates.
+    pub const CLAIMED_BY: &str = "resourcetemplate.karmada.io/claimed-by";
+    /// `Always` refuses deletion.
+    pub const DELETION_PROTECTED: &str = "resourcetemplate.karmada.io/deletion-protected";
+    /// The one value of [`DELETION_PROTECTED`] that protects.
+    pub const DELETION_PROTECTED_ALWAYS: &str = "Always";
+    /// Prefix of the label that ties an attached binding to the binding that needs it.
+    pub const DEPENDED_BY_PREFIX: &str = "resourcebinding.karmada.io/depended-by-";
+    /// `rbac-defaults` on the default roles.
+    pub const BOOTSTRAPPING: &str = "karmada.io/bootstrapping";
+    /// Name of the service of an EndpointSlice in the multi-cluster services API.
+    pub const SERVICE_NAME: &str = "multicluster.kubernetes.io/service-name";
+}
+
+/// Annotation keys.
+pub mod annotations {
+    /// Namespace of the claiming PropagationPolicy.
+    pub const PROPAGATION_POLICY_NAMESPACE: &str = "propagationpolicy.karmada.io/namespace";
+    /// Name of the claiming PropagationPolicy.
+    pub const PROPAGATION_POLICY_NAME: &str = "propagationpolicy.karmada.io/name";
+    /// Name of the claiming ClusterPropagationPolicy.
+    pub const CLUSTER_PROPAGATION_POLICY_NAME: &str = "clusterpropagationpolicy.karmada.io/name";
+    /// Namespace of the Work that a member object comes from.
+    pub const WORK_NAMESPACE: &str = "work.karmada.io/namespace";
+    /// Name of the Work that a member object comes from.
+    pub const WORK_NAME: &str = "work.karmada.io/name";
+    /// Namespace of the ResourceBinding that a Work comes from.
+    pub const RESOURCE_BINDING_NAMESPACE: &str = "resourcebinding.karmada.io/namespace";
+    /// Name of the ResourceBinding that a Work comes from.
+    pub const RESOURCE_BINDING_NAME: &str = "resourcebinding.karmada.io/name";
+    /// Name of the ClusterResourceBinding that a Work comes from.
+    pub const CLUSTER_RESOURCE_BINDING_NAME: &str = "clusterresourcebinding.karmada.io/name";
+    /// Generation of the template that a manifest was made from.
+    pub const TEMPLATE_GENERATION: &str = "resourcetemplate.karmada.io/generation";
+    /// Uid of the template that a manifest was made from.
+    pub const TEMPLATE_UID: &str = "resourcetemplate.karmada.io/uid";
+    /// Keys of the labels that the hub set, sorted, joined by commas.
+    pub const MANAGED_LABELS: &str = "resourcetemplate.karmada.io/managed-labels";
+    /// Keys of the annotations that the hub set, sorted, joined by commas.
+    pub const MANAGED_ANNOTATIONS: &str = "resourcetemplate.karmada.io/managed-annotations";
+    /// What to do with an object of the member that is in the way: `overwrite` or `abort`.
+    pub const CONFLICT_RESOLUTION: &str = "work.karmada.io/conflict-resolution";
+    /// Value of [`CONFLICT_RESOLUTION`]: take the object over.
+    pub const CONFLICT_OVERWRITE: &str = "overwrite";
+    /// Value of [`CONFLICT_RESOLUTION`]: leave the object alone.
+    pub const CONFLICT_ABORT: &str = "abort";
+    /// The placement that the scheduler last applied, as JSON.
+    pub const APPLIED_PLACEMENT: &str = "policy.karmada.io/applied-placement";
+    /// The OverridePolicies that changed a Work's manifest, as JSON.
+    pub const APPLIED_OVERRIDES: &str = "policy.karmada.io/applied-overrides";
+    /// The ClusterOverridePolicies that changed a Work's manifest, as JSON.
+    pub const APPLIED_CLUSTER_OVERRIDES: &str = "policy.karmada.io/applied-cluster-overrides";
+    /// A binding's dependencies, as JSON.
+    pub const DEPENDENCIES: &str = "resourcebinding.karmada.io/dependencies";
+    /// On objects shown from a member's cache.
+    pub const CACHED_FROM_CLUSTER: &str = "resource.karmada.io/cached-from-cluster";
+}
+
+/// Finalizers.
+pub mod finalizers {
+    /// On Cluster: its Works and execution namespace go first.
+    pub const CLUSTER: &str = "karmada.io/cluster-controller";
+    /// On Work: the member object goes first.
+    pub const EXECUTION: &str = "karmada.io/execution-controller";
+    /// On ResourceBinding: its Works go first.
+    pub const BINDING: &str = "karmada.io/binding-controller";
+    /// On ClusterResourceBinding: its Works go first.
+    pub const CLUSTER_BINDING: &str = "karmada.io/cluster-resource-binding-controller";
+    /// On a ResourceBinding with propagateDeps: its attached bindings are released first.
+    pub const DEPENDENCIES: &str = "karmada.io/binding-dependencies-distributor";
+    /// On PropagationPolicy: its claims are given back first.
+    pub const PROPAGATION_POLICY: &str = "karmada.io/propagation-policy-controller";
+    /// On ClusterPropagationPolicy: its claims are given back first.
+    pub const CLUSTER_PROPAGATION_POLICY: &str = "karmada.io/cluster-propagation-policy-controller";
+}
+
+/// Taint keys of a Cluster.
+pub mod taints {
+    /// The cluster answers, but is not ready.
+    pub const NOT_READY: &str = "cluster.karmada.io/not-ready";
+    /// Nothing is known of the cluster.
+    pub const UNREACHABLE: &str = "cluster.karmada.io/unreachable";
+    /// A person cordoned the cluster.
+    pub const UNSCHEDULABLE: &str = "cluster.karmada.io/unschedulable";
+    /// Effect: nothing new is placed here.
+    pub const NO_SCHEDULE: &str = "NoSchedule";
+    /// Effect: a wish, without force.
+    pub const PREFER_NO_SCHEDULE: &str = "PreferNoSchedule";
+    /// Effect: nothing new, and what is here is evicted.
+    pub const NO_EXECUTE: &str = "NoExecute";
+}
+
+/// Condition types, their reasons and messages.
+pub mod conditions {
+    /// Condition status: true.
+    pub const TRUE: &str = "True";
+    /// Condition status: false.
+    pub const FALSE: &str = "False";
+    /// Condition status: unknown.
+    pub const UNKNOWN: &str = "Unknown";
+
+    /// Cluster: accepts workloads.
+    pub const READY: &str = "Ready";
+    /// Reason of Ready=True.
+    pub const CLUSTER_READY: &str = "ClusterReady";
+    /// Message of [`CLUSTER_READY`].
+    pub const CLUSTER_READY_MESSAGE: &str = "cluster is healthy and ready to accept workloads";
+    /// Reason of Ready=False: the API server says it is not healthy.
+    pub const CLUSTER_NOT_READY: &str = "ClusterNotReady";
+    /// Message of [`CLUSTER_NOT_READY`].
+    pub const CLUSTER_NOT_READY_MESSAGE: &str =
+        "cluster is reachable but health endpoint responded without ok";
+    /// Reason of Ready=False: the API server does not answer.
+    pub const CLUSTER_NOT_REACHABLE: &str = "ClusterNotReachable";
+    /// Message of [`CLUSTER_NOT_REACHABLE`].
+    pub const CLUSTER_NOT_REACHABLE_MESSAGE: &str = "cluster is not reachable";
+    /// Reason of Ready=False: healthy, but its state could not be read.
+    pub const STATUS_COLLECTION_FAILED: &str = "StatusCollectionFailed";
+    /// Reason of Ready=Unknown: the agent went quiet.
+    pub const CLUSTER_STATUS_UNKNOWN: &str = "ClusterStatusUnknown";
+    /// Message of [`CLUSTER_STATUS_UNKNOWN`].
+    pub const CLUSTER_STATUS_UNKNOWN_MESSAGE: &str = "Cluster status is unknown.";
+    /// Reason of Ready=Unknown: the agent never reported.
+    pub const CLUSTER_STATUS_NEVER_UPDATED: &str = "ClusterStatusNeverUpdated";
+    /// Message of [`CLUSTER_STATUS_NEVER_UPDATED`].
+    pub const CLUSTER_STATUS_NEVER_UPDATED_MESSAGE: &str = "Cluster status was never updated.";
+
+    /// Cluster: whether `status.apiEnablements` is the whole list.
+    pub const COMPLETE_API_ENABLEMENTS: &str = "CompleteAPIEnablements";
+    /// Reason: the whole list was read.
+    pub const API_ENABLEMENTS_COMPLETE: &str = "Complete";
+    /// Reason: some groups did not answer.
+    pub const API_ENABLEMENTS_PARTIAL: &str = "Partial";
+    /// Reason: nothing was read.
+    pub const API_ENABLEMENTS_EMPTY: &str = "Empty";
+
+    /// Binding: clusters were chosen.
+    pub const SCHEDULED: &str = "Scheduled";
+    /// Reason of Scheduled=True.
+    pub const SCHEDULED_SUCCESS: &str = "Success";
+    /// Message of [`SCHEDULED_SUCCESS`].
+    pub const SCHEDULED_SUCCESS_MESSAGE: &str = "Binding has been scheduled successfully.";
+    /// Reason: the scheduler failed; it tries again.
+    pub const SCHEDULER_ERROR: &str = "SchedulerError";
+    /// Reason: no cluster passes the filters.
+    pub const NO_CLUSTER_FIT: &str = "NoClusterFit";
+    /// Reason: there is not enough room.
+    pub const UNSCHEDULABLE: &str = "Unschedulable";
+    /// Reason: a quota refused the result.
+    pub const QUOTA_EXCEEDED: &str = "QuotaExceeded";
+
+    /// Binding: every Work was applied.
+    pub const FULLY_APPLIED: &str = "FullyApplied";
+    /// Reason of FullyApplied=True.
+    pub const FULLY_APPLIED_SUCCESS: &str = "FullyAppliedSuccess";
+    /// Message of [`FULLY_APPLIED_SUCCESS`].
+    pub const FULLY_APPLIED_SUCCESS_MESSAGE: &str = "All works have been successfully applied";
+    /// Reason of FullyApplied=False.
+    pub const FULLY_APPLIED_FAILED: &str = "FullyAppliedFailed";
+    /// Message of [`FULLY_APPLIED_FAILED`].
+    pub const FULLY_APPLIED_FAILED_MESSAGE: &str =
+        "Failed to apply all works, see status.aggregatedStatus for details";
+
+    /// Work: the manifest was applied.
+    pub const APPLIED: &str = "Applied";
+    /// Reason of Applied=True.
+    pub const APPLIED_SUCCESSFUL: &str = "AppliedSuccessful";
+    /// Message of [`APPLIED_SUCCESSFUL`].
+    pub const APPLIED_SUCCESSFUL_MESSAGE: &str = "Manifest has been successfully applied";
+    /// Reason of Applied=False.
+    pub const APPLIED_FAILED: &str = "AppliedFailed";
+
+    /// Work: whether it is sent to its cluster.
+    pub const DISPATCHING: &str = "Dispatching";
+    /// Reason of Dispatching=False.
+    pub const SUSPEND_DISPATCHING: &str = "SuspendDispatching";
+    /// Message of [`SUSPEND_DISPATCHING`].
+    pub const SUSPEND_DISPATCHING_MESSAGE: &str = "Work dispatching is in a suspended state.";
+    /// Reason of Dispatching=True.
+    pub const DISPATCHING_REASON: &str = "Dispatching";
+    /// Message of [`DISPATCHING_REASON`].
+    pub const DISPATCHING_MESSAGE: &str = "Work is being dispatched to member clusters.";
+}
+
+/// Event reasons and the texts that stand with them.
+pub mod events {
+    /// A policy claimed the template.
+    pub const APPLY_POLICY_SUCCEED: &str = "ApplyPolicySucceed";
+    /// A policy could not be applied, or none matches.
+    pub const APPLY_POLICY_FAILED: &str = "ApplyPolicyFailed";
+    /// Message of the Warning on a template that waits for a policy.
+    pub const NO_POLICY_MATCH_MESSAGE: &str = "No policy match for resource";
+    /// Overrides were applied to a Work.
+    pub const APPLY_OVERRIDE_POLICY_SUCCEED: &str = "ApplyOverridePolicySucceed";
+    /// An override failed.
+    pub const APPLY_OVERRIDE_POLICY_FAILED: &str = "ApplyOverridePolicyFailed";
+    /// The scheduler chose clusters.
+    pub const SCHEDULE_BINDING_SUCCEED: &str = "ScheduleBindingSucceed";
+    /// The scheduler could not choose.
+    pub const SCHEDULE_BINDING_FAILED: &str = "ScheduleBindingFailed";
+    /// The descheduler moved replicas.
+    pub const DESCHEDULE_BINDING_SUCCEED: &str = "DescheduleBindingSucceed";
+    /// The descheduler failed.
+    pub const DESCHEDULE_BINDING_FAILED: &str = "DescheduleBindingFailed";
+    /// Works were written.
+    pub const SYNC_WORK_SUCCEED: &str = "SyncWorkSucceed";
+    /// Works could not be written.
+    pub const SYNC_WORK_FAILED: &str = "SyncWorkFailed";
+    /// Works that nobody wants could not be removed.
+    pub const CLEANUP_WORK_FAILED: &str = "CleanupWorkFailed";
+    /// The statuses of members were aggregated onto the binding.
+    pub const AGGREGATE_STATUS_SUCCEED: &str = "AggregateStatusSucceed";
+    /// Aggregation failed.
+    pub const AGGREGATE_STATUS_FAILED: &str = "AggregateStatusFailed";
+    /// A Work's manifest was applied to the member.
+    pub const SYNC_SUCCEED: &str = "SyncSucceed";
+    /// A Work's manifest could not be applied.
+    pub const SYNC_FAILED: &str = "SyncFailed";
+    /// A Work is held back or sent again.
+    pub const WORK_DISPATCHING: &str = "WorkDispatching";
+    /// A member object's status was collected.
+    pub const REFLECT_STATUS_SUCCEED: &str = "ReflectStatusSucceed";
+    /// A member object's status could not be collected.
+    pub const REFLECT_STATUS_FAILED: &str = "ReflectStatusFailed";
+    /// A member object's health was read.
+    pub const INTERPRET_HEALTH_SUCCEED: &str = "InterpretHealthSucceed";
+    /// A member object's health could not be read.
+    pub const INTERPRET_HEALTH_FAILED: &str = "InterpretHealthFailed";
+    /// An execution namespace was made.
+    pub const CREATE_EXECUTION_SPACE_SUCCEED: &str = "CreateExecutionSpaceSucceed";
+    /// An execution namespace could not be made.
+    pub const CREATE_EXECUTION_SPACE_FAILED: &str = "CreateExecutionSpaceFailed";
+    /// An execution namespace was removed.
+    pub const REMOVE_EXECUTION_SPACE_SUCCEED: &str = "RemoveExecutionSpaceSucceed";
+    /// An execution namespace could not be removed.
+    pub const REMOVE_EXECUTION_SPACE_FAILED: &str = "RemoveExecutionSpaceFailed";
+    /// A cluster's taints follow its Ready condition.
+    pub const TAINT_CLUSTER_SUCCEED: &str = "TaintClusterSucceed";
+    /// A cluster's taints could not be written.
+    pub const TAINT_CLUSTER_FAILED: &str = "TaintClusterFailed";
+    /// Replicas of a template were read.
+    pub const GET_REPLICAS_SUCCEED: &str = "GetReplicasSucceed";
+    /// Replicas of a template could not be read.
+    pub const GET_REPLICAS_FAILED: &str = "GetReplicasFailed";
+    /// Dependencies of a template were read.
+    pub const GET_DEPENDENCIES_SUCCEED: &str = "GetDependenciesSucceed";
+    /// Dependencies of a template could not be read.
+    pub const GET_DEPENDENCIES_FAILED: &str = "GetDependenciesFailed";
+    /// Referrers of one dependency disagree.
+    pub const DEPENDENCY_POLICY_CONFLICT: &str = "DependencyPolicyConflict";
+    /// A policy took a template over from a weaker one.
+    pub const PREEMPT_POLICY_SUCCEED: &str = "PreemptPolicySucceed";
+    /// A policy could not take a template over.
+    pub const PREEMPT_POLICY_FAILED: &str = "PreemptPolicyFailed";
+    /// A workload was moved away from a cluster.
+    pub const EVICT_WORKLOAD_SUCCEED: &str = "EvictWorkloadFromClusterSucceed";
+    /// A workload could not be moved away.
+    pub const EVICT_WORKLOAD_FAILED: &str = "EvictWorkloadFromClusterFailed";
+}
+
+/// Who a cluster's agent is.
+pub mod identity {
+    /// Group of every agent.
+    pub const AGENT_GROUP: &str = "system:karmada:agents";
+    /// Prefix of an agent's common name; the cluster follows.
+    pub const AGENT_PREFIX: &str = "system:karmada:agent:";
+    /// Group that a join token authenticates as.
+    pub const BOOTSTRAP_GROUP: &str = "system:bootstrappers:karmada:default-cluster-token";
+}
+
+/// Name of the scheduler that takes bindings without another name.
+pub const DEFAULT_SCHEDULER: &str = "default-scheduler";

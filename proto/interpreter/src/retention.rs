@@ -1,0 +1,44 @@
+//! What the hub wants of an object's metadata, merged with what the member has, whatever the kind (behaviour 44, 45).
+
+use karmada_api::object;
+use karmada_api::strings::annotations::{CONFLICT_OVERWRITE, MANAGED_ANNOTATIONS, MANAGED_LABELS};
+use karmada_api::strings::labels::{MANAGED, MANAGED_VALUE};
+use serde_json::{Map, Value};
+
+/// Keeps the member's resourceVersion, finalizers and owners, and its labels and annotations, save those that the
+/// hub once set and no longer wants.
+pub fn retain_common(desired: &mut Value, observed: &Value) {
+    let none = Map::new();
+    let has = observed.get("metadata").and_then(Value::as_object).unwrap_or(&none);
+    let wants = object::metadata(desired);
+    for field in ["resourceVersion", "finalizers", "ownerReferences"] {
+        match has.get(field) {
+            Some(value) => wants.insert(field.to_owned(), value.clone()),
+            None => wants.remove(field),
+        };
+    }
+    merge(wants, has, "labels", MANAGED_LABELS);
+    merge(wants, has, "annotations", MANAGED_ANNOTATIONS);
+}
+
+/// Adds to a map of `wants` what `has` has and the hub never set: what is not on the list at annotation `record`.
+fn merge(wants: &mut Map<String, Value>, has: &Map<String, Value>, map: &str, record: &str) {
+    let Some(entries) = has.get(map).and_then(Value::as_object) else { return };
+    let record = has.get("annotations").and_then(|a| a.get(record)).and_then(Value::as_str).unwrap_or("");
+    let managed: Vec<&str> = record.split(',').collect();
+    let foreign: Vec<_> = entries.iter().filter(|(key, _)| !managed.contains(&key.as_str())).collect();
+    if foreign.is_empty() {
+        return;
+    }
+    let wanted = object::child(wants, map);
+    for (key, value) in foreign {
+        wanted.entry(key.clone()).or_insert_with(|| value.clone());
+    }
+}
+
+/// Whether an object that the member already has may be changed: it is managed, or the Work says to take it over.
+pub fn allow_update(desired: &Value, observed: &Value) -> bool {
+    object::label(observed, MANAGED) == Some(MANAGED_VALUE)
+        || object::annotation(desired, karmada_api::strings::annotations::CONFLICT_RESOLUTION)
+            == Some(CONFLICT_OVERWRITE)
+}

@@ -1,0 +1,41 @@
+//! The product's own programs, built with the profile that the tests were built with.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+use crate::folder::{profile_dir, workspace_root};
+
+/// Packages whose programs the tests start.
+const PACKAGES: [&str; 3] = ["karmada-hub", "karmada-agent", "karmadactl"];
+
+/// The path of one of our programs (`karmada-hub`, `karmada-agent`, `karmadactl`).
+///
+/// `cargo test` builds programs only for tests of the same package, so the first call asks cargo for them; that
+/// is a moment where they are up to date.
+#[track_caller]
+pub fn program(name: &str) -> PathBuf {
+    static BUILT: OnceLock<Result<(), String>> = OnceLock::new();
+    if let Err(why) = BUILT.get_or_init(build) {
+        panic!("{why}");
+    }
+    let path = profile_dir().join(name);
+    assert!(path.is_file(), "cargo did not make {}", path.display());
+    path
+}
+
+fn build() -> Result<(), String> {
+    let profile = profile_dir();
+    let profile_name = profile.file_name().and_then(|name| name.to_str()).unwrap_or("debug");
+    let profile_name = if profile_name == "debug" { "dev" } else { profile_name };
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.current_dir(workspace_root()).args(["build", "--quiet", "--bins", "--profile", profile_name]);
+    command.args(PACKAGES.iter().flat_map(|package| ["-p", package]));
+    command.env("CARGO_TARGET_DIR", crate::folder::target_dir());
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("cargo build of {} failed ({status})", PACKAGES.join(", "))),
+        Err(error) => Err(format!("cannot run cargo: {error}")),
+    }
+}

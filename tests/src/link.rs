@@ -1,0 +1,257 @@
+//! The wire between an agent and a hub: a TCP proxy that can be cut, stalled, delayed and counted.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::runtime;
+
+/// What the wire does with bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Passes them on, each after its delay.
+    Open,
+    /// Has closed its connections, and closes new ones at once.
+    Cut,
+    /// Keeps its connections, takes new ones, and passes nothing: what a dead radio link looks like.
+    Stalled,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Wire {
+    state: State,
+    delay: Duration,
+    /// Counted up by a cut, so that connections of before end even if it is healed at once.
+    cuts: u64,
+}
+
+/// Bytes and connections that went through.
+#[derive(Debug, Default)]
+struct Counters {
+    up: AtomicU64,
+    down: AtomicU64,
+    connections: AtomicU64,
+}
+
+/// A link; it is gone with its value.
+pub struct Link {
+    address: SocketAddr,
+    wire: watch::Sender<Wire>,
+    counters: Arc<Counters>,
+    listener: tokio::task::JoinHandle<()>,
+}
+
+impl Link {
+    /// A link to `target`, on a loopback port of its own.
+    pub fn to(target: SocketAddr) -> Link {
+        let (wire, _) = watch::channel(Wire { state: State::Open, delay: Duration::ZERO, cuts: 0 });
+        let counters = Arc::new(Counters::default());
+        let listener = runtime().block_on(TcpListener::bind("127.0.0.1:0")).expect("loopback has free ports");
+        let address = listener.local_addr().expect("a bound listener has an address");
+        let accept = accept(listener, target, wire.clone(), counters.clone());
+        Link { address, wire, counters, listener: runtime().spawn(accept) }
+    }
+
+    /// What the agent connects to.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Closes all connections, and every new one at once.
+    pub fn cut(&self) {
+        self.wire.send_modify(|wire| {
+            wire.state = State::Cut;
+            wire.cuts += 1;
+        });
+    }
+
+    /// Passes nothing on any more, without closing anything.
+    pub fn stall(&self) {
+        self.wire.send_modify(|wire| wire.state = State::Stalled);
+    }
+
+    /// Passes everything again; what a stall held back is delivered.
+    pub fn heal(&self) {
+        self.wire.send_modify(|wire| wire.state = State::Open);
+    }
+
+    /// Delays what comes from now on by so much, in each direction.
+    pub fn delay(&self, delay: Duration) {
+        self.wire.send_modify(|wire| wire.delay = delay);
+    }
+
+    /// Bytes from the agent to the hub, and from the hub to the agent, so far.
+    pub fn bytes(&self) -> (u64, u64) {
+        (self.counters.up.load(Ordering::Relaxed), self.counters.down.load(Ordering::Relaxed))
+    }
+
+    /// Connections that were passed on so far.
+    pub fn connections(&self) -> u64 {
+        self.counters.connections.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.cut();
+        self.listener.abort();
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    target: SocketAddr,
+    wire: watch::Sender<Wire>,
+    counters: Arc<Counters>,
+) {
+    while let Ok((agent, _)) = listener.accept().await {
+        if wire.borrow().state == State::Cut {
+            continue;
+        }
+        let (wire, counters) = (wire.subscribe(), counters.clone());
+        tokio::spawn(async move {
+            let mut end = wire.clone();
+            let cuts = end.borrow().cuts;
+            tokio::select! {
+                () = carry(agent, target, wire, counters) => {}
+                _ = end.wait_for(|wire| wire.cuts != cuts) => {}
+            }
+        });
+    }
+}
+
+/// One connection, until either end closes it.
+async fn carry(agent: TcpStream, target: SocketAddr, wire: watch::Receiver<Wire>, counters: Arc<Counters>) {
+    let mut open = wire.clone();
+    if open.wait_for(|wire| wire.state == State::Open).await.is_err() {
+        return;
+    }
+    let Ok(hub) = TcpStream::connect(target).await else { return };
+    let _ = (agent.set_nodelay(true), hub.set_nodelay(true));
+    counters.connections.fetch_add(1, Ordering::Relaxed);
+    let ((from_agent, to_agent), (from_hub, to_hub)) = (agent.into_split(), hub.into_split());
+    tokio::join!(
+        one_way(from_agent, to_hub, wire.clone(), &counters.up),
+        one_way(from_hub, to_agent, wire, &counters.down)
+    );
+}
+
+/// Bytes that wait for their time, at most; beyond it the sender is held up, as by a full window.
+const IN_FLIGHT: usize = 1 << 20;
+
+async fn one_way(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    mut wire: watch::Receiver<Wire>,
+    count: &AtomicU64,
+) {
+    let mut waiting: VecDeque<(Instant, Vec<u8>)> = VecDeque::new();
+    let (mut held, mut ended) = (0, false);
+    let mut buffer = vec![0; 16 << 10];
+    while !(ended && waiting.is_empty()) {
+        let due = waiting.front().map_or_else(Instant::now, |(due, _)| *due);
+        tokio::select! {
+            biased;
+            () = tokio::time::sleep_until(due), if !waiting.is_empty() => {
+                if wire.wait_for(|wire| wire.state != State::Stalled).await.is_err() {
+                    return;
+                }
+                let Some((_, bytes)) = waiting.pop_front() else { continue };
+                held -= bytes.len();
+                if to.write_all(&bytes).await.is_err() {
+                    return;
+                }
+                count.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            }
+            read = from.read(&mut buffer), if !ended && held < IN_FLIGHT => match read {
+                Ok(0) | Err(_) => ended = true,
+                Ok(length) => {
+                    held += length;
+                    let delay = wire.borrow().delay;
+                    waiting.push_back((Instant::now() + delay, buffer[..length].to_vec()));
+                }
+            },
+        }
+    }
+    let _ = to.shutdown().await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{ErrorKind, Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+    use crate::wait::{PATIENCE, eventually};
+
+    /// Answers every byte with itself.
+    fn echo() -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                std::thread::spawn(move || std::io::copy(&mut &stream, &mut &stream));
+            }
+        });
+        address
+    }
+
+    fn round_trip(stream: &mut TcpStream, text: &str) -> std::io::Result<String> {
+        stream.write_all(text.as_bytes())?;
+        let mut answer = vec![0; text.len()];
+        stream.read_exact(&mut answer)?;
+        Ok(String::from_utf8(answer).unwrap())
+    }
+
+    #[test]
+    fn a_cut_ends_connections_and_refuses_new_ones_until_healed() {
+        let link = Link::to(echo());
+        let mut stream = TcpStream::connect(link.address()).unwrap();
+        assert_eq!(round_trip(&mut stream, "one").unwrap(), "one");
+        assert_eq!((link.bytes(), link.connections()), ((3, 3), 1));
+        link.cut();
+        assert!(round_trip(&mut stream, "two").is_err());
+        let mut refused = TcpStream::connect(link.address()).unwrap();
+        assert!(round_trip(&mut refused, "three").is_err());
+        link.heal();
+        assert!(round_trip(&mut stream, "four").is_err(), "a cut connection stays cut");
+        eventually("a new connection", PATIENCE, || {
+            let mut stream = TcpStream::connect(link.address()).map_err(|error| error.to_string())?;
+            round_trip(&mut stream, "five").map(drop).map_err(|error| error.to_string())
+        });
+    }
+
+    #[test]
+    fn a_stall_holds_bytes_back_and_loses_none() {
+        let link = Link::to(echo());
+        let mut stream = TcpStream::connect(link.address()).unwrap();
+        assert_eq!(round_trip(&mut stream, "one").unwrap(), "one");
+        link.stall();
+        stream.write_all(b"two").unwrap();
+        stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        let mut answer = [0; 3];
+        assert_eq!(stream.read(&mut answer).unwrap_err().kind(), ErrorKind::WouldBlock);
+        stream.set_read_timeout(None).unwrap();
+        link.heal();
+        stream.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"two");
+    }
+
+    #[test]
+    fn a_delay_is_added_in_each_direction() {
+        let link = Link::to(echo());
+        link.delay(Duration::from_millis(60));
+        let mut stream = TcpStream::connect(link.address()).unwrap();
+        let begin = std::time::Instant::now();
+        assert_eq!(round_trip(&mut stream, "one").unwrap(), "one");
+        assert!(begin.elapsed() >= Duration::from_millis(120), "{:?}", begin.elapsed());
+    }
+}
