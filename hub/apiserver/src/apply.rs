@@ -190,8 +190,12 @@ fn reset_fields(writer: Writer<'_>, schema: SchemaRef<'_>) -> Set {
 }
 
 /// Fields that nobody owns: what identifies the object, and what the server keeps.
-fn unowned() -> Set {
+fn unowned(schema: SchemaRef<'_>) -> Set {
     let mut set = Set::default();
+    if schema.type_name() == Some("io.k8s.api.core.v1.Namespace") {
+        // The server's own finalizer, whoever made the namespace.
+        set.insert(&[Element::field("spec"), Element::field("finalizers")]);
+    }
     for name in ["apiVersion", "kind", "metadata"] {
         set.insert(&[Element::field(name)]);
     }
@@ -223,7 +227,7 @@ fn update(
     let change = compare(Place::Known(schema), live, new).without(&reset);
     let taken = change.modified.union(&change.added);
     managers.change_each(|_, set| set.difference(&set.intersection(&taken)).difference(&change.removed));
-    let own = taken.recursive_difference(&reset).difference(&unowned());
+    let own = taken.recursive_difference(&reset).difference(&unowned(schema));
     if !own.is_empty() {
         managers.add(writer, Operation::Update, &own);
     }
@@ -257,7 +261,7 @@ fn merge_owned(
     }
     managers
         .change_others(writer, |set| set.difference(&set.intersection(&taken)).difference(&change.removed));
-    managers.change_own(writer, |set| set.difference(&unowned()));
+    managers.change_own(writer, |set| set.difference(&unowned(schema)));
     if object == *live {
         return Ok((object, managers));
     }

@@ -26,24 +26,17 @@ pub fn default_builtin(group: &str, version: &str, kind: &str, value: &mut Value
 }
 
 /// What a new object gets once its uid is known and its ownership is recorded: a Job without a selector of its own
-/// selects by that uid; a namespace gets the finalizer that lets it empty itself.
+/// selects by that uid.
 pub fn finish_create(group: &str, kind: &str, value: &mut Value) {
-    let Some(fields) = value.as_object_mut() else { return };
-    match (group, kind) {
-        ("batch", "Job") => batch::generate_selector(fields),
-        ("", "Namespace") => core::namespace_finalizer(fields),
-        _ => {}
+    if let (("batch", "Job"), Some(fields)) = ((group, kind), value.as_object_mut()) {
+        batch::generate_selector(fields);
     }
 }
 
-/// What an updated object gets from the one it replaces: a daemon set counts changes of its template, a namespace keeps
-/// its finalizers (they change through their subresource alone).
+/// What an updated object gets from the one it replaces: a daemon set counts changes of its template.
 pub fn finish_update(group: &str, kind: &str, value: &mut Value, old: &Value) {
-    let Some(fields) = value.as_object_mut() else { return };
-    match (group, kind) {
-        ("apps", "DaemonSet") => apps::next_template_generation(fields, old),
-        ("", "Namespace") => core::keep_finalizers(fields, old),
-        _ => {}
+    if let (("apps", "DaemonSet"), Some(fields)) = ((group, kind), value.as_object_mut()) {
+        apps::next_template_generation(fields, old);
     }
 }
 

@@ -40,17 +40,17 @@ pub(super) fn persistent_volume(fields: &mut Fields) {
     set(spec, "volumeMode", json!("Filesystem"));
 }
 
-/// The name as a label.
+/// The name as a label, and the finalizer that lets a namespace empty itself. A namespace that is being deleted has
+/// had its finalizers set by those who empty it.
 pub(super) fn namespace(fields: &mut Fields) {
     let metadata = object(fields, "metadata");
-    let name = text(metadata, "name").to_owned();
+    let (name, deleting) = (text(metadata, "name").to_owned(), metadata.contains_key("deletionTimestamp"));
     if !name.is_empty() {
         object(metadata, "labels").insert("kubernetes.io/metadata.name".to_owned(), name.into());
     }
-}
-
-/// The finalizer that lets a namespace empty itself.
-pub(super) fn namespace_finalizer(fields: &mut Fields) {
+    if deleting {
+        return;
+    }
     let spec = object(fields, "spec");
     let finalizers = spec.entry("finalizers").or_insert(Value::Null);
     if !finalizers.is_array() {
@@ -61,15 +61,6 @@ pub(super) fn namespace_finalizer(fields: &mut Fields) {
     {
         finalizers.push(json!("kubernetes"));
     }
-}
-
-/// A namespace's finalizers as they were.
-pub(super) fn keep_finalizers(fields: &mut Fields, old: &Value) {
-    let spec = object(fields, "spec");
-    match old["spec"].get("finalizers") {
-        Some(finalizers) => spec.insert("finalizers".to_owned(), finalizers.clone()),
-        None => spec.remove("finalizers"),
-    };
 }
 
 /// A node can allocate all of its capacity unless it says otherwise.

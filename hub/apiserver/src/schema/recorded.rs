@@ -38,7 +38,6 @@ fn bare(mut object: Value) -> Value {
         // Admission plugins: priority and tolerations of every Pod.
         "Pod" => &["preemptionPolicy", "priority", "tolerations"],
         "Node" => &["taints"],
-        "Namespace" => &["finalizers"],
         "Job" => {
             if let Some(metadata) =
                 object.pointer_mut("/spec/template/metadata").and_then(Value::as_object_mut)
