@@ -25,10 +25,18 @@ pub fn default_builtin(group: &str, version: &str, kind: &str, value: &mut Value
     }
 }
 
-/// What a new object gets once its uid is known: a Job without a selector of its own selects by that uid.
+/// What a new object gets once its uid is known and its ownership is recorded: a Job without a selector of its own
+/// selects by that uid.
 pub fn finish_create(group: &str, kind: &str, value: &mut Value) {
     if let (("batch", "Job"), Some(fields)) = ((group, kind), value.as_object_mut()) {
         batch::generate_selector(fields);
+    }
+}
+
+/// What an updated object gets from the one it replaces: a daemon set counts changes of its template.
+pub fn finish_update(group: &str, kind: &str, value: &mut Value, old: &Value) {
+    if let (("apps", "DaemonSet"), Some(fields)) = ((group, kind), value.as_object_mut()) {
+        apps::next_template_generation(fields, old);
     }
 }
 
@@ -101,7 +109,10 @@ fn rule(type_name: &str, fields: &mut Fields) {
         "core.v1.Service" => network::service(fields),
         "core.v1.EndpointPort" => set(fields, "protocol", json!("TCP")),
         "apps.v1.Deployment" => apps::deployment(object(fields, "spec")),
-        "apps.v1.DaemonSet" => apps::daemon_set(object(fields, "spec")),
+        "apps.v1.DaemonSet" => {
+            apps::first_template_generation(fields);
+            apps::daemon_set(object(fields, "spec"));
+        }
         "apps.v1.StatefulSet" => apps::stateful_set(object(fields, "spec")),
         "apps.v1.ReplicaSet" => set(object(fields, "spec"), "replicas", json!(1)),
         "batch.v1.Job" => batch::job(fields),

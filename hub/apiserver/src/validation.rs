@@ -30,6 +30,9 @@ mod tests;
 pub fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = validate_metadata(NameRule::of(group, kind), new, old);
     let out = &mut errors;
+    if old.is_none() {
+        metadata::standard_finalizers(new, out);
+    }
     match (group, kind) {
         ("", "Pod") => pod::pod(new, old, out),
         ("", "PodTemplate") => pod::template(&new["template"], &Path::field("template"), out),
@@ -40,7 +43,7 @@ pub fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option<&Value
         ("apps", "DaemonSet") => apps::daemon_set(new, old, out),
         ("batch", "Job") => batch::job(new, old, out),
         ("batch", "CronJob") => batch::cron_job(new, old, out),
-        ("autoscaling", "HorizontalPodAutoscaler") => batch::horizontal_pod_autoscaler(new, out),
+        ("autoscaling", "HorizontalPodAutoscaler") => batch::horizontal_pod_autoscaler(new, old, out),
         ("autoscaling", "Scale") => batch::scale(new, out),
         ("policy", "PodDisruptionBudget") => batch::pod_disruption_budget(new, out),
         ("", "Service") => service::service(new, old, out),

@@ -1,4 +1,4 @@
-//! Cases of apply.
+//! Cases of server-side apply.
 
 #![allow(clippy::needless_pass_by_value, reason = "a json! reads best where it is passed")]
 

@@ -48,11 +48,18 @@ pub(super) fn namespace(fields: &mut Fields) {
     if !name.is_empty() {
         object(metadata, "labels").insert("kubernetes.io/metadata.name".to_owned(), name.into());
     }
-    if !deleting {
-        let spec = object(fields, "spec");
-        if is_empty(spec, "finalizers") {
-            spec.insert("finalizers".to_owned(), json!(["kubernetes"]));
-        }
+    if deleting {
+        return;
+    }
+    let spec = object(fields, "spec");
+    let finalizers = spec.entry("finalizers").or_insert(Value::Null);
+    if !finalizers.is_array() {
+        *finalizers = json!([]);
+    }
+    if let Some(finalizers) =
+        finalizers.as_array_mut().filter(|list| !list.iter().any(|one| one == "kubernetes"))
+    {
+        finalizers.push(json!("kubernetes"));
     }
 }
 

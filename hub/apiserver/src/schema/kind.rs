@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use super::arena::ListType;
 use super::builtin::Schemas;
 use super::catalogue;
 use super::decode::{DecodeError, decode_go};
@@ -105,10 +104,5 @@ impl<'a> Kind<'a> {
                 errors
             }
         }
-    }
-
-    /// Whether the list at this schema place merges by key or value under apply.
-    pub fn is_associative(schema: SchemaRef<'_>) -> bool {
-        matches!(schema.list_type(), ListType::Map | ListType::Set)
     }
 }

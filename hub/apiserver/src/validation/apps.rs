@@ -7,8 +7,8 @@ use super::{
     Errors, at_most_all, immutable, int_or_percent, invalid_each, is_empty, list, names, non_negative, pod,
     text,
 };
-use crate::schema::FieldError;
 use crate::schema::path::Path;
+use crate::schema::{FieldError, Shown};
 
 const SPEC: &str = "spec";
 
@@ -30,7 +30,8 @@ fn required_selector(spec: &Value, path: &Path<'_>, kind: &str, errors: &mut Err
 fn template(spec: &Value, path: &Path<'_>, kind: &str, errors: &mut Errors) {
     let at = path.child("template");
     let labels = &spec["template"]["metadata"]["labels"];
-    if !is_blank(&spec["selector"]) && !matches(&spec["selector"], labels) {
+    // No selector at all matches nothing; an empty one, everything.
+    if spec["selector"].is_null() || (!is_blank(&spec["selector"]) && !matches(&spec["selector"], labels)) {
         errors.push(FieldError::invalid(
             &at.child("metadata").child("labels"),
             labels.clone(),
@@ -68,6 +69,11 @@ pub(super) fn deployment(new: &Value, old: Option<&Value>, errors: &mut Errors) 
     }
 }
 
+/// A strategy as an internal struct prints.
+fn shown(strategy: &Value) -> Shown {
+    Shown::Raw(format!("{{\"Type\":{},\"RollingUpdate\":{}}}", strategy["type"], strategy["rollingUpdate"]))
+}
+
 /// Whether an int-or-percent is nothing.
 fn is_zero(value: &Value) -> bool {
     matches!(value, Value::Number(n) if n.as_i64() == Some(0)) || *value == json!("0%") || value.is_null()
@@ -94,7 +100,7 @@ fn strategy(strategy: &Value, path: &Path<'_>, errors: &mut Errors) {
             }
             at_most_all(&rolling["maxUnavailable"], &at.child("maxUnavailable"), errors);
         }
-        _ => errors.push(FieldError::not_supported(path, strategy.clone(), &["Recreate", "RollingUpdate"])),
+        _ => errors.push(FieldError::not_supported(path, shown(strategy), &["Recreate", "RollingUpdate"])),
     }
 }
 
@@ -202,7 +208,7 @@ fn update_strategy(strategy: &Value, path: &Path<'_>, errors: &mut Errors) {
         }
         "" => errors.push(FieldError::required(path, "")),
         _ => {
-            errors.push(FieldError::invalid(path, strategy.clone(), "must be 'RollingUpdate' or 'OnDelete'"));
+            errors.push(FieldError::invalid(path, shown(strategy), "must be 'RollingUpdate' or 'OnDelete'"));
         }
     }
 }

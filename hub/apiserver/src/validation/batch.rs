@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::selector::{label_selector, matches};
 use super::{Errors, at_most_all, immutable, int_or_percent, non_negative, one_of, pod, text};
-use crate::schema::FieldError;
 use crate::schema::path::Path;
+use crate::schema::{FieldError, Shown, go_json};
 
 pub(super) fn job(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
@@ -191,7 +191,7 @@ fn cron_part(part: &str, (low, high): (u32, u32), field: usize) -> Option<String
     (start > end).then(|| format!("beginning of range ({start}) beyond end of range ({end}): {part}"))
 }
 
-pub(super) fn horizontal_pod_autoscaler(new: &Value, errors: &mut Errors) {
+pub(super) fn horizontal_pod_autoscaler(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
     let (minimum, maximum) = (spec["minReplicas"].as_i64(), spec["maxReplicas"].as_i64().unwrap_or(0));
     if let Some(minimum) = minimum.filter(|minimum| *minimum < 1) {
@@ -211,6 +211,18 @@ pub(super) fn horizontal_pod_autoscaler(new: &Value, errors: &mut Errors) {
             errors.push(FieldError::required(&target.child(field), ""));
         }
     }
+    if old.is_none() {
+        target_version(&spec["scaleTargetRef"], &target, errors);
+    }
+}
+
+/// A target outside the core group names its group.
+fn target_version(reference: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let (version, core) = (text(reference, "apiVersion"), text(reference, "kind") == "ReplicationController");
+    if !version.contains('/') && !core {
+        let detail = "apiVersion must specify API group";
+        errors.push(FieldError::invalid(&path.child("apiVersion"), version, detail));
+    }
 }
 
 /// A scale that is written.
@@ -222,7 +234,14 @@ pub(super) fn pod_disruption_budget(new: &Value, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
     if !spec["minAvailable"].is_null() && !spec["maxUnavailable"].is_null() {
         let detail = "minAvailable and maxUnavailable cannot be both set";
-        errors.push(FieldError::invalid(&path, spec.clone(), detail));
+        let shown = format!(
+            "{{\"MinAvailable\":{},\"Selector\":{},\"MaxUnavailable\":{},\"UnhealthyPodEvictionPolicy\":{}}}",
+            spec["minAvailable"],
+            go_json(&spec["selector"]),
+            spec["maxUnavailable"],
+            spec["unhealthyPodEvictionPolicy"]
+        );
+        errors.push(FieldError::invalid(&path, Shown::Raw(shown), detail));
     }
     for field in ["minAvailable", "maxUnavailable"] {
         int_or_percent(&spec[field], &path.child(field), errors);

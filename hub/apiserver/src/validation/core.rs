@@ -105,8 +105,21 @@ fn json_key(secret: &Value, key: &str, errors: &mut Errors) {
         return;
     };
     let bytes = base64::engine::general_purpose::STANDARD.decode(text).unwrap_or_default();
-    if let Err(problem) = serde_json::from_slice::<serde_json::Map<String, Value>>(&bytes) {
-        errors.push(FieldError::invalid(&at, "<secret contents redacted>", problem.to_string()));
+    if serde_json::from_slice::<serde_json::Map<String, Value>>(&bytes).is_err() {
+        errors.push(FieldError::invalid(&at, "<secret contents redacted>", json_problem(&bytes)));
+    }
+}
+
+/// What Go says of bytes that are no JSON object, as far as the first byte tells.
+fn json_problem(bytes: &[u8]) -> String {
+    match bytes.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        None => "unexpected end of JSON input".to_owned(),
+        Some(b'{') => "unexpected end of JSON input".to_owned(),
+        Some(b'[') => "json: cannot unmarshal array into Go value of type map[string]interface {}".to_owned(),
+        Some(b'"') => {
+            "json: cannot unmarshal string into Go value of type map[string]interface {}".to_owned()
+        }
+        Some(byte) => format!("invalid character '{}' looking for beginning of value", char::from(*byte)),
     }
 }
 
@@ -134,7 +147,10 @@ pub(super) fn persistent_volume_claim(new: &Value, old: Option<&Value>, errors: 
     for mode in modes.iter().filter_map(Value::as_str).filter(|mode| !ACCESS_MODES.contains(mode)) {
         errors.push(FieldError::not_supported(&at, mode, &ACCESS_MODES));
     }
-    if modes.len() > 1 && modes.iter().any(|mode| mode == "ReadWriteOncePod") {
+    let known = |mode: &&Value| mode.as_str().is_some_and(|mode| ACCESS_MODES.contains(&mode));
+    if modes.iter().any(|mode| mode == "ReadWriteOncePod")
+        && modes.iter().filter(known).any(|mode| mode != "ReadWriteOncePod")
+    {
         errors.push(FieldError::forbidden(&at, "may not use ReadWriteOncePod with other access modes"));
     }
     label_selector(&spec["selector"], &path.child("selector"), errors);
@@ -202,6 +218,19 @@ fn claim_update(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) 
     }
 }
 
+/// What of a volume's spec is not its source.
+const VOLUME_FIELDS: [&str; 9] = [
+    "accessModes",
+    "capacity",
+    "claimRef",
+    "mountOptions",
+    "nodeAffinity",
+    "persistentVolumeReclaimPolicy",
+    "storageClassName",
+    "volumeAttributesClassName",
+    "volumeMode",
+];
+
 pub(super) fn persistent_volume(new: &Value, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
     if list(spec, "accessModes").is_empty() {
@@ -216,8 +245,19 @@ pub(super) fn persistent_volume(new: &Value, errors: &mut Errors) {
     let capacity = path.child("capacity");
     if entries(spec, "capacity").next().is_none() {
         errors.push(FieldError::required(&capacity, ""));
-    } else if spec["capacity"].get("storage").is_none() {
+    }
+    if spec["capacity"].get("storage").is_none() {
         errors.push(FieldError::not_supported(&capacity, spec["capacity"].clone(), &["storage"]));
+    }
+    let sources: Vec<&String> = entries(new, "spec")
+        .map(|(field, _)| field)
+        .filter(|field| !VOLUME_FIELDS.contains(&field.as_str()) && !spec[field.as_str()].is_null())
+        .collect();
+    if sources.is_empty() {
+        errors.push(FieldError::required(&path, "must specify a volume type"));
+    }
+    for extra in sources.iter().skip(1) {
+        errors.push(FieldError::forbidden(&path.child(extra), "may not specify more than 1 volume type"));
     }
     for (name, value) in entries(spec, "capacity") {
         amount(name, value, &capacity.key(name), errors);

@@ -84,6 +84,10 @@ fn created(rule: NameRule, meta: &Value, path: &Path<'_>, errors: &mut Errors) {
     } else {
         invalid_each(errors, &path.child("name"), name, rule.check(name, false));
     }
+    if let Some(generation) = meta["generation"].as_i64().filter(|generation| *generation < 0) {
+        let detail = "must be greater than or equal to 0";
+        errors.push(FieldError::invalid(&path.child("generation"), generation, detail));
+    }
     let namespace = text(meta, "namespace");
     if !namespace.is_empty() {
         invalid_each(errors, &path.child("namespace"), namespace, names::dns_label(namespace));
@@ -177,6 +181,20 @@ fn owners(meta: &Value, path: &Path<'_>, errors: &mut Errors) {
                     ),
                 )),
             }
+        }
+    }
+}
+
+/// Built-in kinds take finalizers of Kubernetes' own, or with a domain.
+pub(super) fn standard_finalizers(new: &Value, errors: &mut Errors) {
+    let path = Path::field("metadata");
+    let path = path.child("finalizers");
+    for (index, finalizer) in
+        list(&new["metadata"], "finalizers").iter().filter_map(Value::as_str).enumerate()
+    {
+        if !finalizer.contains('/') && !matches!(finalizer, "kubernetes" | "orphan" | "foregroundDeletion") {
+            let detail = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.push(FieldError::invalid(&path.index(index), finalizer, detail));
         }
     }
 }

@@ -29,7 +29,8 @@ pattern!(PERCENT_REGEX, "[0-9]+%");
 
 fn explain(text: &str, pattern: &str, examples: &[&str]) -> String {
     let examples: Vec<String> = examples.iter().map(|example| format!("'{example}', ")).collect();
-    format!("{text} (e.g. {}regex used for validation is '{pattern}')", examples.join("or "))
+    // Two spaces before "or": that is how it is written.
+    format!("{text} (e.g. {}regex used for validation is '{pattern}')", examples.join(" or "))
 }
 
 fn too_long(text: &str, max: usize) -> Option<String> {

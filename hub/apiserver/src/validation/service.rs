@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::metadata::labels;
 use super::pod::{number_each, port};
 use super::{Errors, invalid_each, is_empty, list, names, one_of, text};
-use crate::schema::FieldError;
 use crate::schema::path::Path;
+use crate::schema::{FieldError, Shown};
 
 /// The first cluster address, wherever it is said.
 fn cluster_ip(spec: &Value) -> &str {
@@ -106,10 +106,11 @@ fn ports(spec: &Value, ty: &str, path: &Path<'_>, errors: &mut Errors) {
             errors.push(FieldError::duplicate(&at.child("nodePort"), node));
         }
         if !seen.insert((protocol, one["port"].as_i64().unwrap_or(0))) {
-            let value = json!({
-                "Name": "", "Protocol": protocol, "AppProtocol": null, "Port": one["port"], "TargetPort": 0, "NodePort": 0,
-            });
-            errors.push(FieldError::duplicate(&at, value));
+            let value = format!(
+                "{{\"Name\":\"\",\"Protocol\":\"{protocol}\",\"AppProtocol\":null,\"Port\":{},\"TargetPort\":0,\"NodePort\":0}}",
+                one["port"]
+            );
+            errors.push(FieldError::duplicate(&at, Shown::Raw(value)));
         }
     }
 }
@@ -124,7 +125,10 @@ fn addresses(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
         }
     }
     let cluster = path.child("clusterIPs");
-    for (index, ip) in list(spec, "clusterIPs").iter().filter_map(Value::as_str).enumerate() {
+    // A lone `clusterIP` counts as the first of the list.
+    let alone = [spec["clusterIP"].clone()];
+    let all = if list(spec, "clusterIPs").is_empty() { &alone[..] } else { list(spec, "clusterIPs") };
+    for (index, ip) in all.iter().filter_map(Value::as_str).enumerate() {
         if !ip.is_empty() && ip != "None" && !address(ip) {
             errors.push(FieldError::invalid(&cluster.index(index), ip, MESSAGE));
         }

@@ -1,4 +1,4 @@
-//! Cases of validation.
+//! Cases of validation of built-in kinds.
 
 #![allow(clippy::needless_pass_by_value, reason = "a json! reads best where it is passed")]
 
@@ -59,7 +59,13 @@ fn deployments_are_refused_in_kubernetes_words() {
         of(json!({"spec": {"template": {"spec": {"restartPolicy": "Never"}}}})),
         ["spec.template.spec.restartPolicy: Unsupported value: \"Never\": supported values: \"Always\""]
     );
-    assert_eq!(of(json!({"spec": {"selector": null}})), ["spec.selector: Required value"]);
+    assert_eq!(
+        of(json!({"spec": {"selector": null}})),
+        [
+            "spec.selector: Required value",
+            "spec.template.metadata.labels: Invalid value: {\"app\":\"web\"}: `selector` does not match template `labels`"
+        ]
+    );
     assert_eq!(
         of(json!({"metadata": {"name": "Web_1"}})),
         [
@@ -146,12 +152,12 @@ fn services_configuration_and_claims() {
         ),
         [
             "metadata.name: Invalid value: \"1a\": a DNS-1035 label must consist of lower case alphanumeric characters or \
-             '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name', or 'abc-123', \
+             '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', \
              regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')",
             "spec.ports[0].name: Required value",
             "spec.ports[1].name: Required value",
-            "spec.ports[1]: Duplicate value: {\"AppProtocol\":null,\"Name\":\"\",\"NodePort\":0,\"Port\":80,\
-             \"Protocol\":\"TCP\",\"TargetPort\":0}",
+            "spec.ports[1]: Duplicate value: {\"Name\":\"\",\"Protocol\":\"TCP\",\"AppProtocol\":null,\"Port\":80,\
+             \"TargetPort\":0,\"NodePort\":0}",
         ]
     );
     let old = json!({"metadata": {"name": "s"}, "spec": {"type": "ClusterIP", "clusterIP": "10.0.0.1",
@@ -242,7 +248,7 @@ fn jobs_ingresses_roles_and_the_rest() {
         ["subjects[0].namespace: Required value"]
     );
     let hpa = json!({"metadata": {"name": "h"}, "spec": {"minReplicas": 3, "maxReplicas": 2,
-        "scaleTargetRef": {"kind": "Deployment", "name": "d"}}});
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}}});
     assert_eq!(
         problems("autoscaling", "v2", "HorizontalPodAutoscaler", hpa, None),
         ["spec.maxReplicas: Invalid value: 2: must be greater than or equal to `minReplicas`"]
