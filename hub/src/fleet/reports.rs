@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use karmada_api::names::execution_namespace;
-use karmada_api::strings::finalizers;
+use karmada_api::strings::{annotations, finalizers};
 use karmada_apiserver::object::{ObjectKey, meta};
 use karmada_apiserver::registry::{Registry, User, WriteOptions};
 use karmada_apiserver::resource::ResourceDefinition;
@@ -50,6 +50,16 @@ impl Reports {
 
     fn works(&self) -> Result<Arc<ResourceDefinition>, PortError> {
         self.definition("work.karmada.io", "v1alpha1", "works")
+    }
+
+    /// The template that a Work carries, as its manifest names it.
+    fn template_of(&self, work: &Reference) -> Option<Reference> {
+        let works = self.works().ok()?;
+        let work = self.registry.get(&works, &work.namespace, &work.name).ok()?.value();
+        let manifest = &work["spec"]["workload"]["manifests"][0];
+        let mut template = Reference::of(manifest);
+        template.uid = manifest["metadata"]["annotations"][annotations::TEMPLATE_UID].as_str()?.to_owned();
+        Some(template)
     }
 
     async fn change(
@@ -182,6 +192,9 @@ impl StatusSink for Reports {
             uid: notice.uid.clone(),
         };
         self.recorder.record(&about, kind, &notice.reason, &notice.message);
+        if let Some(template) = self.template_of(&about) {
+            self.recorder.record(&template, kind, &notice.reason, &notice.message);
+        }
         Ok(())
     }
 
