@@ -30,6 +30,9 @@ pub struct Identity {
     pub ca_bundle: String,
     /// `host:port`s of the hub, in order.
     pub endpoints: Vec<String>,
+    /// The token that it was joined with; empty where that is not known.
+    #[serde(default)]
+    pub token_id: String,
 }
 
 impl std::fmt::Debug for Identity {
@@ -53,6 +56,7 @@ impl Identity {
             certificate: grant.certificate,
             ca_bundle: grant.ca_bundle,
             endpoints: grant.endpoints,
+            token_id: String::new(),
         };
         // What has worked is tried first.
         identity.endpoints.retain(|endpoint| endpoint != dialled);
@@ -179,7 +183,7 @@ fn file(directory: &Path) -> PathBuf {
     directory.join("identity.json")
 }
 
-fn secret_id(namespace: &str, name: &str) -> ObjectId {
+pub(crate) fn secret_id(namespace: &str, name: &str) -> ObjectId {
     ObjectId { gvk: Gvk::new("v1", "Secret"), namespace: namespace.into(), name: name.into() }
 }
 

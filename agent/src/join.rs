@@ -5,10 +5,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use karmada_certs::{CertError, ClientKey, JoinToken, Pin, Trust, agent_subject, client_config_h2};
 use karmada_proto::v1::{JoinRefusalCode, JoinRequest, join_reply};
+use tokio::sync::watch;
 
 use crate::identity::Identity;
 use crate::link::dial::{Connector, DialError, dial};
 use crate::retry;
+use crate::shared::LinkView;
 
 /// What a join asks for.
 #[derive(Debug, Clone)]
@@ -101,16 +103,26 @@ fn refusal_text(code: JoinRefusalCode, message: &str, holder: &str) -> String {
 /// Clocks further apart than certificates are backdated.
 const CLOCK_LIMIT: i64 = 3600;
 
-/// Joins with `key`. Transient causes are tried again for as long as `ask.patience`.
+/// Joins with `key`. Transient causes are tried again for as long as `ask.patience`, and shown in `link` meanwhile.
 ///
 /// # Errors
 /// The cause, told apart.
-pub async fn join(connector: &dyn Connector, key: &ClientKey, ask: &Ask) -> Result<Identity, JoinError> {
+pub async fn join(
+    connector: &dyn Connector,
+    key: &ClientKey,
+    ask: &Ask,
+    link: &watch::Sender<LinkView>,
+) -> Result<Identity, JoinError> {
     let mut at = 0;
     retry::until(ask.patience, JoinError::is_transient, || {
         let endpoint = ask.endpoints.get(at % ask.endpoints.len().max(1)).cloned().unwrap_or_default();
         at += 1;
-        async move { Box::pin(once(connector, key, ask, &endpoint)).await }
+        async move {
+            let joined = Box::pin(once(connector, key, ask, &endpoint)).await;
+            joined.inspect_err(|error| {
+                link.send_replace(LinkView::Away { cause: error.into(), reason: error.to_string() });
+            })
+        }
     })
     .await
 }
@@ -141,7 +153,9 @@ async fn once(
     match reply.result {
         Some(join_reply::Result::Grant(_)) if ahead.abs() > CLOCK_LIMIT => Err(JoinError::Clock(ahead)),
         Some(join_reply::Result::Grant(grant)) => {
-            Ok(Identity::new(key, ask.cluster_uid.clone(), grant, endpoint))
+            let mut identity = Identity::new(key, ask.cluster_uid.clone(), grant, endpoint);
+            identity.token_id = ask.token.id().to_owned();
+            Ok(identity)
         }
         Some(join_reply::Result::Refusal(refusal)) => {
             Err(JoinError::Refused { code: refusal.code(), message: refusal.message, holder: refusal.holder })

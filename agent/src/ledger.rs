@@ -13,6 +13,7 @@ use karmada_proto::body;
 use karmada_proto::v1::Applied;
 use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use tokio::sync::watch;
 
 use crate::session::{Change, Held, Phase};
 
@@ -88,6 +89,8 @@ impl Entry {
 #[derive(Debug)]
 pub struct Ledger {
     connection: Mutex<Connection>,
+    /// Counts what was desired anew; who keeps a copy of the ledger follows it.
+    desired: watch::Sender<u64>,
 }
 
 impl Ledger {
@@ -120,7 +123,7 @@ impl Ledger {
         }
         connection.execute_batch(SCHEMA)?;
         connection.set_prepared_statement_cache_capacity(24);
-        Ok(Self { connection: Mutex::new(connection) })
+        Ok(Self { connection: Mutex::new(connection), desired: watch::Sender::new(0) })
     }
 
     /// Writes all of `changes` or none, durably.
@@ -131,6 +134,21 @@ impl Ledger {
             apply(&transaction, change)?;
         }
         transaction.commit()?;
+        if changes.iter().any(|change| !matches!(change, Change::Cursor(_))) {
+            self.desired.send_modify(|count| *count += 1);
+        }
+        Ok(())
+    }
+
+    /// Sees each change of what is desired.
+    pub fn desired(&self) -> watch::Receiver<u64> {
+        self.desired.subscribe()
+    }
+
+    /// Writes the ledger as it is now into a new file.
+    pub fn copy_to(&self, file: &Path) -> Result<(), LedgerError> {
+        let path = file.to_string_lossy();
+        self.connection.lock().execute("VACUUM INTO ?1", [path.as_ref()])?;
         Ok(())
     }
 

@@ -9,6 +9,9 @@
 //!          ⇡ outbox ← status, summary ←───────────────┘
 //! ```
 
+pub mod announce;
+pub mod cause;
+pub mod enrolment;
 pub mod identity;
 pub mod join;
 pub mod ledger;
@@ -23,22 +26,25 @@ pub mod session;
 pub mod shared;
 pub mod status;
 pub mod summary;
+pub mod vault;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use karmada_certs::{ClientKey, JoinToken, Pin};
+use karmada_certs::{JoinToken, Pin};
 use karmada_interpreter::Interpreter;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::identity::{Identity, KeepError, Keeper};
+use crate::enrolment::Enrolment;
+use crate::identity::{KeepError, Keeper};
 use crate::join::JoinError;
 use crate::ledger::{Ledger, LedgerError};
 use crate::link::dial::Connector;
 use crate::member::{Member, MemberError};
 use crate::shared::Shared;
+use crate::vault::Vault;
 
 pub use crate::shared::LinkView;
 
@@ -49,6 +55,8 @@ pub struct Config {
     pub hub: Vec<String>,
     /// Needed to join.
     pub token: Option<JoinToken>,
+    /// Where the token is instead: read when it is needed, which is when joining.
+    pub token_file: Option<PathBuf>,
     /// Of the hub's CA; needed to join.
     pub pins: Vec<Pin>,
     /// The name to join under.
@@ -72,6 +80,7 @@ impl Default for Config {
         Self {
             hub: Vec::new(),
             token: None,
+            token_file: None,
             pins: Vec::new(),
             cluster_name: String::new(),
             provider: String::new(),
@@ -105,6 +114,14 @@ pub enum AgentError {
     /// The join failed.
     #[error("joining: {0}")]
     Join(#[from] JoinError),
+    /// The token's file is no use.
+    #[error("the join token in {file}: {why}")]
+    Token {
+        /// Which.
+        file: String,
+        /// What is wrong with it; never what it holds.
+        why: String,
+    },
     /// Nothing to join with.
     #[error("there is no identity yet, and to join, {0} is needed")]
     Missing(&'static str),
@@ -130,13 +147,36 @@ pub enum AgentError {
 /// # Errors
 /// A join that cannot succeed, or a ledger that cannot be kept. The network is never a reason to end, once joined.
 pub async fn run(config: Config, parts: Parts, stop: CancellationToken) -> Result<(), AgentError> {
+    let (keeper, link) = (parts.keeper.clone(), parts.link.clone());
+    let said = announce::run(keeper.clone(), link.subscribe());
+    let worked = tokio::select! {
+        biased;
+        worked = Box::pin(work(config, parts, stop)) => worked,
+        () = async { said.await; std::future::pending().await } => Ok(()),
+    };
+    if let Err(error) = &worked {
+        link.send_replace(LinkView::Away { cause: error.into(), reason: error.to_string() });
+        let view = link.borrow().clone();
+        announce::farewell(&keeper, &view).await;
+    }
+    worked
+}
+
+async fn work(config: Config, parts: Parts, stop: CancellationToken) -> Result<(), AgentError> {
+    let enrolment = Enrolment { config: config.clone(), parts: parts.clone() };
     let identity = tokio::select! {
         biased;
         () = stop.cancelled() => return Ok(()),
-        identity = Box::pin(identity(&config, &parts)) => identity?,
+        identity = Box::pin(enrolment.identity()) => identity?,
     };
+    let vault = Vault::of(&parts.keeper);
     let ledger = match &config.state_dir {
-        Some(directory) => Ledger::open(directory)?,
+        Some(directory) => {
+            if let Some(vault) = &vault {
+                vault.restore(directory).await;
+            }
+            Ledger::open(directory)?
+        }
         None => Ledger::in_memory()?,
     };
     let shared = Shared::new(ledger, parts.link.clone());
@@ -152,6 +192,7 @@ pub async fn run(config: Config, parts: Parts, stop: CancellationToken) -> Resul
         connector: parts.connector.clone(),
         identity,
         keeper: parts.keeper.clone(),
+        enrolment: Some(enrolment),
         boot_id: uuid::Uuid::new_v4().to_string(),
         seed: rand::random(),
     };
@@ -161,60 +202,16 @@ pub async fn run(config: Config, parts: Parts, stop: CancellationToken) -> Resul
         stop.cancel();
         task
     };
-    let (engine, link, ()) = tokio::join!(
+    let (engine, link, (), ()) = tokio::join!(
         async { guarded(Box::pin(reconcile::engine::run(engine, stop.clone())).await).await },
         async { guarded(Box::pin(link::run(link, stop.clone())).await).await },
-        Box::pin(summary::run(shared, parts.member.clone(), stop.clone())),
+        Box::pin(summary::run(shared.clone(), parts.member.clone(), stop.clone())),
+        async {
+            if let (Some(vault), Some(directory)) = (vault, &config.state_dir) {
+                Box::pin(vault.run(&shared.ledger, directory, stop.clone())).await;
+            }
+        },
     );
     engine?;
     Ok(link?)
-}
-
-/// The identity that is kept, or a new one by joining.
-async fn identity(config: &Config, parts: &Parts) -> Result<Identity, AgentError> {
-    if let Some(mut identity) = parts.keeper.load().await? {
-        // Where the member does not answer now, it is taken at its word: enforcing begins when it is back.
-        if let Ok(uid) = member::cluster_uid(&*parts.member).await
-            && uid != identity.cluster_uid
-        {
-            return Err(AgentError::OtherMember(identity.cluster_uid, uid));
-        }
-        for endpoint in config.hub.iter().rev() {
-            identity.endpoints.retain(|known| known != endpoint);
-            identity.endpoints.insert(0, endpoint.clone());
-        }
-        return Ok(identity);
-    }
-    let token = config.token.clone().ok_or(AgentError::Missing("--token"))?;
-    if config.hub.is_empty() {
-        return Err(AgentError::Missing("--hub"));
-    }
-    if config.pins.is_empty() {
-        return Err(AgentError::Missing("--discovery-token-ca-cert-hash"));
-    }
-    if config.cluster_name.is_empty() {
-        return Err(AgentError::Missing("--cluster-name"));
-    }
-    let unreachable =
-        |error: &MemberError| matches!(error, MemberError::Unreachable(_) | MemberError::Throttled(_));
-    let member = &parts.member;
-    let cluster_uid =
-        retry::until(config.join_patience, unreachable, || async { member::cluster_uid(&**member).await })
-            .await?;
-    let key = ClientKey::generate()?;
-    let ask = join::Ask {
-        endpoints: config.hub.clone(),
-        token,
-        pins: config.pins.clone(),
-        cluster_name: config.cluster_name.clone(),
-        cluster_uid,
-        provider: config.provider.clone(),
-        region: config.region.clone(),
-        zones: config.zones.clone(),
-        patience: config.join_patience,
-    };
-    let identity = join::join(&*parts.connector, &key, &ask).await?;
-    parts.keeper.save(&identity).await?;
-    tracing::info!(cluster = identity.cluster_name, "joined");
-    Ok(identity)
 }

@@ -29,6 +29,9 @@ struct Args {
     /// The join token, as `karmadactl token create` prints it; needed once.
     #[arg(long, env = "KARMADA_TOKEN", hide_env_values = true, value_parser = |t: &str| JoinToken::parse(t))]
     token: Option<JoinToken>,
+    /// A file with the join token, read when joining; for a Secret mounted into the agent's Pod.
+    #[arg(long, conflicts_with = "token")]
+    token_file: Option<PathBuf>,
     /// sha256:… of the hub's CA, printed with the token; needed once.
     #[arg(long, value_delimiter = ',')]
     discovery_token_ca_cert_hash: Vec<Pin>,
@@ -97,6 +100,7 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     let config = Config {
         hub: args.hub,
         token: args.token,
+        token_file: args.token_file,
         pins: args.discovery_token_ca_cert_hash,
         cluster_name,
         provider: args.cluster_provider,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
+use crate::cause::Cause;
 use crate::ledger::Ledger;
 use crate::outbox::Outbox;
 
@@ -22,6 +23,8 @@ pub enum LinkView {
     },
     /// Not connected, and why.
     Away {
+        /// Its class.
+        cause: Cause,
         /// In plain words.
         reason: String,
     },

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use karmada_certs::agent_subject;
 use karmada_proto::body::Assembly;
 use karmada_proto::cadence::Cadence;
-use karmada_proto::v1::{AgentFrame, HubFrame};
+use karmada_proto::v1::{AgentFrame, CloseCode, HubFrame};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
@@ -20,6 +20,8 @@ use tokio_util::sync::CancellationToken;
 use tonic::Streaming;
 
 use self::dial::Connector;
+use crate::cause::Cause;
+use crate::enrolment::Enrolment;
 use crate::identity::{Identity, Keeper};
 use crate::ledger::LedgerError;
 use crate::rotation;
@@ -42,6 +44,8 @@ pub struct Link {
     pub identity: Identity,
     /// Where renewals are kept.
     pub keeper: Keeper,
+    /// To join anew where the hub does not know the identity any more; without it, the hub is asked again and again.
+    pub enrolment: Option<Enrolment>,
     /// Random per process.
     pub boot_id: String,
     /// Of the reconnect schedule.
@@ -55,6 +59,8 @@ struct Carried {
     cadence: Cadence,
     assembly: Assembly,
     next_endpoint: usize,
+    /// Why the last dial failed.
+    refused: Option<Cause>,
 }
 
 /// Runs until `stop`. Never gives up on the network.
@@ -73,17 +79,28 @@ pub async fn run(mut link: Link, stop: CancellationToken) -> Result<(), LedgerEr
     let attempt = ledger.number("attempt")?.unwrap_or(0).clamp(0, i64::from(u32::MAX)) as u32;
     let schedule = Schedule::new(link.seed, attempt);
     let started = Instant::now();
-    let mut carried = Carried { started, schedule, cadence, assembly: Assembly::default(), next_endpoint: 0 };
+    let mut carried = Carried {
+        started,
+        schedule,
+        cadence,
+        assembly: Assembly::default(),
+        next_endpoint: 0,
+        refused: None,
+    };
     while !stop.is_cancelled() {
         // Boxed: a session's future holds much, and the wait between two needs none of it.
         let ended = Box::pin(one_session(&mut link, &mut carried, &stop)).await?;
         if stop.is_cancelled() {
             break;
         }
+        if Box::pin(joined_anew(&mut link, ended.code, &stop)).await {
+            continue;
+        }
         let wait = carried.schedule.down(ended.advice, carried.started.elapsed());
         remember(&link.shared, &carried)?;
         tracing::info!(reason = ended.reason, code = ?ended.code, wait_ms = wait.as_millis() as u64, "not connected");
-        link.shared.link.send_replace(LinkView::Away { reason: ended.reason });
+        let cause = carried.refused.take().unwrap_or_else(|| ended.code.into());
+        link.shared.link.send_replace(LinkView::Away { cause, reason: ended.reason });
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
@@ -117,14 +134,16 @@ async fn one_session(
     };
     let (mut session, frames, inbound) = match opening {
         Ok(opened) => opened,
-        Err(reason) => {
+        Err((cause, reason)) => {
+            carried.refused = Some(cause);
             carried.next_endpoint += 1;
             return Ok(lost(reason));
         }
     };
     let ended = converse(link, carried, &mut session, frames, inbound, stop).await?;
     if session.welcomed() {
-        link.shared.link.send_replace(LinkView::Away { reason: ended.reason.clone() });
+        let (cause, reason) = (ended.code.into(), ended.reason.clone());
+        link.shared.link.send_replace(LinkView::Away { cause, reason });
     } else {
         carried.next_endpoint += 1;
     }
@@ -136,22 +155,52 @@ async fn one_session(
     Ok(ended)
 }
 
+/// Joins anew where the hub does not take the identity any more and there is a newer token. A failure is shown and
+/// tried again with the next session that is refused.
+async fn joined_anew(link: &mut Link, code: Option<CloseCode>, stop: &CancellationToken) -> bool {
+    let Some(enrolment) = &link.enrolment else { return false };
+    let lost = matches!(code, Some(CloseCode::Unregistered | CloseCode::Revoked));
+    if !lost || !enrolment.has_new_token(&link.identity) {
+        return false;
+    }
+    let joined = tokio::select! {
+        biased;
+        () = stop.cancelled() => return false,
+        joined = enrolment.join() => joined,
+    };
+    match joined {
+        Ok(identity) => {
+            link.identity = identity;
+            true
+        }
+        Err(error) => {
+            tracing::warn!(%error, "joining anew");
+            link.shared
+                .link
+                .send_replace(LinkView::Away { cause: (&error).into(), reason: error.to_string() });
+            false
+        }
+    }
+}
+
 type Opened = (Session, mpsc::Sender<AgentFrame>, Streaming<HubFrame>);
 
 async fn open(
     link: &Link,
     carried: &mut Carried,
     endpoint: &str,
-) -> Result<Result<Opened, String>, LedgerError> {
+) -> Result<Result<Opened, (Cause, String)>, LedgerError> {
     let identity = &link.identity;
     let config = karmada_certs::client_config_h2(&identity.trust(), Some(&identity.keyed_certificate()));
     let (config, peer) = match (config, identity.peer()) {
         (Ok(config), Ok(peer)) => (config, peer),
-        (Err(error), _) | (_, Err(error)) => return Ok(Err(format!("the identity cannot be used: {error}"))),
+        (Err(error), _) | (_, Err(error)) => {
+            return Ok(Err((Cause::Other, format!("the identity cannot be used: {error}"))));
+        }
     };
     let mut client = match dial::dial(&*link.connector, endpoint, config).await {
         Ok(client) => client,
-        Err(error) => return Ok(Err(error.to_string())),
+        Err(error) => return Ok(Err(((&error).into(), error.to_string()))),
     };
     let (epoch, cursor) = link.shared.ledger.position()?;
     let opening = Opening {
@@ -179,8 +228,10 @@ async fn open(
         tokio::time::timeout(Duration::from_secs(30), client.connect(ReceiverStream::new(outbound))).await;
     Ok(match answer {
         Ok(Ok(response)) => Ok((session, frames, response.into_inner())),
-        Ok(Err(status)) => Err(format!("the hub refused the stream: {}", status.message())),
-        Err(_) => Err("the hub did not answer the hello in 30 s".into()),
+        Ok(Err(status)) => {
+            Err(((&status).into(), format!("the hub refused the stream: {}", status.message())))
+        }
+        Err(_) => Err((Cause::Tcp, "the hub did not answer the hello in 30 s".into())),
     })
 }
 

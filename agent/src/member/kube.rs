@@ -4,7 +4,7 @@
 //! objects, and reads lists page by page, so that its memory stays small.
 
 use std::collections::VecDeque;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +19,8 @@ use karmada_api::object;
 use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use parking_lot::Mutex;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -66,6 +68,9 @@ pub enum ConfigError {
     /// The service account.
     #[error("no --kubeconfig given, and not running in a cluster")]
     InCluster(#[from] kube::config::InClusterError),
+    /// The service account, where its folder is named.
+    #[error("the service account: {0}")]
+    ServiceAccount(String),
     /// The client.
     #[error("setting up the member's client")]
     Client(#[source] Box<kube::Error>),
@@ -79,6 +84,31 @@ pub fn kubeconfig_cluster(path: &Path) -> Result<Option<String>, ConfigError> {
     Ok(context.and_then(|context| context.context).map(|context| context.cluster))
 }
 
+/// Names the folder of the Pod's service account (`token`, `ca.crt`), where that is not mounted at the usual place.
+const SERVICE_ACCOUNT_DIR: &str = "KUBERNETES_SERVICE_ACCOUNT_DIR";
+
+/// The Pod's service account.
+fn in_cluster() -> Result<kube::Config, ConfigError> {
+    let Some(folder) = std::env::var_os(SERVICE_ACCOUNT_DIR).map(PathBuf::from) else {
+        return Ok(kube::Config::incluster()?);
+    };
+    let wrong = |what: &str, why: String| ConfigError::ServiceAccount(format!("{what}: {why}"));
+    let variable = |name: &str| std::env::var(name).map_err(|error| wrong(name, error.to_string()));
+    let (host, port) = (variable("KUBERNETES_SERVICE_HOST")?, variable("KUBERNETES_SERVICE_PORT")?);
+    let host = if host.contains(':') { format!("[{host}]") } else { host };
+    let url = format!("https://{host}:{port}");
+    let url = url.parse().map_err(|error: http::uri::InvalidUri| wrong(&url, error.to_string()))?;
+    let ca = folder.join("ca.crt");
+    let certificates: Result<Vec<_>, _> =
+        CertificateDer::pem_file_iter(&ca).and_then(|certificates| certificates.collect());
+    let certificates = certificates.map_err(|error| wrong(&ca.display().to_string(), error.to_string()))?;
+    let mut config = kube::Config::new(url);
+    config.root_cert = Some(certificates.into_iter().map(|certificate| certificate.to_vec()).collect());
+    // The client reads it again as the kubelet renews it.
+    config.auth_info.token_file = Some(folder.join("token").display().to_string());
+    Ok(config)
+}
+
 impl KubeMember {
     /// Over the kubeconfig at `path`, or the Pod's service account where there is none.
     pub async fn connect(path: Option<&Path>) -> Result<Self, ConfigError> {
@@ -87,7 +117,7 @@ impl KubeMember {
                 let options = KubeConfigOptions::default();
                 kube::Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &options).await?
             }
-            None => kube::Config::incluster()?,
+            None => in_cluster()?,
         };
         let client = kube::Client::try_from(config).map_err(|error| ConfigError::Client(Box::new(error)))?;
         Ok(Self { inner: Arc::new(Inner { client, discovery: Mutex::default() }) })
