@@ -1,1 +1,61 @@
-//! Being laid.
+//! Every decision of the hub as a pure function: objects in, objects and reasons out.
+//!
+//! Nothing here reads a clock, draws a random number, waits or writes. Controllers read the state, call one of these,
+//! and write what differs. Orders of maps and lists that come in never decide what goes out.
+//!
+//! ```text
+//! template + policies  ── detector ──▶ ResourceBinding
+//! binding + clusters   ── scheduler ─▶ binding.spec.clusters, and why
+//! binding + template   ── binding ───▶ one Work per cluster (overrides inside)
+//! Works' statuses      ── status ────▶ binding.status, template.status
+//! agents' contact      ── cluster ───▶ Ready, taints
+//! hub namespaces       ── namespace ─▶ one Work per cluster
+//! ```
+
+pub mod binding;
+pub mod cluster;
+pub mod detector;
+pub mod namespace;
+pub mod overrides;
+pub mod scheduler;
+pub mod skip;
+pub mod status;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+/// Sets a condition. Its transition time moves only when its status does; whether anything changed.
+pub fn set_condition(conditions: &mut Vec<Condition>, wanted: Condition) -> bool {
+    let Some(old) = conditions.iter_mut().find(|condition| condition.type_ == wanted.type_) else {
+        conditions.push(wanted);
+        return true;
+    };
+    let since = if old.status == wanted.status {
+        old.last_transition_time.clone()
+    } else {
+        wanted.last_transition_time.clone()
+    };
+    let wanted = Condition { last_transition_time: since, ..wanted };
+    if *old == wanted {
+        return false;
+    }
+    *old = wanted;
+    true
+}
+
+/// A condition that starts now.
+fn condition(type_: &str, status: &str, reason: &str, message: &str, now: Timestamp) -> Condition {
+    Condition {
+        type_: type_.to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+        last_transition_time: Time(seconds(now)),
+        observed_generation: None,
+    }
+}
+
+/// The time without fractions, as the API stores times.
+fn seconds(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
+}

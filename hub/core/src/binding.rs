@@ -1,0 +1,302 @@
+//! A binding and its template become one Work per cluster (behaviour 28–42).
+//!
+//! In: the binding, the template, the clusters, the override policies, the Works as they are. Out: the Works as they
+//! shall be, what stands in the way of single ones, and which existing ones nobody wants.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use karmada_api::binding::ResourceBinding;
+use karmada_api::cluster::Cluster;
+use karmada_api::defaulting::work::default_work;
+use karmada_api::override_policy::OverridePolicy;
+use karmada_api::policy::{ConflictResolution, PurgeMode, ReplicaSchedulingType};
+use karmada_api::strings::{annotations, finalizers, labels};
+use karmada_api::work::{Work, WorkSpec, WorkloadTemplate};
+use karmada_api::{manifest, names, object};
+use karmada_interpreter::{InterpretError, Interpreter, Operation};
+use serde_json::Value;
+
+use crate::overrides::{self, Applied, AppliedOverrides, OverrideError};
+use crate::scheduler::webster;
+use crate::status::target_clusters;
+
+/// What the Works of a binding are made from.
+pub struct Input<'a> {
+    /// The binding.
+    pub binding: &'a ResourceBinding,
+    /// Its template.
+    pub template: &'a Value,
+    /// The clusters by name; a target that is not here gets nothing.
+    pub clusters: &'a BTreeMap<String, Cluster>,
+    /// Every ClusterOverridePolicy.
+    pub cluster_overrides: &'a [OverridePolicy],
+    /// Every OverridePolicy (of the template's namespace at least).
+    pub overrides: &'a [OverridePolicy],
+    /// Who knows the kind.
+    pub interpreter: &'a dyn Interpreter,
+}
+
+/// Why there is no Work for a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WorkError {
+    /// The cluster does not exist.
+    #[error("cluster {0} does not exist")]
+    NoCluster(String),
+    /// An override cannot be applied.
+    #[error(transparent)]
+    Override(#[from] OverrideError),
+    /// The template cannot be changed.
+    #[error("the template cannot be interpreted: {0}")]
+    Interpret(#[from] InterpretError),
+}
+
+/// The Work for one cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wanted {
+    /// The cluster.
+    pub cluster: String,
+    /// The Work, or why there is none.
+    pub work: Result<Work, WorkError>,
+    /// Which overrides were applied, for the event on the template.
+    pub applied: AppliedOverrides,
+}
+
+/// The Works of a binding, one per target, sorted by cluster. A failure in one cluster leaves the others alone.
+pub fn works(input: &Input<'_>) -> Vec<Wanted> {
+    let mut base = input.template.clone();
+    manifest::prune(&mut base, true);
+    let replicas = replicas_by_cluster(input.binding);
+    let completions = completions(input, &replicas);
+    target_clusters(input.binding)
+        .into_iter()
+        .map(|cluster| {
+            let replicas = replicas.get(cluster).copied();
+            let completions = completions.get(cluster).copied();
+            match one_work(input, base.clone(), cluster, replicas, completions) {
+                Ok((work, applied)) => Wanted { cluster: cluster.to_owned(), work: Ok(work), applied },
+                Err(error) => {
+                    let applied = AppliedOverrides::default();
+                    Wanted { cluster: cluster.to_owned(), work: Err(error), applied }
+                }
+            }
+        })
+        .collect()
+}
+
+/// The replicas of clusters that were chosen. A cluster that only a referrer requires has none.
+fn replicas_by_cluster(binding: &ResourceBinding) -> BTreeMap<&str, i32> {
+    binding.spec.clusters.iter().map(|target| (target.name.as_str(), target.replicas)).collect()
+}
+
+/// The completions of a divided Job, by cluster: divided as its replicas were (behaviour 32).
+fn completions(input: &Input<'_>, replicas: &BTreeMap<&str, i32>) -> BTreeMap<String, i64> {
+    let divided = input.binding.spec.replica_scheduling_type() == ReplicaSchedulingType::Divided;
+    let job = object::kind(input.template) == "Job" && object::api_version(input.template) == "batch/v1";
+    let total = object::get(input.template, &["spec", "completions"]).and_then(Value::as_i64);
+    let Some(total) = total.filter(|_| divided && job) else { return BTreeMap::new() };
+    let votes: Vec<(String, i64)> =
+        replicas.iter().map(|(name, replicas)| ((*name).to_owned(), i64::from(*replicas))).collect();
+    webster::divide(total, &votes, &[], object::uid(input.template)).into_iter().collect()
+}
+
+fn one_work(
+    input: &Input<'_>,
+    mut wanted: Value,
+    cluster_name: &str,
+    replicas: Option<i32>,
+    completions: Option<i64>,
+) -> Result<(Work, AppliedOverrides), WorkError> {
+    let cluster =
+        input.clusters.get(cluster_name).ok_or_else(|| WorkError::NoCluster(cluster_name.to_owned()))?;
+    let (api_version, kind) = (object::api_version(&wanted), object::kind(&wanted));
+    let revises = input.interpreter.enabled(api_version, kind, Operation::ReviseReplica);
+    if let Some(replicas) = replicas.filter(|_| revises && input.binding.spec.is_workload()) {
+        input.interpreter.revise_replica(&mut wanted, i64::from(replicas))?;
+    }
+    if let Some(completions) = completions {
+        object::set(&mut wanted, &["spec", "completions"], Value::from(completions));
+    }
+    let applied = overrides::apply(&mut wanted, cluster, input.cluster_overrides, input.overrides)?;
+    let namespace = names::execution_namespace(cluster_name);
+    let name = names::work_name(
+        object::kind(input.template),
+        object::name(input.template),
+        object::namespace(input.template),
+    );
+    let marks = Marks::of(input.binding);
+    stamp(&mut wanted, input.template, &namespace, &name, conflict_resolution(input), &marks);
+    let work = Work {
+        api_version: "work.karmada.io/v1alpha1".to_owned(),
+        kind: "Work".to_owned(),
+        metadata: metadata(namespace, name, marks, &applied),
+        spec: WorkSpec {
+            workload: WorkloadTemplate { manifests: vec![wanted] },
+            suspend_dispatching: suspended(input.binding, cluster_name).then_some(true),
+            preserve_resources_on_deletion: input.binding.spec.preserve_resources_on_deletion,
+        },
+        ..Work::default()
+    };
+    Ok((work, applied))
+}
+
+/// How a Work and its manifest tell which binding they come from.
+pub struct Marks {
+    labels: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
+}
+
+impl Marks {
+    fn of(binding: &ResourceBinding) -> Self {
+        let text = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let (id_key, name_key) = if binding.namespace().is_empty() {
+            (labels::CLUSTER_RESOURCE_BINDING_ID, annotations::CLUSTER_RESOURCE_BINDING_NAME)
+        } else {
+            (labels::RESOURCE_BINDING_ID, annotations::RESOURCE_BINDING_NAME)
+        };
+        let mut marks = BTreeMap::from([text(name_key, binding.name())]);
+        if !binding.namespace().is_empty() {
+            marks.extend([text(annotations::RESOURCE_BINDING_NAMESPACE, binding.namespace())]);
+        }
+        Self {
+            labels: BTreeMap::from([text(id_key, binding.label(id_key).unwrap_or(""))]),
+            annotations: marks,
+        }
+    }
+}
+
+/// What happens to an object of the member that is in the way: the template says, else the binding (behaviour 35).
+fn conflict_resolution(input: &Input<'_>) -> &'static str {
+    match object::annotation(input.template, annotations::CONFLICT_RESOLUTION) {
+        Some(annotations::CONFLICT_OVERWRITE) => annotations::CONFLICT_OVERWRITE,
+        Some(annotations::CONFLICT_ABORT) => annotations::CONFLICT_ABORT,
+        _ if input.binding.spec.conflict_resolution == Some(ConflictResolution::Overwrite) => {
+            annotations::CONFLICT_OVERWRITE
+        }
+        _ => annotations::CONFLICT_ABORT,
+    }
+}
+
+/// Whether nothing is sent to a cluster now (behaviour 40).
+fn suspended(binding: &ResourceBinding, cluster: &str) -> bool {
+    binding.spec.suspension.as_ref().is_some_and(|suspension| {
+        let named = suspension.dispatching_on_clusters.as_ref();
+        suspension.dispatching == Some(true)
+            || named.is_some_and(|named| named.cluster_names.iter().any(|name| name == cluster))
+    })
+}
+
+/// Stamps a manifest with where it comes from (behaviour 34). Which keys are the hub's is recorded last, when the
+/// Work is admitted.
+fn stamp(
+    manifest: &mut Value,
+    template: &Value,
+    namespace: &str,
+    name: &str,
+    conflict_resolution: &str,
+    marks: &Marks,
+) {
+    object::set_label(manifest, labels::MANAGED, labels::MANAGED_VALUE);
+    marks.labels.iter().for_each(|(key, value)| object::set_label(manifest, key, value));
+    marks.annotations.iter().for_each(|(key, value)| object::set_annotation(manifest, key, value));
+    object::set_annotation(manifest, annotations::WORK_NAMESPACE, namespace);
+    object::set_annotation(manifest, annotations::WORK_NAME, name);
+    object::set_annotation(manifest, annotations::TEMPLATE_UID, object::uid(template));
+    let generation = object::generation(template);
+    if generation > 0 {
+        object::set_annotation(manifest, annotations::TEMPLATE_GENERATION, &generation.to_string());
+    }
+    object::set_annotation(manifest, annotations::CONFLICT_RESOLUTION, conflict_resolution);
+}
+
+fn metadata(namespace: String, name: String, marks: Marks, applied: &AppliedOverrides) -> ObjectMeta {
+    let mut notes = marks.annotations;
+    let mut record = |key: &str, applied: &Applied| {
+        if let Ok(text) = serde_json::to_string(&applied.applied_items)
+            && !applied.applied_items.is_empty()
+        {
+            notes.insert(key.to_owned(), text);
+        }
+    };
+    record(annotations::APPLIED_CLUSTER_OVERRIDES, &applied.cluster);
+    record(annotations::APPLIED_OVERRIDES, &applied.namespaced);
+    ObjectMeta {
+        name: Some(name),
+        namespace: Some(namespace),
+        labels: Some(marks.labels),
+        annotations: Some(notes),
+        finalizers: Some(vec![finalizers::EXECUTION.to_owned()]),
+        ..ObjectMeta::default()
+    }
+}
+
+/// The Work to write where one exists: the wanted spec, labels and annotations in the existing object; none if
+/// nothing changed. The manifest is completed as admission completes it, so that the comparison is exact.
+pub fn merged(existing: &Work, wanted: &Work) -> Option<Work> {
+    let mut merged = existing.clone();
+    merged.spec = wanted.spec.clone();
+    let have = merged.metadata.labels.get_or_insert_default();
+    have.extend(wanted.metadata.labels.clone().unwrap_or_default());
+    let have = merged.metadata.annotations.get_or_insert_default();
+    have.remove(annotations::APPLIED_OVERRIDES);
+    have.remove(annotations::APPLIED_CLUSTER_OVERRIDES);
+    have.extend(wanted.metadata.annotations.clone().unwrap_or_default());
+    let have = merged.metadata.finalizers.get_or_insert_default();
+    for finalizer in wanted.metadata.finalizers.iter().flatten() {
+        if !have.contains(finalizer) {
+            have.push(finalizer.clone());
+        }
+    }
+    // An absent map and an empty one are the same to the API, and must be here.
+    merged.metadata.labels = merged.metadata.labels.filter(|map| !map.is_empty());
+    merged.metadata.annotations = merged.metadata.annotations.filter(|map| !map.is_empty());
+    let mut value = serde_json::to_value(&merged).ok()?;
+    default_work(&mut value, &String::new);
+    let merged: Work = serde_json::from_value(value).ok()?;
+    (merged != *existing).then_some(merged)
+}
+
+/// The clusters whose Works stay while they are being left: those of evictions that do not purge at once
+/// (behaviour 30).
+fn leaving(binding: &ResourceBinding) -> BTreeSet<&str> {
+    let tasks = binding.spec.graceful_eviction_tasks.iter();
+    tasks
+        .filter(|task| task.purge_mode != Some(PurgeMode::Directly))
+        .map(|task| task.from_cluster.as_str())
+        .collect()
+}
+
+fn cluster_of(work: &Work) -> Option<&str> {
+    names::cluster_of_execution_namespace(work.metadata.namespace.as_deref()?)
+}
+
+/// The Works of a binding that nobody wants any more (behaviour 30). `works` are those with the binding's id.
+pub fn orphans<'a>(binding: &ResourceBinding, works: &'a [Work]) -> Vec<&'a Work> {
+    let mut wanted = target_clusters(binding);
+    wanted.extend(leaving(binding));
+    works
+        .iter()
+        .filter(|work| work.metadata.deletion_timestamp.is_none())
+        .filter(|work| !cluster_of(work).is_some_and(|cluster| wanted.contains(cluster)))
+        .collect()
+}
+
+/// Whether a Work that must be purged first still exists: then nothing new is made (behaviour 31).
+pub fn must_wait(binding: &ResourceBinding, works: &[Work]) -> bool {
+    let tasks = binding.spec.graceful_eviction_tasks.iter();
+    let purged: BTreeSet<&str> = tasks
+        .filter(|task| task.purge_mode == Some(PurgeMode::Directly))
+        .map(|task| task.from_cluster.as_str())
+        .collect();
+    works.iter().any(|work| cluster_of(work).is_some_and(|cluster| purged.contains(cluster)))
+}
+
+/// The label and value by which the Works of a binding are found.
+pub fn work_selector(binding: &ResourceBinding) -> (&'static str, String) {
+    let key = if binding.namespace().is_empty() {
+        labels::CLUSTER_RESOURCE_BINDING_ID
+    } else {
+        labels::RESOURCE_BINDING_ID
+    };
+    (key, binding.label(key).unwrap_or("").to_owned())
+}

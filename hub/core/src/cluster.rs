@@ -1,0 +1,87 @@
+//! Whether a cluster can be used, and how that shows in its conditions and taints (behaviour 59–62).
+//!
+//! The agent reports Ready while it is in contact; the hub itself says Unknown when contact is lost.
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Taint;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use karmada_api::cluster::Cluster;
+use karmada_api::strings::{conditions, taints};
+
+use crate::{condition, seconds};
+
+/// How long a cluster may be silent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grace {
+    /// After its last word. 40 s where nothing is configured.
+    pub silence: SignedDuration,
+    /// Before its first word, counted from when the hub started or the cluster was made. 60 s where nothing is
+    /// configured.
+    pub startup: SignedDuration,
+}
+
+impl Default for Grace {
+    fn default() -> Self {
+        Self { silence: SignedDuration::from_secs(40), startup: SignedDuration::from_secs(60) }
+    }
+}
+
+/// What the hub knows of the contact with an agent. It lives in memory: after a restart of the hub nothing is known,
+/// and the startup grace runs again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contact {
+    /// When the agent was last heard, whatever it said.
+    pub last_heard: Option<Timestamp>,
+    /// Since when the hub listens for it: the hub's start, or the cluster's creation, whichever is later.
+    pub listening_since: Timestamp,
+}
+
+/// When the verdict on a silent cluster falls.
+pub fn deadline(contact: &Contact, grace: &Grace) -> Timestamp {
+    let (since, grace) = match contact.last_heard {
+        Some(heard) => (heard, grace.silence),
+        None => (contact.listening_since, grace.startup),
+    };
+    since.saturating_add(grace).unwrap_or(Timestamp::MAX)
+}
+
+/// The Ready condition that the hub sets against the cluster's silence; none while what the cluster reported stands.
+pub fn silent(cluster: &Cluster, contact: &Contact, grace: &Grace, now: Timestamp) -> Option<Condition> {
+    if now < deadline(contact, grace) {
+        return None;
+    }
+    let (reason, message) = match cluster.condition(conditions::READY) {
+        None => (conditions::CLUSTER_STATUS_NEVER_UPDATED, conditions::CLUSTER_STATUS_NEVER_UPDATED_MESSAGE),
+        Some(ready) if ready.status == conditions::UNKNOWN => return None,
+        Some(_) => (conditions::CLUSTER_STATUS_UNKNOWN, conditions::CLUSTER_STATUS_UNKNOWN_MESSAGE),
+    };
+    Some(condition(conditions::READY, conditions::UNKNOWN, reason, message, now))
+}
+
+/// The taints that follow from the Ready condition: not-ready where it is false or absent, unreachable where it is
+/// unknown, neither where it is true. Taints of users stay. None if nothing changes.
+pub fn taints(cluster: &Cluster, now: Timestamp) -> Option<Vec<Taint>> {
+    let ready = cluster.condition(conditions::READY).map_or(conditions::FALSE, |ready| ready.status.as_str());
+    let wanted = match ready {
+        conditions::TRUE => None,
+        conditions::UNKNOWN => Some(taints::UNREACHABLE),
+        _ => Some(taints::NOT_READY),
+    };
+    let ours = |taint: &Taint| {
+        matches!(taint.key.as_str(), taints::NOT_READY | taints::UNREACHABLE)
+            && taint.effect == taints::NO_SCHEDULE
+    };
+    let mut list: Vec<Taint> = cluster.spec.taints.clone();
+    list.retain(|taint| !ours(taint) || Some(taint.key.as_str()) == wanted);
+    if let Some(key) = wanted
+        && !list.iter().any(ours)
+    {
+        list.push(Taint {
+            key: key.to_owned(),
+            effect: taints::NO_SCHEDULE.to_owned(),
+            value: None,
+            time_added: Some(Time(seconds(now))),
+        });
+    }
+    (list != cluster.spec.taints).then_some(list)
+}

@@ -1,0 +1,378 @@
+//! Which policy takes a template, and the binding that comes of it (behaviour 1–21).
+//!
+//! In: a template, the policies, the binding as it is. Out: who claims it, the marks of the claim, the binding as it
+//! shall be. What others decide in a binding (clusters, evictions, who requires it, suspended scheduling) is never
+//! touched here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use karmada_api::binding::{
+    BindingSpec, BindingSuspension, ObjectReference, ResourceBinding, SchedulePriority,
+};
+use karmada_api::policy::{PropagationPolicy, ResourceSelector};
+use karmada_api::strings::{DEFAULT_SCHEDULER, annotations, finalizers, labels};
+use karmada_api::{names, object, selector};
+use karmada_interpreter::{InterpretError, Interpreter, Operation};
+use serde_json::Value;
+
+use crate::skip::SkipRules;
+
+/// How closely a selector means an object (behaviour 5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rank {
+    /// Not at all.
+    None = 0,
+    /// As one of all of its kind.
+    All = 1,
+    /// By its labels.
+    Labels = 2,
+    /// By its name.
+    Name = 3,
+}
+
+fn rank_of_selector(object: &Value, wanted: &ResourceSelector) -> Rank {
+    let elsewhere = !wanted.namespace.is_empty() && wanted.namespace != object::namespace(object);
+    if wanted.api_version != object::api_version(object) || wanted.kind != object::kind(object) || elsewhere {
+        return Rank::None;
+    }
+    if !wanted.name.is_empty() {
+        return if wanted.name == object::name(object) { Rank::Name } else { Rank::None };
+    }
+    match &wanted.label_selector {
+        None => Rank::All,
+        // A selector that cannot be read means nothing.
+        Some(labels) if selector::labels_match(labels, &object::labels(object)).unwrap_or(false) => {
+            Rank::Labels
+        }
+        Some(_) => Rank::None,
+    }
+}
+
+/// The closest rank of several selectors.
+pub fn rank(object: &Value, selectors: &[ResourceSelector]) -> Rank {
+    selectors.iter().map(|wanted| rank_of_selector(object, wanted)).max().unwrap_or(Rank::None)
+}
+
+/// The policy of one kind that wins an object: higher priority, then closer rank, then smaller name. A policy on its
+/// way out never wins (behaviour 6).
+pub fn best<'a>(
+    object: &Value,
+    policies: impl IntoIterator<Item = &'a PropagationPolicy>,
+) -> Option<&'a PropagationPolicy> {
+    policies
+        .into_iter()
+        .filter(|policy| !policy.deleting())
+        .map(|policy| (policy, rank(object, &policy.spec.resource_selectors)))
+        .filter(|(_, rank)| *rank != Rank::None)
+        .max_by(|(a, a_rank), (b, b_rank)| {
+            a.priority().cmp(&b.priority()).then(a_rank.cmp(b_rank)).then(b.name().cmp(a.name()))
+        })
+        .map(|(policy, _)| policy)
+}
+
+/// What shall happen with a template.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decision<'a> {
+    /// It is never propagated, or something else than the detector propagates it.
+    Leave,
+    /// This policy has it, or takes it now.
+    Claimed(&'a PropagationPolicy),
+    /// No policy means it: it loses marks of a claim, and waits.
+    Waits,
+}
+
+/// Who has an object according to its marks: label key and value.
+fn claim_of(object: &Value) -> Option<(&'static str, &str)> {
+    [labels::PROPAGATION_POLICY_ID, labels::CLUSTER_PROPAGATION_POLICY_ID]
+        .into_iter()
+        .find_map(|key| object::label(object, key).filter(|id| !id.is_empty()).map(|id| (key, id)))
+}
+
+/// Which policy has a template (behaviour 7, 8, 10, 11). A policy that claimed it keeps it as long as it means it,
+/// even where a better one came later. `namespaced` are PropagationPolicies of any namespace, `cluster_wide`
+/// ClusterPropagationPolicies.
+pub fn decide<'a>(
+    template: &Value,
+    namespaced: &'a [PropagationPolicy],
+    cluster_wide: &'a [PropagationPolicy],
+    skip: &SkipRules,
+) -> Decision<'a> {
+    let extension_auth = object::kind(template) == "ConfigMap"
+        && object::namespace(template) == "kube-system"
+        && object::name(template) == "extension-apiserver-authentication";
+    if skip.skips(template) || extension_auth || object::label(template, labels::CLAIMED_BY).is_some() {
+        return Decision::Leave;
+    }
+    let namespace = object::namespace(template);
+    let near = || namespaced.iter().filter(|policy| !namespace.is_empty() && policy.namespace() == namespace);
+    if let Some((key, id)) = claim_of(template) {
+        let claiming = near().chain(cluster_wide).find(|policy| policy.label(key) == Some(id));
+        let keeps = |policy: &&PropagationPolicy| {
+            !policy.deleting() && rank(template, &policy.spec.resource_selectors) != Rank::None
+        };
+        if let Some(policy) = claiming.filter(keeps) {
+            return Decision::Claimed(policy);
+        }
+    }
+    match best(template, near()).or_else(|| best(template, cluster_wide)) {
+        Some(policy) => Decision::Claimed(policy),
+        None => Decision::Waits,
+    }
+}
+
+/// The marks of a claim: labels and annotations.
+struct Marks {
+    labels: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
+}
+
+fn marks(policy: &PropagationPolicy) -> Marks {
+    let text = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    if policy.namespace().is_empty() {
+        let id = policy.label(labels::CLUSTER_PROPAGATION_POLICY_ID).unwrap_or("");
+        Marks {
+            labels: BTreeMap::from([text(labels::CLUSTER_PROPAGATION_POLICY_ID, id)]),
+            annotations: BTreeMap::from([text(annotations::CLUSTER_PROPAGATION_POLICY_NAME, policy.name())]),
+        }
+    } else {
+        let id = policy.label(labels::PROPAGATION_POLICY_ID).unwrap_or("");
+        Marks {
+            labels: BTreeMap::from([text(labels::PROPAGATION_POLICY_ID, id)]),
+            annotations: BTreeMap::from([
+                text(annotations::PROPAGATION_POLICY_NAMESPACE, policy.namespace()),
+                text(annotations::PROPAGATION_POLICY_NAME, policy.name()),
+            ]),
+        }
+    }
+}
+
+const MARK_LABELS: [&str; 2] = [labels::PROPAGATION_POLICY_ID, labels::CLUSTER_PROPAGATION_POLICY_ID];
+const MARK_ANNOTATIONS: [&str; 3] = [
+    annotations::PROPAGATION_POLICY_NAMESPACE,
+    annotations::PROPAGATION_POLICY_NAME,
+    annotations::CLUSTER_PROPAGATION_POLICY_NAME,
+];
+
+/// Marks a template (or a binding) as claimed by `policy`, and by no other (behaviour 9). Whether it changed.
+pub fn claim(object: &mut Value, policy: &PropagationPolicy) -> bool {
+    let before = (object::labels(object), object::annotations(object));
+    let marks = marks(policy);
+    for key in MARK_LABELS.iter().filter(|key| !marks.labels.contains_key(**key)) {
+        object::remove_label(object, key);
+    }
+    for key in MARK_ANNOTATIONS.iter().filter(|key| !marks.annotations.contains_key(**key)) {
+        object::remove_annotation(object, key);
+    }
+    marks.labels.iter().for_each(|(key, value)| object::set_label(object, key, value));
+    marks.annotations.iter().for_each(|(key, value)| object::set_annotation(object, key, value));
+    before != (object::labels(object), object::annotations(object))
+}
+
+/// Takes the marks of any claim away; the object, its binding and what runs in members stay (behaviour 18). Whether
+/// it changed.
+pub fn unclaim(object: &mut Value) -> bool {
+    let mut changed = false;
+    for key in MARK_LABELS {
+        changed |= object::remove_label(object, key);
+    }
+    for key in MARK_ANNOTATIONS {
+        changed |= object::remove_annotation(object, key);
+    }
+    changed
+}
+
+/// Whether an object carries the mark of `policy`: what to unclaim when the policy goes, or no longer means it.
+pub fn is_claimed_by(object: &Value, policy: &PropagationPolicy) -> bool {
+    marks(policy).labels.iter().all(|(key, id)| !id.is_empty() && object::label(object, key) == Some(id))
+}
+
+/// The override policies that a policy waits for and that do not exist (behaviour 13). `existing` are names of
+/// OverridePolicies of the policy's namespace, or of ClusterOverridePolicies.
+pub fn missing_overrides(policy: &PropagationPolicy, existing: &BTreeSet<String>) -> Vec<String> {
+    policy.spec.dependent_overrides.iter().filter(|name| !existing.contains(*name)).cloned().collect()
+}
+
+/// Whether two states of a template are the same to whoever propagates it: they differ in status and bookkeeping at
+/// most (behaviour 3).
+pub fn same_template(a: &Value, b: &Value) -> bool {
+    let stripped = |object: &Value| {
+        let mut object = object.clone();
+        if let Some(root) = object.as_object_mut() {
+            root.remove("status");
+        }
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("managedFields");
+            metadata.remove("resourceVersion");
+        }
+        object
+    };
+    stripped(a) == stripped(b)
+}
+
+/// Why a binding cannot be made now.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BindingError {
+    /// A binding of that name belongs to an older template of the same name; it goes when its owner is collected
+    /// (behaviour 16). Try again.
+    #[error("binding {name} belongs to another object (uid {owner}); waiting for it to be collected")]
+    OtherOwner {
+        /// The binding.
+        name: String,
+        /// Uid of its owner.
+        owner: String,
+    },
+    /// The template cannot be read.
+    #[error("the template cannot be interpreted: {0}")]
+    Interpret(#[from] InterpretError),
+}
+
+/// What to write.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BindingChange {
+    /// A new binding.
+    Create(Box<ResourceBinding>),
+    /// The binding as it shall be now.
+    Update(Box<ResourceBinding>),
+    /// Nothing. A template whose resourceVersion alone changed leaves its binding as it is.
+    Nothing,
+}
+
+/// The binding of a claimed template. `priority` is the value of the policy's PriorityClass, where it names one
+/// (behaviour 14: look it up first, and fail without it).
+///
+/// # Errors
+/// See [`BindingError`].
+pub fn binding(
+    template: &Value,
+    policy: &PropagationPolicy,
+    existing: Option<&ResourceBinding>,
+    interpreter: &dyn Interpreter,
+    priority: Option<i32>,
+) -> Result<BindingChange, BindingError> {
+    let Some(existing) = existing else {
+        let spec = spec(template, policy, BindingSpec::default(), interpreter, priority)?;
+        let binding = ResourceBinding {
+            api_version: "work.karmada.io/v1alpha2".to_owned(),
+            kind: binding_kind(template).to_owned(),
+            metadata: metadata(template, policy),
+            spec,
+            ..ResourceBinding::default()
+        };
+        return Ok(BindingChange::Create(Box::new(binding)));
+    };
+    let owner = existing.metadata.owner_references.iter().flatten().find(|o| o.controller == Some(true));
+    if let Some(owner) = owner.filter(|owner| owner.uid != object::uid(template)) {
+        let (name, owner) = (existing.name().to_owned(), owner.uid.clone());
+        return Err(BindingError::OtherOwner { name, owner });
+    }
+    let mut wanted = existing.clone();
+    wanted.spec = spec(template, policy, existing.spec.clone(), interpreter, priority)?;
+    adopt(&mut wanted.metadata, metadata(template, policy));
+    let mut compared = wanted.clone();
+    compared.spec.resource.resource_version.clone_from(&existing.spec.resource.resource_version);
+    if compared == *existing {
+        return Ok(BindingChange::Nothing);
+    }
+    Ok(BindingChange::Update(Box::new(wanted)))
+}
+
+/// The kind of a template's binding.
+pub fn binding_kind(template: &Value) -> &'static str {
+    if object::namespace(template).is_empty() { "ClusterResourceBinding" } else { "ResourceBinding" }
+}
+
+fn metadata(template: &Value, policy: &PropagationPolicy) -> ObjectMeta {
+    let marks = marks(policy);
+    let namespace = object::namespace(template);
+    let finalizer = if namespace.is_empty() { finalizers::CLUSTER_BINDING } else { finalizers::BINDING };
+    ObjectMeta {
+        name: Some(names::binding_name(object::kind(template), object::name(template))),
+        namespace: (!namespace.is_empty()).then(|| namespace.to_owned()),
+        labels: Some(marks.labels),
+        annotations: Some(marks.annotations),
+        finalizers: Some(vec![finalizer.to_owned()]),
+        owner_references: Some(vec![OwnerReference {
+            api_version: object::api_version(template).to_owned(),
+            kind: object::kind(template).to_owned(),
+            name: object::name(template).to_owned(),
+            uid: object::uid(template).to_owned(),
+            controller: Some(true),
+            block_owner_deletion: Some(true),
+        }]),
+        ..ObjectMeta::default()
+    }
+}
+
+/// Puts what is wanted into metadata that exists: other policies' marks go, everything else stays.
+fn adopt(metadata: &mut ObjectMeta, wanted: ObjectMeta) {
+    let have = metadata.labels.get_or_insert_default();
+    MARK_LABELS.iter().for_each(|key| drop(have.remove(*key)));
+    have.extend(wanted.labels.unwrap_or_default());
+    let have = metadata.annotations.get_or_insert_default();
+    MARK_ANNOTATIONS.iter().for_each(|key| drop(have.remove(*key)));
+    have.extend(wanted.annotations.unwrap_or_default());
+    for finalizer in wanted.finalizers.unwrap_or_default() {
+        let have = metadata.finalizers.get_or_insert_default();
+        if !have.contains(&finalizer) {
+            have.push(finalizer);
+        }
+    }
+    let owned = metadata.owner_references.iter().flatten().any(|owner| owner.controller == Some(true));
+    if !owned {
+        metadata.owner_references.get_or_insert_default().extend(wanted.owner_references.unwrap_or_default());
+    }
+}
+
+/// The spec: what the policy and the template say, on top of what others decided in `existing`.
+fn spec(
+    template: &Value,
+    policy: &PropagationPolicy,
+    existing: BindingSpec,
+    interpreter: &dyn Interpreter,
+    priority: Option<i32>,
+) -> Result<BindingSpec, InterpretError> {
+    let (api_version, kind) = (object::api_version(template), object::kind(template));
+    let replicas = if interpreter.enabled(api_version, kind, Operation::InterpretReplica) {
+        interpreter.replicas(template)?
+    } else {
+        karmada_interpreter::Replicas::default()
+    };
+    let scheduler = &policy.spec.scheduler_name;
+    Ok(BindingSpec {
+        resource: reference(template),
+        propagate_deps: policy.spec.propagate_deps,
+        replicas: replicas.count,
+        replica_requirements: replicas.requirements,
+        scheduler_name: if scheduler.is_empty() { DEFAULT_SCHEDULER.to_owned() } else { scheduler.clone() },
+        placement: Some(policy.spec.placement.clone()),
+        failover: policy.spec.failover.clone(),
+        conflict_resolution: policy.spec.conflict_resolution,
+        suspension: suspension(policy, existing.suspension.as_ref()),
+        preserve_resources_on_deletion: policy.spec.preserve_resources_on_deletion,
+        schedule_priority: priority.map(|priority| SchedulePriority { priority }),
+        ..existing
+    })
+}
+
+fn reference(template: &Value) -> ObjectReference {
+    ObjectReference {
+        api_version: object::api_version(template).to_owned(),
+        kind: object::kind(template).to_owned(),
+        namespace: object::namespace(template).to_owned(),
+        name: object::name(template).to_owned(),
+        uid: object::uid(template).to_owned(),
+        resource_version: object::resource_version(template).to_owned(),
+    }
+}
+
+/// What is held back: dispatching as the policy says, scheduling as it was.
+fn suspension(policy: &PropagationPolicy, existing: Option<&BindingSuspension>) -> Option<BindingSuspension> {
+    let wanted = policy.spec.suspension.clone().unwrap_or_default();
+    let suspension = BindingSuspension {
+        dispatching: wanted.dispatching,
+        dispatching_on_clusters: wanted.dispatching_on_clusters,
+        scheduling: existing.and_then(|suspension| suspension.scheduling),
+    };
+    (suspension != BindingSuspension::default()).then_some(suspension)
+}

@@ -1,0 +1,204 @@
+//! How a manifest differs from cluster to cluster (behaviour 36–38, vectors corrections 14–18).
+//!
+//! In: a manifest, a cluster, the override policies. Out: the changed manifest and which policies changed it, or why
+//! one of them cannot be applied: then nothing is sent to that cluster.
+
+mod containers;
+mod field;
+mod image;
+
+use json_patch::{Patch, PatchOperation};
+use karmada_api::cluster::Cluster;
+use karmada_api::object;
+use karmada_api::override_policy::{
+    FieldPatchOperation, LabelAnnotationOverrider, Operator, OverridePolicy, Overriders, PlaintextOverrider,
+    RuleWithCluster,
+};
+use karmada_api::selector::affinity_matches;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::detector::{self, Rank};
+
+/// Why an override cannot be applied.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("override policy {policy}: {message}")]
+pub struct OverrideError {
+    /// The policy.
+    pub policy: String,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// The rules that were applied, in order.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Applied {
+    /// One per matching rule.
+    pub applied_items: Vec<AppliedItem>,
+}
+
+/// One rule that was applied.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AppliedItem {
+    /// The policy.
+    pub policy_name: String,
+    /// What it changed.
+    pub overriders: Overriders,
+}
+
+impl Applied {
+    /// The names of the policies, one per rule.
+    pub fn names(&self) -> Vec<&str> {
+        self.applied_items.iter().map(|item| item.policy_name.as_str()).collect()
+    }
+}
+
+/// What was applied: first cluster-wide policies, then those of the namespace.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AppliedOverrides {
+    /// ClusterOverridePolicies.
+    pub cluster: Applied,
+    /// OverridePolicies.
+    pub namespaced: Applied,
+}
+
+/// Applies every override that means this manifest in this cluster. OverridePolicies of other namespaces may be in
+/// the list; they are passed over. Where an override fails, the manifest is to be thrown away.
+///
+/// # Errors
+/// The first override that cannot be applied.
+pub fn apply(
+    manifest: &mut Value,
+    cluster: &Cluster,
+    cluster_policies: &[OverridePolicy],
+    policies: &[OverridePolicy],
+) -> Result<AppliedOverrides, OverrideError> {
+    let cluster_applied = apply_stage(manifest, cluster, cluster_policies.iter())?;
+    let namespace = object::namespace(manifest).to_owned();
+    let near = policies.iter().filter(|policy| !namespace.is_empty() && policy.namespace() == namespace);
+    let namespaced = apply_stage(manifest, cluster, near)?;
+    Ok(AppliedOverrides { cluster: cluster_applied, namespaced })
+}
+
+/// Whether an override policy means a manifest in any cluster: which bindings to look at again when it changes
+/// (behaviour 39).
+pub fn means(policy: &OverridePolicy, manifest: &Value) -> bool {
+    let near = policy.namespace().is_empty() || policy.namespace() == object::namespace(manifest);
+    near && rank(policy, manifest) != Rank::None
+}
+
+fn rank(policy: &OverridePolicy, manifest: &Value) -> Rank {
+    if policy.spec.resource_selectors.is_empty() {
+        return Rank::All;
+    }
+    detector::rank(manifest, &policy.spec.resource_selectors)
+}
+
+/// The rules of a policy, its deprecated form included.
+fn rules(policy: &OverridePolicy) -> Vec<RuleWithCluster> {
+    if !policy.spec.override_rules.is_empty() {
+        return policy.spec.override_rules.clone();
+    }
+    vec![RuleWithCluster {
+        target_cluster: policy.spec.target_cluster.clone(),
+        overriders: policy.spec.overriders.clone(),
+    }]
+}
+
+/// One stage: matching comes before any change, weaker policies before stronger ones, so that the stronger win.
+fn apply_stage<'a>(
+    manifest: &mut Value,
+    cluster: &Cluster,
+    policies: impl Iterator<Item = &'a OverridePolicy>,
+) -> Result<Applied, OverrideError> {
+    let mut matching: Vec<(Rank, &OverridePolicy)> = policies
+        .map(|policy| (rank(policy, manifest), policy))
+        .filter(|(rank, _)| *rank != Rank::None)
+        .collect();
+    matching.sort_by(|(a_rank, a), (b_rank, b)| a_rank.cmp(b_rank).then(a.name().cmp(b.name())));
+    let mut applied = Applied::default();
+    for (_, policy) in matching {
+        for rule in rules(policy) {
+            let here = rule.target_cluster.as_ref().is_none_or(|target| affinity_matches(target, cluster));
+            if !here {
+                continue;
+            }
+            apply_overriders(manifest, &rule.overriders).map_err(|message| OverrideError {
+                policy: karmada_api::names::namespaced_key(policy.namespace(), policy.name()),
+                message,
+            })?;
+            applied
+                .applied_items
+                .push(AppliedItem { policy_name: policy.name().to_owned(), overriders: rule.overriders });
+        }
+    }
+    Ok(applied)
+}
+
+/// All changes of one rule, in the order that the API promises.
+fn apply_overriders(manifest: &mut Value, overriders: &Overriders) -> Result<(), String> {
+    overriders.image_overrider.iter().try_for_each(|overrider| image::apply(manifest, overrider))?;
+    overriders.command_overrider.iter().for_each(|o| containers::apply(manifest, o, "command"));
+    overriders.args_overrider.iter().for_each(|o| containers::apply(manifest, o, "args"));
+    overriders.labels_overrider.iter().for_each(|o| apply_map(manifest, o, "labels"));
+    overriders.annotations_overrider.iter().for_each(|o| apply_map(manifest, o, "annotations"));
+    overriders.field_overrider.iter().try_for_each(|overrider| field::apply(manifest, overrider))?;
+    apply_plaintext(manifest, &overriders.plaintext)
+}
+
+/// Labels and annotations: add sets, replace sets what is there, remove removes.
+fn apply_map(manifest: &mut Value, overrider: &LabelAnnotationOverrider, map: &str) {
+    let metadata = object::metadata(manifest);
+    if overrider.operator != Operator::Add && !metadata.get(map).is_some_and(Value::is_object) {
+        return;
+    }
+    let entries = object::child(metadata, map);
+    for (key, value) in &overrider.value {
+        match overrider.operator {
+            Operator::Remove => drop(entries.remove(key)),
+            Operator::Replace if !entries.contains_key(key) => {}
+            Operator::Add | Operator::Replace => {
+                entries.insert(key.clone(), Value::from(value.as_str()));
+            }
+        }
+    }
+}
+
+/// A JSON patch operation; a value that is absent is null.
+fn operation(operator: Operator, path: &str, value: Option<&Value>) -> Value {
+    let value = value.cloned().unwrap_or(Value::Null);
+    match operator {
+        Operator::Add => json!({"op": "add", "path": path, "value": value}),
+        Operator::Replace => json!({"op": "replace", "path": path, "value": value}),
+        Operator::Remove => json!({"op": "remove", "path": path}),
+    }
+}
+
+/// Applies operations to a document, all or none.
+fn patch(document: &mut Value, operations: Vec<Value>) -> Result<(), String> {
+    let operations: Vec<PatchOperation> = operations
+        .into_iter()
+        .map(serde_json::from_value)
+        .collect::<Result<_, _>>()
+        .map_err(|error| format!("not a JSON patch: {error}"))?;
+    json_patch::patch(document, &Patch(operations)).map_err(|error| error.to_string())
+}
+
+fn patch_fields(document: &mut Value, operations: &[FieldPatchOperation]) -> Result<(), String> {
+    let operations = operations.iter().map(|o| operation(o.operator, &o.sub_path, o.value.as_ref()));
+    patch(document, operations.collect())
+}
+
+fn apply_plaintext(manifest: &mut Value, overriders: &[PlaintextOverrider]) -> Result<(), String> {
+    if overriders.is_empty() {
+        return Ok(());
+    }
+    let operations = overriders.iter().map(|o| operation(o.operator, &o.path, o.value.as_ref()));
+    patch(manifest, operations.collect())?;
+    if object::kind(manifest).is_empty() {
+        return Err("the manifest has no kind any more".to_owned());
+    }
+    Ok(())
+}

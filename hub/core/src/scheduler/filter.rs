@@ -1,0 +1,147 @@
+//! Which clusters may have a template at all, and why the others may not (features: Filter plugins).
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Taint, Toleration};
+use karmada_api::binding::BindingSpec;
+use karmada_api::cluster::Cluster;
+use karmada_api::policy::{ClusterAffinity, ClusterAffinityTerm, Placement};
+use karmada_api::selector::affinity_matches;
+use karmada_api::strings::taints;
+
+/// Why a cluster may not have it. The texts reach the user, counted, in the condition Scheduled.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum Unfit {
+    /// It does not serve the kind.
+    #[error("cluster(s) did not have the API resource")]
+    Api,
+    /// A taint keeps it away.
+    #[error("cluster(s) had untolerated taint {{{0}}}")]
+    Taint(String),
+    /// The placement does not mean it.
+    #[error("cluster(s) did not match the placement cluster affinity constraint")]
+    Affinity,
+    /// Groups are formed by a property that it does not have.
+    #[error("cluster(s) did not have {0} property")]
+    SpreadProperty(&'static str),
+    /// It is being left.
+    #[error("cluster(s) is in the process of eviction")]
+    Evicting,
+}
+
+/// Whether a cluster serves the kind. One that has the template already is believed to.
+pub fn api(cluster: &Cluster, api_version: &str, kind: &str, already_target: bool) -> Result<(), Unfit> {
+    if already_target || cluster.serves(api_version, kind) { Ok(()) } else { Err(Unfit::Api) }
+}
+
+/// Whether a toleration covers a taint.
+fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    let text = |field: &Option<String>| field.as_deref().unwrap_or("").to_owned();
+    let (key, effect) = (text(&toleration.key), text(&toleration.effect));
+    if !effect.is_empty() && effect != taint.effect {
+        return false;
+    }
+    if !key.is_empty() && key != taint.key {
+        return false;
+    }
+    match text(&toleration.operator).as_str() {
+        "" | "Equal" => text(&toleration.value) == text(&taint.value),
+        "Exists" => true,
+        _ => false,
+    }
+}
+
+/// Whether no taint keeps it away. What stands there already stays: evicting is another matter.
+pub fn taints(taints: &[Taint], tolerations: &[Toleration], already_target: bool) -> Result<(), Unfit> {
+    if already_target {
+        return Ok(());
+    }
+    let keeps_away =
+        |taint: &&Taint| matches!(taint.effect.as_str(), taints::NO_SCHEDULE | taints::NO_EXECUTE);
+    let bad = taints.iter().filter(keeps_away).find(|taint| !tolerations.iter().any(|t| tolerates(t, taint)));
+    match bad {
+        None => Ok(()),
+        Some(taint) => {
+            let value = taint.value.as_deref().filter(|v| !v.is_empty()).map(|v| format!("={v}"));
+            Err(Unfit::Taint(format!("{}{}:{}", taint.key, value.unwrap_or_default(), taint.effect)))
+        }
+    }
+}
+
+/// The sets of clusters that hold now: one affinity, or the observed term and, for workloads, its overflow. Each with
+/// the tier of its clusters. Empty means every cluster.
+pub fn affinity_tiers<'a>(
+    placement: &'a Placement,
+    observed: &str,
+    workload: bool,
+) -> Vec<&'a ClusterAffinity> {
+    if let Some(affinity) = &placement.cluster_affinity {
+        return vec![affinity];
+    }
+    let term = placement.cluster_affinities.iter().find(|term| term.affinity_name == observed);
+    let overflow = |term: &'a ClusterAffinityTerm| {
+        term.overflow_affinities.iter().filter(move |_| workload).map(|overflow| &overflow.affinity)
+    };
+    term.into_iter().flat_map(|term| std::iter::once(&term.affinity).chain(overflow(term))).collect()
+}
+
+/// The tier in which a cluster stands: the first set that means it.
+pub fn tier(cluster: &Cluster, tiers: &[&ClusterAffinity]) -> Result<usize, Unfit> {
+    if tiers.is_empty() {
+        return Ok(0);
+    }
+    tiers.iter().position(|affinity| affinity_matches(affinity, cluster)).ok_or(Unfit::Affinity)
+}
+
+/// Whether a cluster has the properties by which groups are formed.
+pub fn spread_property(cluster: &Cluster, placement: &Placement) -> Result<(), Unfit> {
+    for constraint in &placement.spread_constraints {
+        let missing = match constraint.spread_by_field.as_str() {
+            "provider" if cluster.spec.provider.is_empty() => "provider",
+            "region" if cluster.spec.region.is_empty() => "region",
+            "zone" if cluster.spec.zones.is_empty() => "zones",
+            _ => continue,
+        };
+        return Err(Unfit::SpreadProperty(missing));
+    }
+    Ok(())
+}
+
+/// Whether a cluster is not being left.
+pub fn eviction(cluster: &str, spec: &BindingSpec) -> Result<(), Unfit> {
+    let leaving = spec.graceful_eviction_tasks.iter().any(|task| task.from_cluster == cluster);
+    if leaving { Err(Unfit::Evicting) } else { Ok(()) }
+}
+
+/// All filters, in the order in which upstream asks them; the tier of a cluster that passes.
+///
+/// # Errors
+/// The first filter that refuses.
+pub fn check(
+    cluster: &Cluster,
+    spec: &BindingSpec,
+    placement: &Placement,
+    tiers: &[&ClusterAffinity],
+) -> Result<usize, Unfit> {
+    let already_target = spec.clusters.iter().any(|target| target.name == cluster.name());
+    api(cluster, &spec.resource.api_version, &spec.resource.kind, already_target)?;
+    taints(&cluster.spec.taints, &placement.cluster_tolerations, already_target)?;
+    let tier = tier(cluster, tiers)?;
+    spread_property(cluster, placement)?;
+    eviction(cluster.name(), spec)?;
+    Ok(tier)
+}
+
+/// The text for the condition: how many clusters there are, and how many are unfit for each reason.
+pub fn explain(total: usize, unfit: &BTreeMap<String, Unfit>) -> String {
+    if total == 0 {
+        return "0/0 clusters are available: no cluster exists.".to_owned();
+    }
+    let mut counts: BTreeMap<&Unfit, usize> = BTreeMap::new();
+    for reason in unfit.values() {
+        *counts.entry(reason).or_default() += 1;
+    }
+    let mut parts: Vec<String> = counts.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+    parts.sort();
+    format!("0/{total} clusters are available: {}.", parts.join(", "))
+}

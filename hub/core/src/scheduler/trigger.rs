@@ -1,0 +1,119 @@
+//! Whether a binding is to be scheduled now, and why (features: Trigger rules).
+
+use karmada_api::binding::ResourceBinding;
+use karmada_api::cluster::Cluster;
+use karmada_api::policy::{ClusterAffinityTerm, Placement, ReplicaSchedulingType};
+use karmada_api::strings::{DEFAULT_SCHEDULER, annotations, labels};
+
+use super::division::Mode;
+
+/// What a binding asks of the scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// Nothing: another scheduler's, held back, going away, or of no policy.
+    NotOurs,
+    /// Nothing changed that matters; at most the observed generation is to be noted.
+    UpToDate,
+    /// It is to be scheduled.
+    Schedule {
+        /// Whether the present result counts.
+        mode: Mode,
+        /// Why.
+        cause: Cause,
+    },
+}
+
+/// Why a binding is scheduled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The placement is another than the one applied.
+    Placement,
+    /// The number of replicas is another than the one placed.
+    Replicas,
+    /// A person asked for a new division.
+    Rebalance,
+    /// Every matching cluster gets a copy, so new ones are looked for each time.
+    EveryCluster,
+    /// A cluster in use goes away.
+    Terminating,
+}
+
+/// Decides. `scheduler` is the name that this scheduler goes by.
+pub fn trigger(binding: &ResourceBinding, clusters: &[Cluster], scheduler: &str) -> Trigger {
+    let Some(placement) = binding.spec.placement.as_ref().filter(|_| is_ours(binding, scheduler)) else {
+        return Trigger::NotOurs;
+    };
+    let steady = |cause| Trigger::Schedule { mode: Mode::Steady, cause };
+    if placement_changed(binding, placement) {
+        return steady(Cause::Placement);
+    }
+    if replicas_changed(binding, placement) {
+        return steady(Cause::Replicas);
+    }
+    if rebalance_asked(binding) {
+        return Trigger::Schedule { mode: Mode::Fresh, cause: Cause::Rebalance };
+    }
+    let duplicated = binding.spec.replica_scheduling_type() == ReplicaSchedulingType::Duplicated;
+    if duplicated || !binding.spec.is_workload() {
+        return steady(Cause::EveryCluster);
+    }
+    let gone = |name: &str| clusters.iter().find(|c| c.name() == name).is_none_or(Cluster::deleting);
+    if binding.spec.clusters.iter().any(|target| gone(&target.name)) {
+        return steady(Cause::Terminating);
+    }
+    Trigger::UpToDate
+}
+
+fn is_ours(binding: &ResourceBinding, scheduler: &str) -> bool {
+    let claimed =
+        [labels::PROPAGATION_POLICY_ID, labels::CLUSTER_PROPAGATION_POLICY_ID, labels::BINDING_MANAGED_BY];
+    let wanted = &binding.spec.scheduler_name;
+    let wanted = if wanted.is_empty() { DEFAULT_SCHEDULER } else { wanted };
+    let held_back = binding.spec.suspension.as_ref().is_some_and(|s| s.scheduling == Some(true));
+    wanted == scheduler
+        && !held_back
+        && binding.metadata.deletion_timestamp.is_none()
+        && claimed.iter().any(|key| binding.label(key).is_some())
+}
+
+/// Whether the placement differs from the one that was applied. Of several affinity terms only the observed one
+/// counts, and what workloads want to be with does not.
+fn placement_changed(binding: &ResourceBinding, placement: &Placement) -> bool {
+    let Some(applied) = binding.annotation(annotations::APPLIED_PLACEMENT) else { return true };
+    let Ok(applied) = serde_json::from_str::<Placement>(applied) else { return true };
+    if applied == *placement {
+        return false;
+    }
+    if applied.cluster_affinity != placement.cluster_affinity
+        || applied.cluster_tolerations != placement.cluster_tolerations
+        || applied.spread_constraints != placement.spread_constraints
+        || applied.replica_scheduling != placement.replica_scheduling
+    {
+        return true;
+    }
+    let observed = &binding.status.scheduler_observing_affinity_name;
+    let term = |placement: &Placement| -> Option<ClusterAffinityTerm> {
+        placement.cluster_affinities.iter().find(|term| term.affinity_name == *observed).cloned()
+    };
+    let neither = placement.cluster_affinities.is_empty() && applied.cluster_affinities.is_empty();
+    !neither && (term(placement).is_none() || term(placement) != term(&applied))
+}
+
+/// Whether what was placed is another number than what is wanted.
+fn replicas_changed(binding: &ResourceBinding, placement: &Placement) -> bool {
+    let Some(strategy) = &placement.replica_scheduling else { return false };
+    let targets = &binding.spec.clusters;
+    let wanted = i64::from(binding.spec.replicas);
+    if strategy.replica_scheduling_type == Some(ReplicaSchedulingType::Duplicated) {
+        return targets.iter().any(|target| i64::from(target.replicas) != wanted);
+    }
+    targets.iter().map(|target| i64::from(target.replicas)).sum::<i64>() != wanted
+}
+
+/// Whether a person asked for a new division since the last one.
+pub fn rebalance_asked(binding: &ResourceBinding) -> bool {
+    match (&binding.spec.reschedule_triggered_at, &binding.status.last_scheduled_time) {
+        (Some(asked), Some(scheduled)) => asked.0 > scheduled.0,
+        _ => false,
+    }
+}

@@ -1,0 +1,110 @@
+//! How a template stands in all its clusters (behaviour 50–52).
+//!
+//! In: the Works of a binding. Out: the binding's aggregated status and its condition FullyApplied, and the
+//! template's status.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use karmada_api::binding::{AggregatedStatusItem, BindingStatus, Health, ResourceBinding};
+use karmada_api::names;
+use karmada_api::strings::conditions;
+use karmada_api::work::Work;
+use karmada_interpreter::{Answer, Interpreter, Operation};
+use serde_json::Value;
+
+use crate::{condition, set_condition};
+
+/// One item per Work that is not on its way out, sorted by cluster.
+pub fn aggregate(works: &[Work]) -> Vec<AggregatedStatusItem> {
+    let mut items: Vec<AggregatedStatusItem> = works
+        .iter()
+        .filter(|work| work.metadata.deletion_timestamp.is_none())
+        .filter_map(|work| {
+            let namespace = work.metadata.namespace.as_deref()?;
+            Some(item(names::cluster_of_execution_namespace(namespace)?, work))
+        })
+        .collect();
+    items.sort_by(|a, b| a.cluster_name.cmp(&b.cluster_name));
+    items
+}
+
+/// How one Work stands. What is not applied says why, and nobody knows its health.
+fn item(cluster: &str, work: &Work) -> AggregatedStatusItem {
+    let applied = work.status.condition(conditions::APPLIED);
+    let reported = work.status.manifest_statuses.first();
+    let is_applied = applied.is_some_and(|condition| condition.status == conditions::TRUE);
+    let (message, health) = if is_applied {
+        (String::new(), reported.and_then(|status| status.health).unwrap_or(Health::Unknown))
+    } else {
+        (applied.map(|condition| condition.message.clone()).unwrap_or_default(), Health::Unknown)
+    };
+    AggregatedStatusItem {
+        cluster_name: cluster.to_owned(),
+        status: reported.and_then(|status| status.status.clone()),
+        applied: is_applied,
+        applied_message: message,
+        health: Some(health),
+    }
+}
+
+/// The clusters that shall have the template: those chosen, and those of bindings that require it (behaviour 29).
+pub fn target_clusters(binding: &ResourceBinding) -> BTreeSet<&str> {
+    let required = binding.spec.required_by.iter().flat_map(|snapshot| &snapshot.clusters);
+    binding.spec.clusters.iter().chain(required).map(|target| target.name.as_str()).collect()
+}
+
+/// Whether every target has it applied (behaviour 51).
+pub fn fully_applied(binding: &ResourceBinding, items: &[AggregatedStatusItem]) -> bool {
+    let targets = target_clusters(binding);
+    !targets.is_empty() && items.len() == targets.len() && items.iter().all(|item| item.applied)
+}
+
+/// The binding's status with what its Works report; none if nothing changed.
+pub fn binding_status(binding: &ResourceBinding, works: &[Work], now: Timestamp) -> Option<BindingStatus> {
+    let items = aggregate(works);
+    let mut status = binding.status.clone();
+    let said = if fully_applied(binding, &items) {
+        let message = conditions::FULLY_APPLIED_SUCCESS_MESSAGE;
+        condition(
+            conditions::FULLY_APPLIED,
+            conditions::TRUE,
+            conditions::FULLY_APPLIED_SUCCESS,
+            message,
+            now,
+        )
+    } else {
+        let message = conditions::FULLY_APPLIED_FAILED_MESSAGE;
+        condition(
+            conditions::FULLY_APPLIED,
+            conditions::FALSE,
+            conditions::FULLY_APPLIED_FAILED,
+            message,
+            now,
+        )
+    };
+    set_condition(&mut status.conditions, said);
+    status.aggregated_status = items;
+    (status != binding.status).then_some(status)
+}
+
+/// The template with the status that its members report; none if nothing changed, or if nobody knows how to
+/// aggregate its kind (behaviour 52).
+///
+/// # Errors
+/// A member's status cannot be read.
+pub fn template_status(
+    template: &Value,
+    items: &[AggregatedStatusItem],
+    interpreter: &dyn Interpreter,
+    now: Timestamp,
+) -> Answer<Option<Value>> {
+    use karmada_api::object;
+    let (api_version, kind) = (object::api_version(template), object::kind(template));
+    if !interpreter.enabled(api_version, kind, Operation::AggregateStatus) {
+        return Ok(None);
+    }
+    let mut wanted = template.clone();
+    interpreter.aggregate_status(&mut wanted, items, now)?;
+    Ok((wanted.get("status") != template.get("status")).then_some(wanted))
+}
