@@ -126,7 +126,12 @@ impl Registry {
     }
 
     /// The resource at a path, or the 404 of one that is not served.
-    pub fn definition(&self, group: &str, version: &str, plural: &str) -> Result<Arc<ResourceDefinition>, Status> {
+    pub fn definition(
+        &self,
+        group: &str,
+        version: &str,
+        plural: &str,
+    ) -> Result<Arc<ResourceDefinition>, Status> {
         self.catalogue.load().resource(group, version, plural).cloned().ok_or_else(Status::no_resource)
     }
 
