@@ -444,7 +444,7 @@ async fn the_second_of_two_living_agents_with_one_identity_is_refused() {
     let second = Agent::start(hub.config("site1"), member("site1"), keeper);
     until(
         "refused",
-        || matches!(&*second.link.borrow(), LinkView::Away { reason } if reason.contains("another process")),
+        || matches!(&*second.link.borrow(), LinkView::Away { reason, .. } if reason.contains("another process")),
     )
     .await;
     assert_eq!(hub.fake.seen(|s| s.clones.clone()), ["site1"]);
@@ -495,7 +495,7 @@ async fn a_draining_hub_sends_its_agents_away_and_an_unregistered_one_is_told() 
     );
     until(
         "told",
-        || matches!(&*agent.link.borrow(), LinkView::Away { reason } if reason.contains("unregistered")),
+        || matches!(&*agent.link.borrow(), LinkView::Away { reason, .. } if reason.contains("unregistered")),
     )
     .await;
     agent.end().await;
@@ -517,7 +517,8 @@ async fn an_agent_that_takes_nothing_is_given_up_and_delays_nobody() {
         zones: Vec::new(),
         patience: Duration::ZERO,
     };
-    let identity = join::join(&Tcp, &key, &ask).await.unwrap();
+    let (link, _) = watch::channel(LinkView::default());
+    let identity = join::join(&Tcp, &key, &ask, &link).await.unwrap();
     let tls = client_config_h2(&identity.trust(), Some(&identity.keyed_certificate())).unwrap();
     let mut client = dial(&Tcp, &hub.address, tls).await.unwrap();
     let (frames, outbound) = tokio::sync::mpsc::channel(4);

@@ -36,6 +36,7 @@ pub fn from_storage(definition: &ResourceDefinition, mut object: Value) -> Value
     object
 }
 
+#[derive(Clone, Copy)]
 enum Direction {
     ToCore,
     FromCore,
