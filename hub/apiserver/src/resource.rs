@@ -136,11 +136,14 @@ pub type Version = (Arc<str>, Vec<Arc<ResourceDefinition>>);
 /// A group and its versions in order of preference.
 pub type Group = (Arc<str>, Vec<Version>);
 
+/// Group, version and kind.
+type KindKey = (Arc<str>, Arc<str>, Arc<str>);
+
 /// Every served resource. Immutable: a change makes a new one.
 #[derive(Default)]
 pub struct Catalogue {
     groups: Vec<Group>,
-    by_kind: BTreeMap<(Arc<str>, Arc<str>, Arc<str>), Arc<ResourceDefinition>>,
+    by_kind: BTreeMap<KindKey, Arc<ResourceDefinition>>,
 }
 
 impl Catalogue {
