@@ -1,7 +1,8 @@
 //! What the site must still know after a power cut: desired state, cursor, outcomes, crash counters.
 //!
 //! One SQLite file with `synchronous=FULL`: what [`Ledger::commit`] returned from is on disk, and only then does
-//! the session acknowledge it (rule R13). The file is readable by its owner only: it holds Secrets.
+//! the session acknowledge it (rule R13). What only saves work after a crash of the process (counters, outcomes)
+//! is written without waiting for the disk: lost in a power cut, it is found out again. The file is readable by its owner only: it holds Secrets.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::OpenOptionsExt;
@@ -220,13 +221,27 @@ impl Ledger {
         if keys.is_empty() {
             return Ok(());
         }
+        self.relaxed(|transaction| {
+            for key in keys {
+                transaction.prepare_cached(statement)?.execute([key])?;
+            }
+            Ok(())
+        })
+    }
+
+    /// A transaction that survives a crash of the process and may be lost in a power cut.
+    fn relaxed(
+        &self,
+        write: impl FnOnce(&Connection) -> Result<(), rusqlite::Error>,
+    ) -> Result<(), LedgerError> {
         let mut connection = self.connection.lock();
-        let transaction = connection.transaction()?;
-        for key in keys {
-            transaction.prepare_cached(statement)?.execute([key])?;
-        }
-        transaction.commit()?;
-        Ok(())
+        connection.execute_batch("PRAGMA synchronous = NORMAL")?;
+        let written = connection.transaction().and_then(|transaction| {
+            write(&transaction)?;
+            transaction.commit()
+        });
+        connection.execute_batch("PRAGMA synchronous = FULL")?;
+        Ok(written?)
     }
 
     /// Applications that ended: key, hash of the body, outcome.
@@ -234,18 +249,17 @@ impl Ledger {
         if outcomes.is_empty() {
             return Ok(());
         }
-        let mut connection = self.connection.lock();
-        let transaction = connection.transaction()?;
-        for (key, hash, applied) in outcomes {
-            transaction
-                .prepare_cached(
-                    "UPDATE works SET attempts = 0, applied_hash = ?2, applied_ok = ?3, applied_message = ?4
-                     WHERE key = ?1",
-                )?
-                .execute(params![key, hash.as_ref(), applied.ok, applied.message])?;
-        }
-        transaction.commit()?;
-        Ok(())
+        self.relaxed(|transaction| {
+            for (key, hash, applied) in outcomes {
+                transaction
+                    .prepare_cached(
+                        "UPDATE works SET attempts = 0, applied_hash = ?2, applied_ok = ?3, applied_message = ?4
+                         WHERE key = ?1",
+                    )?
+                    .execute(params![key, hash.as_ref(), applied.ok, applied.message])?;
+            }
+            Ok(())
+        })
     }
 }
 
@@ -290,12 +304,13 @@ fn apply(connection: &Connection, change: &Change) -> Result<(), rusqlite::Error
                 )?
                 .execute(params![key, uid, *revision as i64, suspended, preserve])?;
         }
-        Change::Delete { key, revision, preserve } => {
+        Change::Delete { key, uid, revision, preserve } => {
             connection
                 .prepare_cached(
-                    "UPDATE works SET revision = ?2, preserve = ?3, phase = max(phase, 1) WHERE key = ?1",
+                    "UPDATE works SET uid = ?4, revision = ?2, preserve = ?3, phase = max(phase, 1)
+                     WHERE key = ?1",
                 )?
-                .execute(params![key, *revision as i64, preserve])?;
+                .execute(params![key, *revision as i64, preserve, uid])?;
         }
         Change::Forget { key } => {
             connection.prepare_cached("DELETE FROM works WHERE key = ?1")?.execute([key])?;
@@ -385,6 +400,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_acknowledged_is_synced_whatever_was_written_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let ledger = Ledger::open(dir.path()).unwrap();
+        let level = || -> i64 {
+            ledger.connection.lock().pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap()
+        };
+        assert_eq!(level(), 2, "FULL");
+        ledger.commit(&[put("a", 1, b"one")]).unwrap();
+        ledger.begins(&["a".into()]).unwrap();
+        ledger.ended(&[("a".into(), Bytes::new(), outcome(true, String::new()))]).unwrap();
+        assert_eq!(level(), 2);
+    }
+
+    #[test]
     fn an_outcome_is_about_one_body() {
         let ledger = Ledger::in_memory().unwrap();
         ledger.commit(&[put("a", 1, b"one")]).unwrap();
@@ -416,11 +445,16 @@ mod tests {
         let phase = || ledger.held().unwrap()["a"].phase;
         ledger.removed(&["a".into()]).unwrap();
         assert_eq!(phase(), Phase::Desired, "only what is being deleted can be removed");
-        ledger.commit(&[Change::Delete { key: "a".into(), revision: 2, preserve: true }]).unwrap();
+        ledger
+            .commit(&[Change::Delete { key: "a".into(), uid: "u".into(), revision: 2, preserve: true }])
+            .unwrap();
         assert_eq!(phase(), Phase::Deleting);
         ledger.removed(&["a".into()]).unwrap();
-        ledger.commit(&[Change::Delete { key: "a".into(), revision: 3, preserve: true }]).unwrap();
+        ledger
+            .commit(&[Change::Delete { key: "a".into(), uid: "u2".into(), revision: 3, preserve: true }])
+            .unwrap();
         assert_eq!(phase(), Phase::Removed);
+        assert_eq!(ledger.held().unwrap()["a"].uid, "u2", "the removal is confirmed for the newest");
         ledger.commit(&[put("a", 4, b"one")]).unwrap();
         assert_eq!(phase(), Phase::Desired);
         assert_eq!(ledger.entry("a").unwrap().unwrap().applied, None, "a new life begins unapplied");

@@ -87,6 +87,8 @@ pub enum Change {
     Delete {
         /// The Work's name.
         key: String,
+        /// The uid that the tombstone names: what the removal is confirmed for.
+        uid: String,
         /// The revision of the tombstone.
         revision: u64,
         /// Strip instead of delete.
@@ -435,8 +437,8 @@ impl Session {
                 }
                 held.uid.clone_from(&tombstone.uid);
                 held.revision = tombstone.revision;
-                let (key, preserve) = (tombstone.key, tombstone.preserve);
-                self.changes.push(Change::Delete { key, revision: tombstone.revision, preserve });
+                let v1::Tombstone { key, uid, revision, preserve, .. } = tombstone;
+                self.changes.push(Change::Delete { key, uid, revision, preserve });
             }
             None if released => {}
             None => self.out.push_back(agent_frame::Body::Removed(v1::Removed {

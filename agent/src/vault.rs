@@ -72,7 +72,7 @@ impl Vault {
         match self.newest().await {
             Ok(Some(bytes)) => match std::fs::write(&file, &bytes) {
                 Ok(()) => {
-                    tracing::info!(bytes = bytes.len(), "the ledger was restored from the member's Secrets")
+                    tracing::info!(bytes = bytes.len(), "the ledger was restored from the member's Secrets");
                 }
                 Err(error) => tracing::warn!(%error, "restoring the ledger"),
             },

@@ -9,6 +9,7 @@ use karmada_controllers::binding::Binding;
 use karmada_controllers::cluster::ClusterLife;
 use karmada_controllers::detector::{Detector, TemplateKey};
 use karmada_controllers::events::Recorder;
+use karmada_controllers::execution::Execution;
 use karmada_controllers::namespace::NamespaceSync;
 use karmada_controllers::platform::{self, Platform};
 use karmada_controllers::policies::Shared;
@@ -80,6 +81,7 @@ impl Control {
         self.scheduler();
         self.binding(works);
         self.status(statuses);
+        self.execution();
         self.cluster();
         self.namespaces();
         self.platform(data);
@@ -157,6 +159,11 @@ impl Control {
             BINDING_KINDS.iter().map(|kind| Source::own(BINDING_API, kind)).collect();
         sources.push(Source::new(WORK_API, "Work", |change| binding_of_work(change).into_iter().collect()));
         self.run(BindingStatus::new(self.shared.clone()), queue, sources);
+    }
+
+    fn execution(&self) {
+        let sources = vec![Source::own(WORK_API, "Work")];
+        self.run(Execution::new(self.shared.clone()), Arc::default(), sources);
     }
 
     fn cluster(&self) {

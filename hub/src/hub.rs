@@ -71,6 +71,7 @@ pub struct Hub {
     /// Its registry.
     pub registry: Arc<Registry>,
     store: Arc<dyn Store>,
+    closing: CancellationToken,
     stop: CancellationToken,
     stop_cache: CancellationToken,
     failed: CancellationToken,
@@ -121,9 +122,23 @@ impl Hub {
         let control = Control::new(&registry, &clock, &tasks, &stop);
         control.start(&data).await.context("starting the controllers")?;
         let gateway = gateway(&registry, &data, &store, &control, &url);
+        let closing = CancellationToken::new();
         let services = Services { api, grpc: Some(BoxCloneSyncService::new(gateway.service())) };
-        tasks.spawn(listener::serve(listener, tls, services, stop.clone()));
-        Ok(Hub { address, url, data, registry, store, stop, stop_cache, following, failed, tasks, gateway })
+        tasks.spawn(listener::serve(listener, tls, services, closing.clone(), stop.clone()));
+        Ok(Hub {
+            address,
+            url,
+            data,
+            registry,
+            store,
+            closing,
+            stop,
+            stop_cache,
+            following,
+            failed,
+            tasks,
+            gateway,
+        })
     }
 
     /// Resolves if the hub can no longer do its work (its store failed).
@@ -133,6 +148,8 @@ impl Hub {
 
     /// Drains: no new work, what is under way ends, the store is closed.
     pub async fn stop(self) {
+        // Nobody comes any more before those who are here are asked to go: an agent would be back at once.
+        self.closing.cancel();
         self.gateway.drain(DRAIN).await;
         self.stop.cancel();
         self.tasks.close();

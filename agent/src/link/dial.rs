@@ -128,7 +128,7 @@ pub async fn dial(
     let stream = tokio::time::timeout(STEP, handshake)
         .await
         .map_err(|_| DialError::Tls("no answer to the handshake in 10 s".into()))?
-        .map_err(|error| tls_error(&error))?;
+        .map_err(|error| tls_error(&error, endpoint))?;
     if stream.get_ref().1.alpn_protocol() != Some(b"h2") {
         return Err(DialError::Http2(endpoint.to_owned()));
     }
@@ -153,7 +153,7 @@ pub async fn dial(
     Ok(FleetClient::new(channel).max_decoding_message_size(MESSAGE_LIMIT))
 }
 
-fn tls_error(error: &std::io::Error) -> DialError {
+fn tls_error(error: &std::io::Error, endpoint: &str) -> DialError {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match inner {
         Some(rustls::Error::InvalidCertificate(CertificateError::Other(other))) => {
@@ -168,6 +168,9 @@ fn tls_error(error: &std::io::Error) -> DialError {
             | CertificateError::NotValidYet
             | CertificateError::NotValidYetContext { .. },
         )) => DialError::Clock(error.to_string()),
+        Some(rustls::Error::AlertReceived(rustls::AlertDescription::NoApplicationProtocol)) => {
+            DialError::Http2(endpoint.to_owned())
+        }
         _ => DialError::Tls(error.to_string()),
     }
 }

@@ -276,11 +276,7 @@ async fn converse(
             biased;
             () = stop.cancelled() => session.leave("the agent stops"),
             message = inbound.message() => receive(session, message, &mut inbound, started),
-            room = frames.reserve(), if full => {
-                if room.is_err() {
-                    session.lost("the stream ended".into());
-                }
-            }
+            _ = frames.reserve(), if full => {}
             () = shared.tell.notified(), if !full => {}
             () = tokio::time::sleep_until(renewal) => {
                 renewal = Instant::now() + ask_for_renewal(link, session);
@@ -346,10 +342,8 @@ fn send(shared: &Shared, session: &mut Session, frames: &mpsc::Sender<AgentFrame
                 None => return false,
             },
             Err(mpsc::error::TrySendError::Full(())) => return true,
-            Err(mpsc::error::TrySendError::Closed(())) => {
-                session.lost("the stream ended".into());
-                return false;
-            }
+            // The hub reads no more. Why, it has said or will say on its own side, which is still read.
+            Err(mpsc::error::TrySendError::Closed(())) => return false,
         }
     }
 }

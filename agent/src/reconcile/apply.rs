@@ -80,12 +80,12 @@ pub async fn work(
         manifests.iter().map(|m| Err(Failure::Terminating(ObjectId::of(m)))).collect();
     for at in in_order(manifests) {
         let desired = body::stamped(&manifests[at], context.cluster, key);
-        results[at] = manifest(context, &desired, verify).await;
+        results[at] = manifest(context, key, &desired, verify).await;
     }
     results
 }
 
-async fn manifest(context: Context<'_>, desired: &Value, verify: bool) -> Result<Value, Failure> {
+async fn manifest(context: Context<'_>, key: &str, desired: &Value, verify: bool) -> Result<Value, Failure> {
     let id = ObjectId::of(desired);
     let Some(observed) = context.member.get(&id).await? else {
         return match context.member.apply(desired).await {
@@ -93,7 +93,7 @@ async fn manifest(context: Context<'_>, desired: &Value, verify: bool) -> Result
             applied => Ok(applied?),
         };
     };
-    if !retention::allow_update(desired, &observed) {
+    if !retention::allow_update(desired, &observed) && !body::names_us(&observed, context.cluster, key) {
         return Err(Failure::Unmanaged(id));
     }
     if object::deleting(&observed) {

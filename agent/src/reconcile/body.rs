@@ -42,9 +42,14 @@ pub fn stamped(manifest: &Value, cluster: &str, key: &str) -> Value {
 
 /// Whether `observed` is managed by Work `key` of `cluster`.
 pub fn is_ours(observed: &Value, cluster: &str, key: &str) -> bool {
-    let namespace = format!("{}{cluster}", namespaces::EXECUTION_PREFIX);
     object::label(observed, labels::MANAGED) == Some(labels::MANAGED_VALUE)
-        && object::annotation(observed, annotations::WORK_NAME) == Some(key)
+        && names_us(observed, cluster, key)
+}
+
+/// Whether `observed` names Work `key` of `cluster` as where it came from: somebody may have taken the label off.
+pub fn names_us(observed: &Value, cluster: &str, key: &str) -> bool {
+    let namespace = format!("{}{cluster}", namespaces::EXECUTION_PREFIX);
+    object::annotation(observed, annotations::WORK_NAME) == Some(key)
         && object::annotation(observed, annotations::WORK_NAMESPACE) == Some(namespace.as_str())
 }
 

@@ -48,18 +48,8 @@ impl HubRegistrar {
         HubRegistrar { registry, data, endpoints }
     }
 
-    fn definition(
-        &self,
-        group: &str,
-        version: &str,
-        plural: &str,
-    ) -> Result<Arc<ResourceDefinition>, PortError> {
-        let catalogue = self.registry.catalogue();
-        catalogue.resource(group, version, plural).cloned().ok_or_else(|| PortError::never("not served"))
-    }
-
-    fn clusters(&self) -> Result<Arc<ResourceDefinition>, PortError> {
-        self.definition("cluster.karmada.io", "v1alpha1", "clusters")
+    fn clusters(&self) -> Result<Arc<ResourceDefinition>, Status> {
+        self.registry.definition("cluster.karmada.io", "v1alpha1", "clusters")
     }
 
     /// Whether the token exists, holds, and is for joining.
@@ -70,7 +60,7 @@ impl HubRegistrar {
                 "the hub does not know this token: it was deleted, mistyped, or made on another hub",
             )
         };
-        let secrets = self.definition("", "v1", "secrets").map_err(|_| unknown())?;
+        let secrets = self.registry.definition("", "v1", "secrets").map_err(|_| unknown())?;
         let name = format!("bootstrap-token-{}", ask.token.id());
         let secret = self.registry.get(&secrets, "kube-system", &name).map_err(|_| unknown())?.value();
         let field = |key: &str| token_field(&secret, key);
@@ -132,8 +122,7 @@ impl HubRegistrar {
     /// Counts one use of a token that was made for a number of them. Two joins that race for the last use are told apart by the
     /// Secret's version.
     async fn count_use(&self, ask: &JoinAsk) -> Result<(), Status> {
-        let definition =
-            self.definition("", "v1", "secrets").map_err(|error| Status::internal(error.message))?;
+        let definition = self.registry.definition("", "v1", "secrets")?;
         let at = ObjectKey::new("kube-system", &format!("bootstrap-token-{}", ask.token.id()));
         let mut change = |live: Option<&Value>| {
             let mut secret = live.cloned().ok_or_else(|| Status::not_found(&definition, &at.name))?;
@@ -149,7 +138,7 @@ impl HubRegistrar {
     }
 
     async fn write_cluster(&self, ask: &JoinAsk) -> Result<(), Status> {
-        let definition = self.clusters().map_err(|error| Status::internal(error.message))?;
+        let definition = self.clusters()?;
         let mut spec = json!({"syncMode": "Pull", "id": ask.cluster_uid});
         for (field, value) in [("provider", &ask.provider), ("region", &ask.region)] {
             if !value.is_empty() {
@@ -178,8 +167,7 @@ impl HubRegistrar {
     }
 
     async fn write_namespace(&self, cluster: &str) -> Result<(), Status> {
-        let definition =
-            self.definition("", "v1", "namespaces").map_err(|error| Status::internal(error.message))?;
+        let definition = self.registry.definition("", "v1", "namespaces")?;
         let name = execution_namespace(cluster);
         if self.registry.get(&definition, "", &name).is_ok() {
             return Ok(());
@@ -307,7 +295,7 @@ impl Registrar for HubRegistrar {
     ) -> Result<JoinGrant, PortError> {
         let grant = self.grant(cluster, &request)?;
         if request.key_fingerprint != peer.key_fingerprint {
-            let definition = self.clusters()?;
+            let definition = self.clusters().map_err(|status| PortError::later(status.message))?;
             let mut change = |live: Option<&Value>| {
                 let mut changed = live.cloned().ok_or_else(|| Status::not_found(&definition, cluster))?;
                 annotate(&mut changed, &format!("{},{}", request.key_fingerprint, peer.key_fingerprint));

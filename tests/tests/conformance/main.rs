@@ -1,0 +1,15 @@
+//! The API as a hostile user meets it: the real kubectl, and plain requests, against `karmada-hub serve` over SQLite.
+//!
+//! In: the built hub (tests share one and keep to namespaces of their own; those that restart or kill it start their own).
+//! Out: what kube-apiserver would have answered, or a failure that shows both sides. With
+//! `CONFORMANCE_SUBJECT=kube-apiserver` the same tests run against a real member's API server, which is how the
+//! expectations here were checked; what only a hub has is then left out.
+
+#![allow(clippy::unwrap_used)]
+
+mod discovery;
+mod every_kind;
+mod health;
+mod request;
+mod samples;
+mod subject;

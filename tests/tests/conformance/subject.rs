@@ -1,0 +1,87 @@
+//! The server under test: one hub for all tests that do not break it, or a real member to check the tests themselves.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+use serde_json::json;
+use tests::hub::{Hub, HubOptions};
+use tests::kubectl::Kubectl;
+use tests::member::{Member, MemberOptions};
+
+use crate::request::Caller;
+
+/// A running server.
+pub enum Subject {
+    /// Ours.
+    Hub(Hub),
+    /// kube-apiserver with its controllers.
+    Member(Member),
+}
+
+/// The server that tests share; it ends with the last test that holds it.
+#[track_caller]
+pub fn shared() -> Arc<Subject> {
+    static SHARED: Mutex<Weak<Subject>> = Mutex::new(Weak::new());
+    // A test that failed to start it poisons nothing: the next one tries again.
+    let mut shared = SHARED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if let Some(running) = shared.upgrade() {
+        return running;
+    }
+    let started = Arc::new(if is_hub() {
+        Subject::Hub(Hub::start(HubOptions::default()))
+    } else {
+        Subject::Member(Member::start(MemberOptions::new("truth")))
+    });
+    *shared = Arc::downgrade(&started);
+    started
+}
+
+/// Whether the tests run against a hub.
+pub fn is_hub() -> bool {
+    std::env::var("CONFORMANCE_SUBJECT").map_or(true, |subject| subject != "kube-apiserver")
+}
+
+impl Subject {
+    /// The administrator's kubeconfig.
+    pub fn kubeconfig(&self) -> PathBuf {
+        match self {
+            Subject::Hub(hub) => hub.kubeconfig(),
+            Subject::Member(member) => member.kubeconfig(),
+        }
+    }
+
+    /// The folder with `ca.crt` and `ca.key`.
+    pub fn pki(&self) -> PathBuf {
+        match self {
+            Subject::Hub(hub) => hub.data_dir().join("pki"),
+            Subject::Member(member) => member.folder().to_owned(),
+        }
+    }
+
+    /// kubectl as its administrator.
+    pub fn kubectl(&self) -> Kubectl {
+        Kubectl::new(self.kubeconfig())
+    }
+
+    /// Plain requests as its administrator.
+    pub fn caller(&self) -> Caller {
+        Caller::of_kubeconfig(&self.kubeconfig())
+    }
+
+    /// A new namespace of the test's own.
+    #[track_caller]
+    pub fn namespace(&self, name: &str) -> String {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("{name}-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        self.caller().post("/api/v1/namespaces", &object).is(201);
+        name
+    }
+
+    /// kubectl as its administrator, in a new namespace.
+    #[track_caller]
+    pub fn kubectl_in(&self, name: &str) -> Kubectl {
+        self.kubectl().in_namespace(&self.namespace(name))
+    }
+}
