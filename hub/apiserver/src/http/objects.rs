@@ -69,7 +69,7 @@ impl ApiServer {
             "watch" => self.watch(call, definition, wanted, form).await,
             "list" => self.list(call, definition, wanted, form).await,
             "get" => {
-                let object = self.registry.get(definition, &wanted.namespace, &wanted.name)?;
+                let object = self.registry.get(definition, &namespace_of(definition, wanted), &wanted.name)?;
                 Ok(self.object(call, definition, &object, form, StatusCode::OK))
             }
             "create" => self.create(call, definition, wanted, form, body).await,

@@ -60,7 +60,7 @@ impl ApiServer {
             registry: self.registry.clone(),
             definition: definition.clone(),
             shard,
-            namespace: wanted.namespace.clone(),
+            namespace: super::objects::namespace_of(definition, wanted),
             selector,
             shape: form.shape,
             include: Include::parse(call.query.get("includeObject")),

@@ -150,14 +150,14 @@ fn check_namespace(
     Ok(())
 }
 
-/// Makes a changed object keep the identity of the live one. Returns whether the caller pinned the version it had read.
+/// Makes a changed object keep the identity of the live one. Refuses one that names another version than the live one's.
 pub(super) fn identity_of_changed(
     definition: &ResourceDefinition,
     key: &ObjectKey,
     live: &Stored,
     old: &Value,
     new: &mut Value,
-) -> Result<bool, Status> {
+) -> Result<(), Status> {
     set_type(definition, new);
     check_namespace(definition, &key.namespace, new)?;
     let name = meta::name(new).to_owned();
@@ -198,7 +198,7 @@ pub(super) fn identity_of_changed(
     }
     metadata.insert("resourceVersion".into(), json!(live.revision.to_string()));
     metadata.remove("selfLink");
-    Ok(pinned)
+    Ok(())
 }
 
 /// Fills in defaults.
@@ -208,7 +208,8 @@ pub(super) fn defaults(definition: &ResourceDefinition, object: &mut Value) {
 
 /// What the server decides about a new object: no status of the client's, first generation.
 pub(super) fn new_object(definition: &ResourceDefinition, object: &mut Value) {
-    if definition.subresource("status").is_some() {
+    let brought = kinds::created_with_status(definition) && object["status"].is_object();
+    if definition.subresource("status").is_some() && !brought {
         match kinds::first_status(definition, object) {
             Some(status) => object["status"] = status,
             None => {
