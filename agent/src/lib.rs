@@ -1,1 +1,217 @@
-//! Being laid.
+//! The agent of one member cluster: joins a hub, keeps one outbound stream to it, applies the Works it is sent,
+//! and reports how they and the cluster are. With the hub gone it goes on enforcing what it last knew.
+//!
+//! Comes in: a [`Config`], and [`Parts`]: the member, an interpreter, a connector, a place for the identity. Goes
+//! out: calls to the member, frames to the hub. [`run`] runs until it is told to stop.
+//!
+//! ```text
+//! hub ⇄ link ⇄ session (pure) → ledger → reconcile → member
+//!          ⇡ outbox ← status, summary ←───────────────┘
+//! ```
+
+pub mod announce;
+pub mod cause;
+pub mod enrolment;
+pub mod identity;
+pub mod join;
+pub mod ledger;
+pub mod link;
+pub mod member;
+pub mod outbox;
+pub mod reconcile;
+pub mod retry;
+pub mod rotation;
+pub mod schedule;
+pub mod session;
+pub mod shared;
+pub mod status;
+pub mod summary;
+pub mod vault;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use karmada_certs::{JoinToken, Pin};
+use karmada_interpreter::Interpreter;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::enrolment::Enrolment;
+use crate::identity::{KeepError, Keeper};
+use crate::join::JoinError;
+use crate::ledger::{Ledger, LedgerError};
+use crate::link::dial::Connector;
+use crate::member::{Member, MemberError};
+use crate::shared::Shared;
+use crate::vault::Vault;
+
+pub use crate::shared::LinkView;
+
+/// What a person sets.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// `host:port`s of the hub; needed to join, and tried first after.
+    pub hub: Vec<String>,
+    /// Needed to join.
+    pub token: Option<JoinToken>,
+    /// Where the token is instead: read when it is needed, which is when joining.
+    pub token_file: Option<PathBuf>,
+    /// Of the hub's CA; needed to join.
+    pub pins: Vec<Pin>,
+    /// The name to join under.
+    pub cluster_name: String,
+    /// For the Cluster object.
+    pub provider: String,
+    /// For the Cluster object.
+    pub region: String,
+    /// For the Cluster object.
+    pub zones: Vec<String>,
+    /// Where the ledger is; `None`: in memory, for a member that is in memory too.
+    pub state_dir: Option<PathBuf>,
+    /// Looks at drift per second.
+    pub drift_rate: f64,
+    /// How long a join is tried while the hub or the member is not reached.
+    pub join_patience: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            hub: Vec::new(),
+            token: None,
+            token_file: None,
+            pins: Vec::new(),
+            cluster_name: String::new(),
+            provider: String::new(),
+            region: String::new(),
+            zones: Vec::new(),
+            state_dir: None,
+            drift_rate: 5.0,
+            join_patience: Duration::from_secs(30),
+        }
+    }
+}
+
+/// What the agent works with.
+#[derive(Clone)]
+pub struct Parts {
+    /// The member.
+    pub member: Arc<dyn Member>,
+    /// How to read objects.
+    pub interpreter: Arc<dyn Interpreter>,
+    /// Makes byte streams to the hub.
+    pub connector: Arc<dyn Connector>,
+    /// Where the identity is.
+    pub keeper: Keeper,
+    /// Told where the link stands; its receivers see the first welcome.
+    pub link: watch::Sender<LinkView>,
+}
+
+/// Why the agent ended by itself.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// The join failed.
+    #[error("joining: {0}")]
+    Join(#[from] JoinError),
+    /// The token's file is no use.
+    #[error("the join token in {file}: {why}")]
+    Token {
+        /// Which.
+        file: String,
+        /// What is wrong with it; never what it holds.
+        why: String,
+    },
+    /// Nothing to join with.
+    #[error("there is no identity yet, and to join, {0} is needed")]
+    Missing(&'static str),
+    /// The member was not reached when it had to be.
+    #[error("the member: {0}")]
+    Member(#[from] MemberError),
+    /// The identity belongs to another member.
+    #[error("the state is that of the cluster with uid {0}; this member's is {1}")]
+    OtherMember(String, String),
+    /// The identity cannot be kept.
+    #[error(transparent)]
+    Keep(#[from] KeepError),
+    /// The ledger cannot be kept.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// A key could not be made.
+    #[error(transparent)]
+    Cert(#[from] karmada_certs::CertError),
+}
+
+/// Joins where there is no identity yet, then works until `stop`.
+///
+/// # Errors
+/// A join that cannot succeed, or a ledger that cannot be kept. The network is never a reason to end, once joined.
+pub async fn run(config: Config, parts: Parts, stop: CancellationToken) -> Result<(), AgentError> {
+    let (keeper, link) = (parts.keeper.clone(), parts.link.clone());
+    let said = announce::run(keeper.clone(), link.subscribe());
+    let worked = tokio::select! {
+        biased;
+        worked = Box::pin(work(config, parts, stop)) => worked,
+        () = async { said.await; std::future::pending().await } => Ok(()),
+    };
+    if let Err(error) = &worked {
+        link.send_replace(LinkView::Away { cause: error.into(), reason: error.to_string() });
+        let view = link.borrow().clone();
+        announce::farewell(&keeper, &view).await;
+    }
+    worked
+}
+
+async fn work(config: Config, parts: Parts, stop: CancellationToken) -> Result<(), AgentError> {
+    let enrolment = Enrolment { config: config.clone(), parts: parts.clone() };
+    let identity = tokio::select! {
+        biased;
+        () = stop.cancelled() => return Ok(()),
+        identity = Box::pin(enrolment.identity()) => identity?,
+    };
+    let vault = Vault::of(&parts.keeper);
+    let ledger = match &config.state_dir {
+        Some(directory) => {
+            if let Some(vault) = &vault {
+                vault.restore(directory).await;
+            }
+            Ledger::open(directory)?
+        }
+        None => Ledger::in_memory()?,
+    };
+    let shared = Shared::new(ledger, parts.link.clone());
+    let engine = reconcile::engine::Parts {
+        shared: shared.clone(),
+        member: parts.member.clone(),
+        interpreter: parts.interpreter.clone(),
+        cluster: identity.cluster_name.clone(),
+        drift_rate: config.drift_rate,
+    };
+    let link = link::Link {
+        shared: shared.clone(),
+        connector: parts.connector.clone(),
+        identity,
+        keeper: parts.keeper.clone(),
+        enrolment: Some(enrolment),
+        boot_id: uuid::Uuid::new_v4().to_string(),
+        seed: rand::random(),
+    };
+    // Whichever ends first, by an error, ends the others.
+    let stop = stop.child_token();
+    let guarded = async |task: Result<(), LedgerError>| {
+        stop.cancel();
+        task
+    };
+    let (engine, link, (), ()) = tokio::join!(
+        async { guarded(Box::pin(reconcile::engine::run(engine, stop.clone())).await).await },
+        async { guarded(Box::pin(link::run(link, stop.clone())).await).await },
+        Box::pin(summary::run(shared.clone(), parts.member.clone(), stop.clone())),
+        async {
+            if let (Some(vault), Some(directory)) = (vault, &config.state_dir) {
+                Box::pin(vault.run(&shared.ledger, directory, stop.clone())).await;
+            }
+        },
+    );
+    engine?;
+    Ok(link?)
+}

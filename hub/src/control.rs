@@ -9,6 +9,7 @@ use karmada_controllers::binding::Binding;
 use karmada_controllers::cluster::ClusterLife;
 use karmada_controllers::detector::{Detector, TemplateKey};
 use karmada_controllers::events::Recorder;
+use karmada_controllers::execution::Execution;
 use karmada_controllers::namespace::NamespaceSync;
 use karmada_controllers::platform::{self, Platform};
 use karmada_controllers::policies::Shared;
@@ -74,12 +75,13 @@ impl Control {
         let recorder = self.recorder.clone();
         let stop = self.stop.clone();
         self.tasks.spawn(async move { recorder.run(stop).await });
-        let templates = Arc::new(Queue::default());
-        self.detector(&templates);
+        let (templates, works, statuses) = (Arc::default(), Arc::default(), Arc::default());
+        self.detector(&templates, [Arc::clone(&works), Arc::clone(&statuses)]);
         self.policies(&templates);
         self.scheduler();
-        self.binding();
-        self.status();
+        self.binding(works);
+        self.status(statuses);
+        self.execution();
         self.cluster();
         self.namespaces();
         self.platform(data);
@@ -105,8 +107,8 @@ impl Control {
         self.tasks.spawn(platform::run(self.shared.api.clone(), parts, self.stop.clone()));
     }
 
-    fn detector(&self, queue: &Arc<Queue<TemplateKey>>) {
-        let detector = Detector::new(self.shared.clone(), SkipRules::default());
+    fn detector(&self, queue: &Arc<Queue<TemplateKey>>, bindings: [Arc<Queue<Key>>; 2]) {
+        let detector = Detector::new(self.shared.clone(), SkipRules::default(), bindings);
         self.tasks.spawn(detector.clone().watch(queue.clone(), self.stop.clone()));
         self.run(detector, queue.clone(), Vec::new());
     }
@@ -134,8 +136,7 @@ impl Control {
         self.run(Scheduler::new(self.shared.clone()), queue, sources);
     }
 
-    fn binding(&self) {
-        let queue: Arc<Queue<Key>> = Arc::default();
+    fn binding(&self, queue: Arc<Queue<Key>>) {
         let mut sources: Vec<Source<Key>> =
             BINDING_KINDS.iter().map(|kind| Source::own(BINDING_API, kind)).collect();
         let index = self.shared.works.clone();
@@ -153,11 +154,16 @@ impl Control {
         self.run(Binding::new(self.shared.clone()), queue, sources);
     }
 
-    fn status(&self) {
+    fn status(&self, queue: Arc<Queue<Key>>) {
         let mut sources: Vec<Source<Key>> =
             BINDING_KINDS.iter().map(|kind| Source::own(BINDING_API, kind)).collect();
         sources.push(Source::new(WORK_API, "Work", |change| binding_of_work(change).into_iter().collect()));
-        self.run(BindingStatus::new(self.shared.clone()), Arc::default(), sources);
+        self.run(BindingStatus::new(self.shared.clone()), queue, sources);
+    }
+
+    fn execution(&self) {
+        let sources = vec![Source::own(WORK_API, "Work")];
+        self.run(Execution::new(self.shared.clone()), Arc::default(), sources);
     }
 
     fn cluster(&self) {

@@ -22,6 +22,7 @@ use tokio_util::task::TaskTracker;
 use tower::util::BoxCloneSyncService;
 
 use crate::access::HubTokens;
+use crate::cluster_info;
 use crate::control::Control;
 use crate::data_dir::DataDir;
 use crate::fleet::{CachedWorks, HubRegistrar, Reports, StoredSessions};
@@ -70,6 +71,7 @@ pub struct Hub {
     /// Its registry.
     pub registry: Arc<Registry>,
     store: Arc<dyn Store>,
+    closing: CancellationToken,
     stop: CancellationToken,
     stop_cache: CancellationToken,
     failed: CancellationToken,
@@ -113,15 +115,30 @@ impl Hub {
         let address = listener.local_addr().context("reading the listener's address")?;
         let url = url(&settings.advertise, address);
         data.write_kubeconfig(&url, now)?;
+        cluster_info::publish(&registry, &url, data.authority.certificate_pem()).await?;
         let tls = tls(&data, &settings.advertise, now)?;
         let access = Arc::new(Access::new(&registry, authorizer, Arc::new(HubTokens(data.clone()))));
         let api = api_server(&registry, access, &url, &stop);
         let control = Control::new(&registry, &clock, &tasks, &stop);
         control.start(&data).await.context("starting the controllers")?;
         let gateway = gateway(&registry, &data, &store, &control, &url);
+        let closing = CancellationToken::new();
         let services = Services { api, grpc: Some(BoxCloneSyncService::new(gateway.service())) };
-        tasks.spawn(listener::serve(listener, tls, services, stop.clone()));
-        Ok(Hub { address, url, data, registry, store, stop, stop_cache, following, failed, tasks, gateway })
+        tasks.spawn(listener::serve(listener, tls, services, closing.clone(), stop.clone()));
+        Ok(Hub {
+            address,
+            url,
+            data,
+            registry,
+            store,
+            closing,
+            stop,
+            stop_cache,
+            following,
+            failed,
+            tasks,
+            gateway,
+        })
     }
 
     /// Resolves if the hub can no longer do its work (its store failed).
@@ -131,6 +148,8 @@ impl Hub {
 
     /// Drains: no new work, what is under way ends, the store is closed.
     pub async fn stop(self) {
+        // Nobody comes any more before those who are here are asked to go: an agent would be back at once.
+        self.closing.cancel();
         self.gateway.drain(DRAIN).await;
         self.stop.cancel();
         self.tasks.close();

@@ -4,8 +4,10 @@
 
 mod access;
 mod api_port;
+mod cluster_info;
 mod control;
 mod data_dir;
+pub mod demo;
 mod fleet;
 mod hub;
 mod listener;

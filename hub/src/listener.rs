@@ -46,12 +46,18 @@ pub struct Services {
     pub grpc: Option<Grpc>,
 }
 
-/// Serves until `stop`, then drains.
-pub async fn serve(listener: TcpListener, tls: TlsAcceptor, services: Services, stop: CancellationToken) {
+/// Takes connections until `closing`, serves them until `stop`, then drains.
+pub async fn serve(
+    listener: TcpListener,
+    tls: TlsAcceptor,
+    services: Services,
+    closing: CancellationToken,
+    stop: CancellationToken,
+) {
     let connections = TaskTracker::new();
     loop {
         let accepted = tokio::select! {
-            () = stop.cancelled() => break,
+            () = closing.cancelled() => break,
             accepted = listener.accept() => accepted,
         };
         match accepted {
@@ -65,6 +71,8 @@ pub async fn serve(listener: TcpListener, tls: TlsAcceptor, services: Services, 
             }
         }
     }
+    drop(listener);
+    stop.cancelled().await;
     connections.close();
     if tokio::time::timeout(DRAIN, connections.wait()).await.is_err() {
         tracing::warn!("some connections did not end in time and are cut");

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use clap::{Parser, Subcommand, ValueEnum};
 use karmada_hub::{Hub, Settings, StoreKind};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
 #[global_allocator]
@@ -18,15 +19,21 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 struct Arguments {
     #[command(subcommand)]
     command: Command,
-    /// What to log, as in RUST_LOG.
-    #[arg(long, global = true, default_value = "info", env = "KARMADA_LOG")]
-    log: String,
+    /// What to log, as in RUST_LOG; `info`, for the demo `error`, where it is not given.
+    #[arg(long, global = true, env = "KARMADA_LOG")]
+    log: Option<String>,
 }
 
 #[derive(Subcommand)]
 enum Command {
     /// Run a hub.
     Serve(Serve),
+    /// Try it: a hub, agents and embedded members in one process, with a sample spread over them.
+    Demo {
+        /// How many clusters.
+        #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
+        clusters: u16,
+    },
 }
 
 #[derive(clap::Args)]
@@ -53,7 +60,8 @@ enum StoreArgument {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let filter = EnvFilter::try_new(&arguments.log).unwrap_or_else(|_| EnvFilter::new("info"));
+    let usual = if matches!(arguments.command, Command::Demo { .. }) { "error" } else { "info" };
+    let filter = EnvFilter::new(arguments.log.as_deref().unwrap_or(usual));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -61,6 +69,7 @@ fn main() -> ExitCode {
     };
     let outcome = match arguments.command {
         Command::Serve(serve) => runtime.block_on(run(serve)),
+        Command::Demo { clusters } => runtime.block_on(demo(clusters)),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -83,17 +92,35 @@ async fn run(serve: Serve) -> anyhow::Result<()> {
             StoreArgument::Memory => StoreKind::Memory,
         },
     };
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
+    let stop = on_signal()?;
     let hub = Hub::start(&settings, Arc::new(jiff::Timestamp::now)).await?;
     tracing::info!(url = hub.url, kubeconfig = %hub.data.kubeconfig_file().display(), "the hub is ready");
     let failed = tokio::select! {
-        _ = terminate.recv() => false,
-        _ = interrupt.recv() => false,
+        () = stop.cancelled() => false,
         () = hub.failed() => true,
     };
     tracing::info!("draining");
     hub.stop().await;
     anyhow::ensure!(!failed, "the store failed: see the log above");
     Ok(())
+}
+
+async fn demo(clusters: u16) -> anyhow::Result<()> {
+    karmada_hub::demo::run(usize::from(clusters), Arc::new(jiff::Timestamp::now), on_signal()?).await
+}
+
+/// Cancelled by SIGTERM or Ctrl-C.
+fn on_signal() -> anyhow::Result<CancellationToken> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let stop = CancellationToken::new();
+    let told = stop.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        told.cancel();
+    });
+    Ok(stop)
 }

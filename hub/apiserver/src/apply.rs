@@ -29,6 +29,8 @@ pub use element::Element;
 pub use set::Set;
 
 #[cfg(test)]
+mod recorded;
+#[cfg(test)]
 mod tests;
 
 /// The annotation in which `kubectl apply` keeps what it applied last.
@@ -89,10 +91,7 @@ pub fn apply(
 ) -> Result<Value, ApplyError> {
     let version = applied["apiVersion"].as_str().unwrap_or_default();
     if version != writer.api_version {
-        return Err(ApplyError::BadRequest(format!(
-            "Incorrect version specified in apply patch. Specified patch version: {version}, expected: {}",
-            writer.api_version
-        )));
+        return Err(ApplyError::BadRequest(format!("invalid object type: {}", describe_type(applied))));
     }
     if applied.pointer("/metadata/managedFields").is_some_and(|managed| !managed.is_null()) {
         return Err(ApplyError::BadRequest("metadata.managedFields must be nil".to_owned()));
@@ -145,14 +144,15 @@ fn strip(object: &mut Value) {
 /// `namespace/name; group/version, Kind=kind`, as errors name an object.
 fn describe(object: &Value) -> String {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let version = text("/apiVersion");
+    format!("{}/{}; {}", text("/metadata/namespace"), text("/metadata/name"), describe_type(object))
+}
+
+/// `group/version, Kind=kind`.
+fn describe_type(object: &Value) -> String {
+    let (version, kind) =
+        (object["apiVersion"].as_str().unwrap_or_default(), object["kind"].as_str().unwrap_or_default());
     let slash = if version.contains('/') { "" } else { "/" };
-    format!(
-        "{}/{}; {slash}{version}, Kind={}",
-        text("/metadata/namespace"),
-        text("/metadata/name"),
-        text("/kind")
-    )
+    format!("{slash}{version}, Kind={kind}")
 }
 
 /// The ownership a write starts from: what the request carries where it may, else what is stored. `None` where the
@@ -190,8 +190,12 @@ fn reset_fields(writer: Writer<'_>, schema: SchemaRef<'_>) -> Set {
 }
 
 /// Fields that nobody owns: what identifies the object, and what the server keeps.
-fn unowned() -> Set {
+fn unowned(schema: SchemaRef<'_>) -> Set {
     let mut set = Set::default();
+    if schema.type_name() == Some("io.k8s.api.core.v1.Namespace") {
+        // The server's own finalizer, whoever made the namespace.
+        set.insert(&[Element::field("spec"), Element::field("finalizers")]);
+    }
     for name in ["apiVersion", "kind", "metadata"] {
         set.insert(&[Element::field(name)]);
     }
@@ -223,7 +227,7 @@ fn update(
     let change = compare(Place::Known(schema), live, new).without(&reset);
     let taken = change.modified.union(&change.added);
     managers.change_each(|_, set| set.difference(&set.intersection(&taken)).difference(&change.removed));
-    let own = taken.recursive_difference(&reset).difference(&unowned());
+    let own = taken.recursive_difference(&reset).difference(&unowned(schema));
     if !own.is_empty() {
         managers.add(writer, Operation::Update, &own);
     }
@@ -246,7 +250,7 @@ fn merge_owned(
     let set = field_set(place, applied).recursive_difference(&reset);
     let last = managers.replace(writer, set);
     let object = match last {
-        Some(last) if !last.is_empty() => remove::prune(place, merged, &last, &managers.all()),
+        Some(last) if !last.is_empty() => remove::prune(place, &merged, &last, &managers.all()),
         _ => merged,
     };
     let change = compare(place, live, &object).without(&reset);
@@ -257,7 +261,7 @@ fn merge_owned(
     }
     managers
         .change_others(writer, |set| set.difference(&set.intersection(&taken)).difference(&change.removed));
-    managers.change_own(writer, |set| set.difference(&unowned()));
+    managers.change_own(writer, |set| set.difference(&unowned(schema)));
     if object == *live {
         return Ok((object, managers));
     }

@@ -100,7 +100,7 @@ impl Cache {
         match Stored::read(value, revision) {
             Ok(stored) => self.shard(&storage).place(Arc::new(stored)),
             Err(error) => {
-                tracing::error!(key, %error, "an object in the store cannot be read and is left out")
+                tracing::error!(key, %error, "an object in the store cannot be read and is left out");
             }
         }
     }

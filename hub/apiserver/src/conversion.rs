@@ -13,7 +13,9 @@ pub fn to_storage(definition: &ResourceDefinition, mut object: Value) -> Value {
     match (&*definition.group, &*definition.plural, &*definition.version) {
         ("autoscaling", "horizontalpodautoscalers", "v1") => autoscaler_v2(&mut object),
         ("events.k8s.io", "events", "v1") => rename(&mut object, &EVENT_FIELDS, Direction::ToCore),
-        ("work.karmada.io", _, "v1alpha1") => binding_v1alpha2(&mut object),
+        ("work.karmada.io", "resourcebindings" | "clusterresourcebindings", "v1alpha1") => {
+            binding_v1alpha2(&mut object);
+        }
         _ => {}
     }
     object["apiVersion"] = json!(definition.storage_api_version());
@@ -25,13 +27,16 @@ pub fn from_storage(definition: &ResourceDefinition, mut object: Value) -> Value
     match (&*definition.group, &*definition.plural, &*definition.version) {
         ("autoscaling", "horizontalpodautoscalers", "v1") => autoscaler_v1(&mut object),
         ("events.k8s.io", "events", "v1") => rename(&mut object, &EVENT_FIELDS, Direction::FromCore),
-        ("work.karmada.io", _, "v1alpha1") => binding_v1alpha1(&mut object),
+        ("work.karmada.io", "resourcebindings" | "clusterresourcebindings", "v1alpha1") => {
+            binding_v1alpha1(&mut object);
+        }
         _ => {}
     }
     object["apiVersion"] = json!(definition.api_version());
     object
 }
 
+#[derive(Clone, Copy)]
 enum Direction {
     ToCore,
     FromCore,
@@ -198,6 +203,15 @@ mod tests {
         assert_eq!(object["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"], 50);
         autoscaler_v1(&mut object);
         assert_eq!(object, old);
+    }
+
+    #[test]
+    fn a_kind_of_the_same_group_with_one_version_is_left_alone() {
+        let shipped = crate::kinds::shipped();
+        let works = shipped.resource("work.karmada.io", "v1alpha1", "works").unwrap();
+        let work = json!({"apiVersion": "work.karmada.io/v1alpha1", "spec": {"workload": {"manifests": [{"kind": "Pod"}]}}});
+        assert_eq!(from_storage(works, work.clone()), work);
+        assert_eq!(to_storage(works, work.clone()), work);
     }
 
     #[test]

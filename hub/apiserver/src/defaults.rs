@@ -25,6 +25,21 @@ pub fn default_builtin(group: &str, version: &str, kind: &str, value: &mut Value
     }
 }
 
+/// What a new object gets once its uid is known and its ownership is recorded: a Job without a selector of its own
+/// selects by that uid.
+pub fn finish_create(group: &str, kind: &str, value: &mut Value) {
+    if let (("batch", "Job"), Some(fields)) = ((group, kind), value.as_object_mut()) {
+        batch::generate_selector(fields);
+    }
+}
+
+/// What an updated object gets from the one it replaces: a daemon set counts changes of its template.
+pub fn finish_update(group: &str, kind: &str, value: &mut Value, old: &Value) {
+    if let (("apps", "DaemonSet"), Some(fields)) = ((group, kind), value.as_object_mut()) {
+        apps::next_template_generation(fields, old);
+    }
+}
+
 /// The fields of a struct.
 type Fields = Map<String, Value>;
 
@@ -83,7 +98,7 @@ fn rule(type_name: &str, fields: &mut Fields) {
         "core.v1.ObjectFieldSelector" => set(fields, "apiVersion", json!("v1")),
         "core.v1.ReplicationController" => core::replication_controller(fields),
         "core.v1.ReplicationControllerSpec" => set(fields, "replicas", json!(1)),
-        "core.v1.Secret" => set(fields, "type", json!("Opaque")),
+        "core.v1.Secret" => core::secret(fields),
         "core.v1.PersistentVolume" => core::persistent_volume(fields),
         "core.v1.PersistentVolumeClaim" => set(object(fields, "status"), "phase", json!("Pending")),
         "core.v1.PersistentVolumeClaimSpec" => set(fields, "volumeMode", json!("Filesystem")),
@@ -94,7 +109,10 @@ fn rule(type_name: &str, fields: &mut Fields) {
         "core.v1.Service" => network::service(fields),
         "core.v1.EndpointPort" => set(fields, "protocol", json!("TCP")),
         "apps.v1.Deployment" => apps::deployment(object(fields, "spec")),
-        "apps.v1.DaemonSet" => apps::daemon_set(object(fields, "spec")),
+        "apps.v1.DaemonSet" => {
+            apps::first_template_generation(fields);
+            apps::daemon_set(object(fields, "spec"));
+        }
         "apps.v1.StatefulSet" => apps::stateful_set(object(fields, "spec")),
         "apps.v1.ReplicaSet" => set(object(fields, "spec"), "replicas", json!(1)),
         "batch.v1.Job" => batch::job(fields),

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::apply::{self, ApplyError, Writer};
+use crate::defaults;
 use crate::openapi;
 use crate::patch::{self, PatchError};
 use crate::resource::{Catalogue, Family, ResourceDefinition, StorageId, Subresource};
@@ -86,6 +87,16 @@ pub fn default(definition: &ResourceDefinition, object: &mut Value) {
     if let Some(kind) = kind(definition) {
         kind.default(object);
     }
+}
+
+/// Fills in what follows from the object's new uid: a Job's selector and labels.
+pub fn finish_create(definition: &ResourceDefinition, object: &mut Value) {
+    defaults::finish_create(&definition.group, &definition.kind, object);
+}
+
+/// Fills in what follows from a change: a DaemonSet's template generation.
+pub fn finish_update(definition: &ResourceDefinition, object: &mut Value, old: &Value) {
+    defaults::finish_update(&definition.group, &definition.kind, object, old);
 }
 
 /// Every rule that the object, or its change, breaks.

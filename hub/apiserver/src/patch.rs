@@ -37,7 +37,7 @@ pub enum PatchError {
 }
 
 impl PatchError {
-    fn unprocessable(cause: impl ToString) -> PatchError {
+    fn unprocessable(cause: &impl ToString) -> PatchError {
         PatchError::Unprocessable { cause: cause.to_string() }
     }
 }
@@ -52,6 +52,12 @@ fn parse(body: &[u8]) -> Result<Value, PatchError> {
 /// 400 for a body that is no patch, 413 for too many operations, 422 where an operation does not apply.
 pub fn json_patch(live: &Value, body: &[u8]) -> Result<Value, PatchError> {
     let body = parse(body)?;
+    if !body.is_array() {
+        let what = if body.is_object() { "object" } else { "value" };
+        return Err(PatchError::BadRequest(format!(
+            "error decoding patch: json: cannot unmarshal {what} into Go value of type []handlers.jsonPatchOp"
+        )));
+    }
     let operations = body.as_array().map_or(0, Vec::len);
     if operations > MAX_OPERATIONS {
         return Err(PatchError::TooLarge(format!(
@@ -61,11 +67,11 @@ pub fn json_patch(live: &Value, body: &[u8]) -> Result<Value, PatchError> {
     let patch: json_patch::Patch =
         serde_json::from_value(body).map_err(|error| PatchError::BadRequest(error.to_string()))?;
     let mut object = live.clone();
-    json_patch::patch(&mut object, &patch).map_err(PatchError::unprocessable)?;
+    json_patch::patch(&mut object, &patch).map_err(|error| PatchError::unprocessable(&error))?;
     if object.is_object() {
         Ok(object)
     } else {
-        Err(PatchError::unprocessable("the result is not an object"))
+        Err(PatchError::unprocessable(&"the result is not an object"))
     }
 }
 

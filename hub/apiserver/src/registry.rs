@@ -125,6 +125,16 @@ impl Registry {
         self.catalogue.load_full()
     }
 
+    /// The resource at a path, or the 404 of one that is not served.
+    pub fn definition(
+        &self,
+        group: &str,
+        version: &str,
+        plural: &str,
+    ) -> Result<Arc<ResourceDefinition>, Status> {
+        self.catalogue.load().resource(group, version, plural).cloned().ok_or_else(Status::no_resource)
+    }
+
     /// Serves another set of resources from now on.
     pub fn serve(&self, catalogue: Catalogue) {
         self.catalogue.store(Arc::new(catalogue));

@@ -83,6 +83,11 @@ impl ResourceDefinition {
         self.version == self.storage_version && self.group == self.storage_group
     }
 
+    /// Whether bodies are read as a CustomResourceDefinition's are. Clusters look like one, but come from a compiled server.
+    pub fn is_structural(&self) -> bool {
+        self.family == Family::Custom && &*self.group != "cluster.karmada.io"
+    }
+
     /// Whether the resource has the verb.
     pub fn allows(&self, verb: &str) -> bool {
         self.verbs.iter().any(|v| &**v == verb)
@@ -130,12 +135,20 @@ pub fn split_api_version(api_version: &str) -> (&str, &str) {
     api_version.split_once('/').unwrap_or(("", api_version))
 }
 
+/// One version of a group and its resources.
+pub type Version = (Arc<str>, Vec<Arc<ResourceDefinition>>);
+
+/// A group and its versions in order of preference.
+pub type Group = (Arc<str>, Vec<Version>);
+
+/// Group, version and kind.
+type KindKey = (Arc<str>, Arc<str>, Arc<str>);
+
 /// Every served resource. Immutable: a change makes a new one.
 #[derive(Default)]
 pub struct Catalogue {
-    /// group → versions in order of preference → plural → definition.
-    groups: Vec<(Arc<str>, Vec<(Arc<str>, Vec<Arc<ResourceDefinition>>)>)>,
-    by_kind: BTreeMap<(Arc<str>, Arc<str>, Arc<str>), Arc<ResourceDefinition>>,
+    groups: Vec<Group>,
+    by_kind: BTreeMap<KindKey, Arc<ResourceDefinition>>,
 }
 
 impl Catalogue {
@@ -169,7 +182,7 @@ impl Catalogue {
     }
 
     /// Groups with their versions in order of preference.
-    pub fn groups(&self) -> &[(Arc<str>, Vec<(Arc<str>, Vec<Arc<ResourceDefinition>>)>)] {
+    pub fn groups(&self) -> &[Group] {
         &self.groups
     }
 

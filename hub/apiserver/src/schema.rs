@@ -30,11 +30,14 @@ pub use compile::SchemaError;
 pub use decode::{DecodeError, decode_go};
 pub use default::{apply_defaults, drop_nulls};
 pub use duplicate::duplicate_fields;
-pub use field_error::{ErrorType, FieldError};
+pub(crate) use field_error::go_json;
+pub use field_error::{ErrorType, FieldError, Shown};
 pub use kind::{Kind, Style};
 pub use navigate::{Schema, SchemaRef};
 pub use prune::prune;
 pub use validate::validate;
 
+#[cfg(test)]
+mod recorded;
 #[cfg(test)]
 mod tests;

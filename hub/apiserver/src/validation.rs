@@ -1,11 +1,142 @@
-//! kube-apiserver's validation of built-in kinds.
-use crate::schema::FieldError;
+//! kube-apiserver's validation of built-in kinds: the rules that users meet, in its words.
+//!
+//! In: a decoded and defaulted object, and on update the stored one. Out: field errors, which the caller turns into a
+//! 422 with causes. Structure is checked before ([`crate::schema`]); what is here relates fields to each other, and
+//! compares an update with what was.
+
+mod apps;
+mod batch;
+mod core;
+mod metadata;
+mod names;
+mod networking;
+mod pod;
+mod rbac;
+mod resources;
+mod selector;
+mod service;
+
 use serde_json::Value;
-/// Everything that is wrong with `new`.
-pub fn validate_builtin(_group: &str, kind: &str, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    validate_metadata(kind, new, old)
+
+use crate::schema::FieldError;
+use crate::schema::path::Path;
+
+pub use metadata::{NameRule, validate_metadata};
+
+#[cfg(test)]
+mod tests;
+
+/// Everything that is wrong with `new`; on update (`old`), also what may not change.
+pub fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    let mut errors = validate_metadata(NameRule::of(group, kind), new, old);
+    let out = &mut errors;
+    if old.is_none() {
+        metadata::standard_finalizers(new, out);
+    }
+    match (group, kind) {
+        ("", "Pod") => pod::pod(new, old, out),
+        ("", "PodTemplate") => pod::template(&new["template"], &Path::field("template"), out),
+        ("", "ReplicationController") => apps::replication_controller(new, out),
+        ("apps", "Deployment") => apps::deployment(new, old, out),
+        ("apps", "ReplicaSet") => apps::replica_set(new, old, out),
+        ("apps", "StatefulSet") => apps::stateful_set(new, old, out),
+        ("apps", "DaemonSet") => apps::daemon_set(new, old, out),
+        ("batch", "Job") => batch::job(new, old, out),
+        ("batch", "CronJob") => batch::cron_job(new, old, out),
+        ("autoscaling", "HorizontalPodAutoscaler") => batch::horizontal_pod_autoscaler(new, old, out),
+        ("autoscaling", "Scale") => batch::scale(new, out),
+        ("policy", "PodDisruptionBudget") => batch::pod_disruption_budget(new, out),
+        ("", "Service") => service::service(new, old, out),
+        ("", "ConfigMap") => core::config_map(new, old, out),
+        ("", "Secret") => core::secret(new, old, out),
+        ("", "Namespace") => core::namespace(new, out),
+        ("", "PersistentVolumeClaim") => core::persistent_volume_claim(new, old, out),
+        ("", "PersistentVolume") => core::persistent_volume(new, out),
+        ("", "ResourceQuota") => core::resource_quota(new, out),
+        ("storage.k8s.io", "StorageClass") => core::storage_class(new, old, out),
+        ("scheduling.k8s.io", "PriorityClass") => core::priority_class(new, old, out),
+        ("coordination.k8s.io", "Lease") => core::lease(new, out),
+        ("networking.k8s.io", "Ingress") => networking::ingress(new, old, out),
+        ("networking.k8s.io", "NetworkPolicy") => networking::network_policy(new, out),
+        ("networking.k8s.io", "IngressClass") => networking::ingress_class(new, out),
+        ("rbac.authorization.k8s.io", "Role") => rbac::role(new, true, out),
+        ("rbac.authorization.k8s.io", "ClusterRole") => rbac::role(new, false, out),
+        ("rbac.authorization.k8s.io", "RoleBinding") => rbac::binding(new, old, true, out),
+        ("rbac.authorization.k8s.io", "ClusterRoleBinding") => rbac::binding(new, old, false, out),
+        _ => {}
+    }
+    errors
 }
-/// What is wrong with the metadata.
-pub fn validate_metadata(_kind: &str, _new: &Value, _old: Option<&Value>) -> Vec<FieldError> {
-    Vec::new()
+
+/// Errors being gathered.
+type Errors = Vec<FieldError>;
+
+fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+    value[field].as_str().unwrap_or_default()
+}
+
+fn list<'a>(value: &'a Value, field: &str) -> &'a [Value] {
+    value[field].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn entries<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    value[field].as_object().into_iter().flatten()
+}
+
+/// Whether a list or map is absent or empty.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Null => true,
+        _ => false,
+    }
+}
+
+/// Adds an error for each message.
+fn invalid_each(errors: &mut Errors, path: &Path<'_>, value: &str, messages: Vec<String>) {
+    errors.extend(messages.into_iter().map(|message| FieldError::invalid(path, value, message)));
+}
+
+/// A number that must not be negative, where it is there.
+fn non_negative(value: &Value, field: &str, path: &Path<'_>, errors: &mut Errors) {
+    if let Some(number) = value[field].as_i64().filter(|number| *number < 0) {
+        errors.push(FieldError::invalid(&path.child(field), number, "must be greater than or equal to 0"));
+    }
+}
+
+/// A field that must stay what it was.
+fn immutable(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let same = new == old || (is_empty(new) && is_empty(old) && !new.is_string() && !old.is_string());
+    if !same {
+        errors.push(FieldError::invalid(path, new.clone(), "field is immutable"));
+    }
+}
+
+/// A text that must be one of `supported`, and must be there.
+fn one_of(value: &Value, field: &str, supported: &[&str], path: &Path<'_>, errors: &mut Errors) {
+    match text(value, field) {
+        "" => errors.push(FieldError::required(&path.child(field), "")),
+        other if supported.contains(&other) => {}
+        other => errors.push(FieldError::not_supported(&path.child(field), other, supported)),
+    }
+}
+
+/// An int-or-percent that must not be negative.
+fn int_or_percent(value: &Value, path: &Path<'_>, errors: &mut Errors) {
+    match value {
+        Value::String(percent) => invalid_each(errors, path, percent, names::percent(percent)),
+        Value::Number(number) if number.as_i64().is_some_and(|n| n < 0) => {
+            errors.push(FieldError::invalid(path, value.clone(), "must be greater than or equal to 0"));
+        }
+        _ => {}
+    }
+}
+
+/// A percentage that must not be above 100.
+fn at_most_all(value: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let percent = value.as_str().and_then(|text| text.strip_suffix('%')?.parse::<u64>().ok());
+    if percent.is_some_and(|percent| percent > 100) {
+        errors.push(FieldError::invalid(path, value.clone(), "must not be greater than 100%"));
+    }
 }

@@ -30,18 +30,6 @@ impl Binding {
         Arc::new(Binding { shared })
     }
 
-    /// The Works that carry the binding's id.
-    async fn works(&self, binding: &ResourceBinding) -> Result<Vec<Work>, Error> {
-        let api = &*self.shared.api;
-        let resource = kinds::works(api)?;
-        let (_, id) = binding::work_selector(binding);
-        let mut works = Vec::new();
-        for key in self.shared.works.of(&id) {
-            works.extend(fetch::get::<Work>(api, &resource, &key.namespace, &key.name).await?);
-        }
-        Ok(works)
-    }
-
     async fn remove_works(&self, works: impl Iterator<Item = &Work>) -> Result<usize, Error> {
         let api = &*self.shared.api;
         let resource = kinds::works(api)?;
@@ -64,7 +52,7 @@ impl Binding {
 
     /// The binding goes when its Works are gone, and those go when the members have let go (behaviour 42).
     async fn end(&self, resource: &Resource, binding: &ResourceBinding) -> Result<Action, Error> {
-        let works = self.works(binding).await?;
+        let works = self.shared.works_of(binding).await?;
         if self.remove_works(works.iter()).await? > 0 {
             // Their removal wakes this again.
             return Ok(Action::Done);
@@ -141,7 +129,7 @@ impl Controller for Binding {
         if binding.metadata.deletion_timestamp.is_some() {
             return self.end(&resource, &binding).await;
         }
-        let works = self.works(&binding).await?;
+        let works = self.shared.works_of(&binding).await?;
         self.remove_works(binding::orphans(&binding, &works).into_iter()).await?;
         if binding::must_wait(&binding, &works) {
             return Ok(Action::RequeueAfter(PURGE_WAIT));

@@ -40,12 +40,14 @@ pub struct TemplateKey {
 pub struct Detector {
     shared: Arc<Shared>,
     skip: SkipRules,
+    bindings: [Arc<Queue<Key>>; 2],
 }
 
 impl Detector {
-    /// A detector that skips what `skip` says.
-    pub fn new(shared: Arc<Shared>, skip: SkipRules) -> Arc<Self> {
-        Arc::new(Detector { shared, skip })
+    /// A detector that skips what `skip` says. `bindings` are the queues of those who make Works and statuses of bindings: a change
+    /// of a template that leaves its binding as it is concerns them all the same.
+    pub fn new(shared: Arc<Shared>, skip: SkipRules, bindings: [Arc<Queue<Key>>; 2]) -> Arc<Self> {
+        Arc::new(Detector { shared, skip, bindings })
     }
 
     /// Fills the queue from every kind that may be propagated, until told to stop.
@@ -103,7 +105,11 @@ impl Detector {
         let change =
             detector::binding(template, policy, existing.as_ref(), &*self.shared.interpreter, priority);
         let written = match change {
-            Ok(BindingChange::Nothing) => return Ok(Action::Done),
+            Ok(BindingChange::Nothing) => {
+                let key = Key { namespace: namespace.into(), name: name.into() };
+                self.bindings.iter().for_each(|queue| queue.add(key.clone()));
+                return Ok(Action::Done);
+            }
             Ok(BindingChange::Create(binding)) => api.create(&resource, fetch::to_value(&binding)?).await,
             Ok(BindingChange::Update(binding)) => api.update(&resource, fetch::to_value(&binding)?).await,
             Err(error @ BindingError::OtherOwner { .. }) => return Err(Error::Other(error.to_string())),

@@ -5,6 +5,7 @@ pub mod binding;
 pub mod cluster;
 pub mod detector;
 pub mod events;
+pub mod execution;
 pub mod fetch;
 pub mod informer;
 pub mod namespace;

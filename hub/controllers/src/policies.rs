@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use karmada_api::binding::ResourceBinding;
 use karmada_api::cluster::Cluster;
 use karmada_api::override_policy::OverridePolicy;
 use karmada_api::policy::PropagationPolicy;
+use karmada_api::work::Work;
+use karmada_core::binding;
 use karmada_interpreter::Interpreter;
 
 use crate::events::Recorder;
-use crate::fetch::{Snapshot, kinds};
+use crate::fetch::{self, Snapshot, kinds};
 use crate::port::{Api, Change};
 use crate::runner::{Clock, Error};
 use crate::works_index::WorksIndex;
@@ -62,6 +65,17 @@ impl Shared {
             self.works.observe(&Change::Applied(work));
         }
         Ok(())
+    }
+
+    /// The Works that carry a binding's id.
+    pub async fn works_of(&self, of: &ResourceBinding) -> Result<Vec<Work>, Error> {
+        let resource = kinds::works(&*self.api)?;
+        let (_, id) = binding::work_selector(of);
+        let mut works = Vec::new();
+        for key in self.works.of(&id) {
+            works.extend(fetch::get::<Work>(&*self.api, &resource, &key.namespace, &key.name).await?);
+        }
+        Ok(works)
     }
 
     /// Every PropagationPolicy.

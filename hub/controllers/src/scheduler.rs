@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use karmada_api::binding::ResourceBinding;
+use karmada_api::binding::{ResourceBinding, TargetCluster};
 use karmada_api::cluster::Cluster;
 use karmada_api::strings::{DEFAULT_SCHEDULER, events};
 use karmada_core::scheduler::{self, Decision, Failure, Input, Outcome};
@@ -15,12 +15,15 @@ use std::collections::BTreeMap;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::policies::Shared;
-use crate::port::{Api, Change, Key, Resource};
+use crate::port::{Api, ApiError, Change, Key, Resource};
 use crate::queue::Queue;
 use crate::runner::{Action, Controller, Error};
 
 /// How often room is looked for again.
 const UNSCHEDULABLE_RETRY: Duration = Duration::from_secs(30);
+
+/// How often the status is tried against a newer binding.
+const STATUS_TRIES: usize = 16;
 
 /// The controller of both kinds of bindings: the namespace tells which (empty: ClusterResourceBinding).
 pub struct Scheduler {
@@ -45,16 +48,40 @@ impl Scheduler {
         if let Some(wanted) = scheduler::apply(&binding, decision) {
             binding = api.update(resource, fetch::to_value(&wanted)?).await?.parse()?;
         }
-        let now = (self.shared.clock)();
-        if let Some(status) = scheduler::status(&binding, &before, decision, now) {
+        self.write_status(resource, binding, &before, decision).await
+    }
+
+    /// Writes what was decided into the binding's status. The controller of statuses writes there too: what it wrote meanwhile is
+    /// read again and kept, for once the spec is written nothing would decide this a second time.
+    async fn write_status(
+        &self,
+        resource: &Resource,
+        mut binding: ResourceBinding,
+        before: &[TargetCluster],
+        decision: &Decision,
+    ) -> Result<(), Error> {
+        let api: &dyn Api = &*self.shared.api;
+        let (namespace, name) = (binding.namespace().to_owned(), binding.name().to_owned());
+        for _ in 0..STATUS_TRIES {
+            let now = (self.shared.clock)();
+            let Some(status) = scheduler::status(&binding, before, decision, now) else { return Ok(()) };
             let told = status.conditions != binding.status.conditions || before != binding.spec.clusters;
-            binding.status = status;
-            api.update_status(resource, fetch::to_value(&binding)?).await?;
-            if told {
-                self.tell(&binding, decision);
+            let mut wanted = binding.clone();
+            wanted.status = status;
+            match api.update_status(resource, fetch::to_value(&wanted)?).await {
+                Ok(_) => {
+                    if told {
+                        self.tell(&wanted, decision);
+                    }
+                    return Ok(());
+                }
+                Err(ApiError::Conflict(_)) => {}
+                Err(error) => return Err(error.into()),
             }
+            let Some(fresh) = fetch::get(api, resource, &namespace, &name).await? else { return Ok(()) };
+            binding = fresh;
         }
-        Ok(())
+        Err(ApiError::Conflict(format!("the status of {namespace}/{name} keeps changing")).into())
     }
 
     fn tell(&self, binding: &ResourceBinding, decision: &Decision) {

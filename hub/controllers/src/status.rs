@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use karmada_api::binding::ResourceBinding;
-use karmada_api::work::Work;
-use karmada_core::{binding, status};
+use karmada_core::status;
 use serde_json::Value;
 
 use crate::fetch::{self, kinds};
@@ -21,17 +20,6 @@ impl BindingStatus {
     /// A controller.
     pub fn new(shared: Arc<Shared>) -> Arc<Self> {
         Arc::new(BindingStatus { shared })
-    }
-
-    async fn works(&self, of: &ResourceBinding) -> Result<Vec<Work>, Error> {
-        let api = &*self.shared.api;
-        let resource = kinds::works(api)?;
-        let (_, id) = binding::work_selector(of);
-        let mut works = Vec::new();
-        for key in self.shared.works.of(&id) {
-            works.extend(fetch::get::<Work>(api, &resource, &key.namespace, &key.name).await?);
-        }
-        Ok(works)
     }
 }
 
@@ -50,7 +38,7 @@ impl Controller for BindingStatus {
         let Some(mut binding) = found.filter(|b| b.metadata.deletion_timestamp.is_none()) else {
             return Ok(Action::Done);
         };
-        let works = self.works(&binding).await?;
+        let works = self.shared.works_of(&binding).await?;
         let now = (self.shared.clock)();
         if let Some(wanted) = status::binding_status(&binding, &works, now) {
             binding.status = wanted;

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use karmada_api::binding::{AggregatedStatusItem, BindingStatus, Health, ResourceBinding};
 use karmada_api::names;
 use karmada_api::strings::conditions;
@@ -88,6 +89,31 @@ pub fn binding_status(binding: &ResourceBinding, works: &[Work], now: Timestamp)
     (status != binding.status).then_some(status)
 }
 
+/// The conditions of a Work with what holds of its dispatching (behaviour 40); none if nothing changed. A Work that was never held
+/// back says nothing, so that the common case costs no write.
+pub fn dispatching(work: &Work, now: Timestamp) -> Option<Vec<Condition>> {
+    let suspended = work.spec.suspend_dispatching == Some(true);
+    let said = match (suspended, work.status.condition(conditions::DISPATCHING)) {
+        (true, _) => condition(
+            conditions::DISPATCHING,
+            conditions::FALSE,
+            conditions::SUSPEND_DISPATCHING,
+            conditions::SUSPEND_DISPATCHING_MESSAGE,
+            now,
+        ),
+        (false, Some(_)) => condition(
+            conditions::DISPATCHING,
+            conditions::TRUE,
+            conditions::DISPATCHING_REASON,
+            conditions::DISPATCHING_MESSAGE,
+            now,
+        ),
+        (false, None) => return None,
+    };
+    let mut list = work.status.conditions.clone();
+    set_condition(&mut list, said).then_some(list)
+}
+
 /// The template with the status that its members report; none if nothing changed, or if nobody knows how to
 /// aggregate its kind (behaviour 52).
 ///
@@ -107,4 +133,26 @@ pub fn template_status(
     let mut wanted = template.clone();
     interpreter.aggregate_status(&mut wanted, items, now)?;
     Ok((wanted.get("status") != template.get("status")).then_some(wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn now() -> Timestamp {
+        Timestamp::from_second(1_800_000_000).unwrap_or_default()
+    }
+
+    #[test]
+    fn only_a_work_that_was_held_back_speaks_of_dispatching() {
+        let mut work = Work::default();
+        assert_eq!(dispatching(&work, now()), None);
+        work.spec.suspend_dispatching = Some(true);
+        work.status.conditions = dispatching(&work, now()).unwrap();
+        assert_eq!(work.status.conditions[0].status, conditions::FALSE);
+        assert_eq!(dispatching(&work, now()), None, "said once");
+        work.spec.suspend_dispatching = None;
+        work.status.conditions = dispatching(&work, now()).unwrap();
+        assert_eq!(work.status.conditions[0].status, conditions::TRUE);
+    }
 }

@@ -39,7 +39,7 @@ mod tests {
             ("https://10.0.0.1:6443", Some("https-10-0-0-1-6443")),
             (
                 "arn:aws:eks:eu-central-1:123456789012:cluster/a-shop-with-a-name",
-                Some("ntral-1-123456789012-cluster-a-shop-with-a-name"),
+                Some("entral-1-123456789012-cluster-a-shop-with-a-name"),
             ),
             ("--", None),
             ("ü", None),

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::access::Access;
-use crate::connection::{Connection, object_path};
+use crate::connection::Connection;
 use crate::duration;
 use crate::output::{self, Progress};
 use crate::register::manifests::{
@@ -170,9 +170,8 @@ async fn leave_member(
     let secrets = format!("/api/v1/namespaces/{namespace}/secrets");
     let mut paths = vec![format!("/apis/apps/v1/namespaces/{namespace}/deployments/{AGENT}")];
     paths.extend([format!("{rbac}/clusterrolebindings/{AGENT}"), format!("{rbac}/clusterroles/{AGENT}")]);
-    let mine = format!("labelSelector={}%3D{MANAGER}", MANAGED_BY.replace('/', "%2F"));
     for kind in ["rolebindings", "roles"] {
-        let found = list(member, &format!("{rbac}/{kind}?{mine}")).await?;
+        let found = made_here(member, &format!("{rbac}/{kind}")).await?;
         paths.extend(
             found
                 .iter()
@@ -196,14 +195,36 @@ async fn leave_member(
             }
         }
     }
-    for namespace in list(member, &format!("/api/v1/namespaces?{mine}")).await? {
-        leave_namespace(member, &namespace, arguments.dry_run).await?;
+    let mut leaving = Vec::new();
+    for namespace in made_here(member, "/api/v1/namespaces").await? {
+        leaving.extend(leave_namespace(member, &namespace, arguments.dry_run).await?);
     }
+    namespaces_gone(member, &leaving, arguments.wait, progress).await?;
     if arguments.dry_run {
         Ok(())
     } else {
         output::line("member: the agent and all that came with it are removed")
     }
+}
+
+/// Waits for namespaces to end, so that the next register finds them gone. One that takes longer is named, and is no error.
+async fn namespaces_gone(
+    member: &Connection,
+    paths: &[String],
+    wait: Duration,
+    progress: &mut Progress,
+) -> Result<()> {
+    let deadline = Instant::now() + wait;
+    for path in paths {
+        while member.find(path).await?.is_some() {
+            if Instant::now() >= deadline {
+                return output::line(&format!("member: {path} is still ending"));
+            }
+            progress.step(&format!("waiting for {path} to end"));
+            tokio::time::sleep(POLL).await;
+        }
+    }
+    Ok(())
 }
 
 fn name(object: &Value) -> &str {
@@ -213,6 +234,15 @@ fn name(object: &Value) -> &str {
 fn in_namespace(root: &str, plural: &str, object: &Value) -> String {
     let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
     format!("{root}/namespaces/{namespace}/{plural}/{}", name(object))
+}
+
+/// What karmadactl made among the objects at `path`. The label is checked here as well: nothing of anybody else's may be deleted
+/// because a server passes a selector over.
+async fn made_here(member: &Connection, path: &str) -> Result<Vec<Value>> {
+    let selector = format!("labelSelector={}%3D{MANAGER}", MANAGED_BY.replace('/', "%2F"));
+    let mut found = list(member, &format!("{path}?{selector}")).await?;
+    found.retain(|object| object["metadata"]["labels"][MANAGED_BY] == MANAGER);
+    Ok(found)
 }
 
 async fn list(api: &Connection, path: &str) -> Result<Vec<Value>> {
@@ -236,8 +266,8 @@ async fn agent_gone(
     Ok(())
 }
 
-/// Deletes a namespace that register made, if nothing of anybody else is in it.
-async fn leave_namespace(member: &Connection, object: &Value, dry_run: bool) -> Result<()> {
+/// Deletes a namespace that register made, if nothing of anybody else is in it. Returns its path if it is on its way.
+async fn leave_namespace(member: &Connection, object: &Value, dry_run: bool) -> Result<Option<String>> {
     let namespace = name(object);
     let mut left = Vec::new();
     for (root, plural) in [
@@ -261,24 +291,20 @@ async fn leave_namespace(member: &Connection, object: &Value, dry_run: bool) -> 
                 .map(|object| format!("{plural}/{}", name(object))),
         );
     }
+    let path = format!("/api/v1/namespaces/{namespace}");
     if let Some(first) = left.first() {
-        return output::line(&format!(
-            "member: the namespace {namespace} stays: it holds {first} and {} more",
-            left.len() - 1
-        ));
+        let others = left.len() - 1;
+        output::line(&format!(
+            "member: the namespace {namespace} stays: it holds {first} and {others} more"
+        ))?;
+        return Ok(None);
     }
     if dry_run {
-        return output::line(&format!(
-            "member: {} would be deleted if nothing else is in it",
-            object_path(&typed(namespace))
-        ));
+        output::line(&format!("member: {path} would be deleted if nothing else is in it"))?;
+        return Ok(None);
     }
-    member.delete(&object_path(&typed(namespace))).await?;
-    Ok(())
-}
-
-fn typed(namespace: &str) -> Value {
-    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    member.delete(&path).await?;
+    Ok(Some(path))
 }
 
 /// Whether an object is neither the agent's nor one that every namespace has.

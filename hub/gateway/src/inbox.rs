@@ -47,7 +47,9 @@ impl Report {
 /// The reports of one session.
 #[derive(Debug, Default)]
 pub struct Inbox {
-    works: BTreeMap<String, Report>,
+    works: BTreeMap<String, WorkReport>,
+    /// Works by name and uid: an older life's removal must not hide a newer one's.
+    removals: BTreeSet<(String, String)>,
     cluster: Option<Bytes>,
     orphans: Option<Vec<String>>,
     notices: VecDeque<WorkNotice>,
@@ -58,16 +60,15 @@ impl Inbox {
     /// Takes a report in place of an older one of the same subject.
     pub fn put(&mut self, report: Report) {
         match report {
-            Report::Finalize { ref key, .. } => {
-                self.works.insert(key.clone(), report);
+            Report::Finalize { key, uid } => {
+                self.works.remove(&key);
+                self.removals.insert((key, uid));
             }
-            Report::Work(ref work) => match self.works.get(&work.key) {
-                // The removal of this very Work says more than its status.
-                Some(Report::Finalize { uid, .. }) if *uid == work.uid => {}
-                _ => {
-                    self.works.insert(work.key.clone(), report);
-                }
-            },
+            // The removal of this very Work says more than its status.
+            Report::Work(work) if self.removals.contains(&(work.key.clone(), work.uid.clone())) => {}
+            Report::Work(work) => {
+                self.works.insert(work.key.clone(), work);
+            }
             Report::Cluster(status) => self.cluster = Some(status),
             Report::Orphans(keys) => self.orphans = Some(keys),
             Report::Notice(notice) => {
@@ -82,8 +83,11 @@ impl Inbox {
     /// The next report to write whose subject is not being written; call [`Inbox::done`] for it.
     pub fn take(&mut self) -> Option<Report> {
         let free = |subject: &str| !self.under_way.contains(subject);
-        let report = if let Some(key) = self.works.keys().find(|key| free(key)).cloned() {
-            self.works.remove(&key)
+        let report = if let Some(removal) = self.removals.iter().find(|(key, _)| free(key)).cloned() {
+            self.removals.remove(&removal);
+            Some(Report::Finalize { key: removal.0, uid: removal.1 })
+        } else if let Some(key) = self.works.keys().find(|key| free(key)).cloned() {
+            self.works.remove(&key).map(Report::Work)
         } else if free(" cluster") && self.cluster.is_some() {
             self.cluster.take().map(Report::Cluster)
         } else if free(" notice") && !self.notices.is_empty() {
@@ -104,11 +108,11 @@ impl Inbox {
             return;
         }
         match report {
-            Report::Finalize { ref key, .. } => {
-                self.works.entry(key.clone()).or_insert(report);
+            Report::Finalize { key, uid } => {
+                self.removals.insert((key, uid));
             }
-            Report::Work(ref work) => {
-                self.works.entry(work.key.clone()).or_insert(report);
+            Report::Work(work) => {
+                self.works.entry(work.key.clone()).or_insert(work);
             }
             Report::Cluster(status) => {
                 self.cluster.get_or_insert(status);
@@ -127,6 +131,7 @@ impl Inbox {
     /// Reports that wait.
     pub fn waiting(&self) -> usize {
         self.works.len()
+            + self.removals.len()
             + usize::from(self.cluster.is_some())
             + usize::from(self.orphans.is_some())
             + self.notices.len()
@@ -174,7 +179,12 @@ mod tests {
         inbox.put(work("a", 1));
         inbox.put(gone.clone());
         inbox.put(work("a", 2));
-        assert_eq!(inbox.take(), Some(gone));
+        assert_eq!(inbox.take(), Some(gone.clone()));
+        inbox.done(gone, false);
+        for uid in ["new", "old"] {
+            inbox.put(Report::Finalize { key: "a".into(), uid: uid.into() });
+        }
+        assert_eq!(inbox.waiting(), 2, "an older life's removal does not hide a newer one's");
     }
 
     #[test]

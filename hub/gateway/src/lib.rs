@@ -20,7 +20,7 @@ pub mod session;
 mod stream;
 mod wire;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use karmada_proto::MESSAGE_LIMIT;
@@ -53,7 +53,20 @@ impl Gateway {
     pub fn new(ports: Ports, options: Options) -> Arc<Self> {
         let wall_clock = || jiff::Timestamp::now().as_millisecond();
         let registry = registry::Registry::default();
-        Arc::new(Self { ports, options, registry, started: Instant::now(), wall_clock })
+        let gateway = Arc::new(Self { ports, options, registry, started: Instant::now(), wall_clock });
+        tokio::spawn(sweep(Arc::downgrade(&gateway), gateway.options.sweep));
+        gateway
+    }
+
+    /// Takes sessions out whose agent is dead and whose stream cannot say so.
+    fn bury(&self) {
+        let now = self.now();
+        for handle in self.registry.all() {
+            if now > handle.dead_at().saturating_add(self.options.sweep) && self.registry.leave(&handle) {
+                tracing::info!(cluster = handle.cluster, "a session that takes nothing is given up");
+                self.ports.statuses.cluster_liveness(&handle.cluster, ports::LinkState::Offline);
+            }
+        }
     }
 
     /// The tonic service, for any number of ports.
@@ -75,8 +88,8 @@ impl Gateway {
         true
     }
 
-    /// Asks every agent to leave, spread over `within`, and returns once all have or `within` and a second for
-    /// the last has passed.
+    /// Asks every agent to leave, spread over half of `within`, and returns once all have, or once `within` and a
+    /// second for the last have passed. Stop accepting connections first: who leaves comes back at once.
     pub async fn drain(&self, within: Duration) {
         let handles = self.registry.all();
         let count = handles.len().max(1) as u32;
@@ -96,6 +109,17 @@ impl Gateway {
 
     fn instant(&self, at: Duration) -> Instant {
         self.started + at
+    }
+}
+
+/// A stream is polled only while its agent takes what is sent: one that takes nothing never looks at its clock.
+async fn sweep(gateway: Weak<Gateway>, every: Duration) {
+    loop {
+        tokio::time::sleep(every).await;
+        match gateway.upgrade() {
+            Some(gateway) => gateway.bury(),
+            None => return,
+        }
     }
 }
 

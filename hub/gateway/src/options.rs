@@ -23,6 +23,8 @@ pub struct Options {
     pub report_concurrency: usize,
     /// Works waiting to be sent to one agent, beyond which its watch is not read on.
     pub queue_limit: usize,
+    /// Between two looks for sessions that take nothing and never look at their clock.
+    pub sweep: Duration,
     /// Pause before a report that failed is offered again.
     pub report_retry: Duration,
 }
@@ -38,6 +40,7 @@ impl Default for Options {
             accept_rate: 500,
             report_concurrency: 16,
             queue_limit: 16_384,
+            sweep: Duration::from_secs(5),
             report_retry: Duration::from_secs(1),
         }
     }

@@ -34,6 +34,7 @@ pub struct Handle {
     /// A frame was heard.
     pub heard: Notify,
     heard_at: AtomicU64,
+    dead_at: AtomicU64,
     acked: AtomicU64,
     backlog: AtomicU64,
     controls: Mutex<VecDeque<Control>>,
@@ -57,6 +58,7 @@ impl Handle {
             waker: AtomicWaker::new(),
             heard: Notify::new(),
             heard_at: AtomicU64::new(now.as_micros() as u64),
+            dead_at: AtomicU64::new(u64::MAX),
             acked: AtomicU64::new(0),
             backlog: AtomicU64::new(0),
             controls: Mutex::default(),
@@ -75,13 +77,19 @@ impl Handle {
     }
 
     /// Notes how the session stands.
-    pub fn note(&self, heard_at: Duration, acked: u64, backlog: usize) {
+    pub fn note(&self, heard_at: Duration, dead_at: Duration, acked: u64, backlog: usize) {
+        self.dead_at.store(dead_at.as_micros() as u64, Ordering::Relaxed);
         let heard_at = heard_at.as_micros() as u64;
         if self.heard_at.swap(heard_at, Ordering::Relaxed) != heard_at {
             self.heard.notify_waiters();
         }
         self.acked.store(acked, Ordering::Relaxed);
         self.backlog.store(backlog as u64, Ordering::Relaxed);
+    }
+
+    /// From when on silence is death, on the gateway's clock.
+    pub fn dead_at(&self) -> Duration {
+        Duration::from_micros(self.dead_at.load(Ordering::Relaxed))
     }
 
     /// When a frame was last heard, on the gateway's clock.

@@ -622,6 +622,11 @@ impl Session {
         self.heard
     }
 
+    /// From when on silence is death.
+    pub fn dead_at(&self) -> Duration {
+        self.heard + dead_after(self.silence)
+    }
+
     /// The link's state.
     pub fn state(&self) -> LinkState {
         self.state

@@ -180,7 +180,12 @@ where
             );
             progress = true;
         }
-        self.handle.note(self.session.heard(), self.session.acked(), self.session.backlog());
+        self.handle.note(
+            self.session.heard(),
+            self.session.dead_at(),
+            self.session.acked(),
+            self.session.backlog(),
+        );
         progress
     }
 

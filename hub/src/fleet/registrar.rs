@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use base64::Engine;
 use karmada_api::names::execution_namespace;
 use karmada_apiserver::auth::agent_roles;
 use karmada_apiserver::object::{ObjectKey, Stored, meta};
@@ -28,6 +29,9 @@ const AGENT_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
 /// crashed before it stored the new one still holds.
 const KEY: &str = "edge.karmada.io/agent-key";
 
+/// Secret key: how many more joins the token is good for; absent for any number.
+const USES: &str = "uses-left";
+
 /// The group that a token must carry to let agents join.
 const JOINERS: &str = "system:bootstrappers:karmada:default-cluster-token";
 
@@ -44,18 +48,8 @@ impl HubRegistrar {
         HubRegistrar { registry, data, endpoints }
     }
 
-    fn definition(
-        &self,
-        group: &str,
-        version: &str,
-        plural: &str,
-    ) -> Result<Arc<ResourceDefinition>, PortError> {
-        let catalogue = self.registry.catalogue();
-        catalogue.resource(group, version, plural).cloned().ok_or_else(|| PortError::never("not served"))
-    }
-
-    fn clusters(&self) -> Result<Arc<ResourceDefinition>, PortError> {
-        self.definition("cluster.karmada.io", "v1alpha1", "clusters")
+    fn clusters(&self) -> Result<Arc<ResourceDefinition>, Status> {
+        self.registry.definition("cluster.karmada.io", "v1alpha1", "clusters")
     }
 
     /// Whether the token exists, holds, and is for joining.
@@ -66,7 +60,7 @@ impl HubRegistrar {
                 "the hub does not know this token: it was deleted, mistyped, or made on another hub",
             )
         };
-        let secrets = self.definition("", "v1", "secrets").map_err(|_| unknown())?;
+        let secrets = self.registry.definition("", "v1", "secrets").map_err(|_| unknown())?;
         let name = format!("bootstrap-token-{}", ask.token.id());
         let secret = self.registry.get(&secrets, "kube-system", &name).map_err(|_| unknown())?.value();
         let field = |key: &str| token_field(&secret, key);
@@ -80,6 +74,12 @@ impl HubRegistrar {
             return Err(refusal(
                 JoinRefusalCode::TokenExpired,
                 "the token has expired: make a new one with karmadactl token create",
+            ));
+        }
+        if field(USES) == "0" {
+            return Err(refusal(
+                JoinRefusalCode::TokenUsedUp,
+                "the token has been used as often as it was made for",
             ));
         }
         if !field("auth-extra-groups").split(',').any(|group| group.trim() == JOINERS) {
@@ -119,8 +119,26 @@ impl HubRegistrar {
         Ok(())
     }
 
+    /// Counts one use of a token that was made for a number of them. Two joins that race for the last use are told apart by the
+    /// Secret's version.
+    async fn count_use(&self, ask: &JoinAsk) -> Result<(), Status> {
+        let definition = self.registry.definition("", "v1", "secrets")?;
+        let at = ObjectKey::new("kube-system", &format!("bootstrap-token-{}", ask.token.id()));
+        let mut change = |live: Option<&Value>| {
+            let mut secret = live.cloned().ok_or_else(|| Status::not_found(&definition, &at.name))?;
+            let left = token_field(&secret, USES);
+            if let Ok(left) = left.parse::<u64>() {
+                let left = left.checked_sub(1).ok_or_else(|| Status::conflict(&definition, &at.name))?;
+                secret["data"][USES] =
+                    json!(base64::engine::general_purpose::STANDARD.encode(left.to_string()));
+            }
+            Ok(secret)
+        };
+        self.registry.update(&definition, &at, &options(), false, &mut change).await.map(|_| ())
+    }
+
     async fn write_cluster(&self, ask: &JoinAsk) -> Result<(), Status> {
-        let definition = self.clusters().map_err(|error| Status::internal(error.message))?;
+        let definition = self.clusters()?;
         let mut spec = json!({"syncMode": "Pull", "id": ask.cluster_uid});
         for (field, value) in [("provider", &ask.provider), ("region", &ask.region)] {
             if !value.is_empty() {
@@ -149,8 +167,7 @@ impl HubRegistrar {
     }
 
     async fn write_namespace(&self, cluster: &str) -> Result<(), Status> {
-        let definition =
-            self.definition("", "v1", "namespaces").map_err(|error| Status::internal(error.message))?;
+        let definition = self.registry.definition("", "v1", "namespaces")?;
         let name = execution_namespace(cluster);
         if self.registry.get(&definition, "", &name).is_ok() {
             return Ok(());
@@ -220,7 +237,6 @@ fn annotate(cluster: &mut Value, key: &str) {
 }
 
 fn token_field(secret: &Value, key: &str) -> String {
-    use base64::Engine;
     let text = secret["data"][key].as_str().unwrap_or("");
     let bytes = base64::engine::general_purpose::STANDARD.decode(text).unwrap_or_default();
     String::from_utf8(bytes).unwrap_or_default()
@@ -244,6 +260,7 @@ impl Registrar for HubRegistrar {
             return Ok(JoinOutcome::Refused(refused));
         }
         let written = async {
+            self.count_use(&ask).await?;
             self.write_cluster(&ask).await?;
             self.write_namespace(&ask.cluster_name).await?;
             self.write_roles(&ask.cluster_name).await
@@ -278,7 +295,7 @@ impl Registrar for HubRegistrar {
     ) -> Result<JoinGrant, PortError> {
         let grant = self.grant(cluster, &request)?;
         if request.key_fingerprint != peer.key_fingerprint {
-            let definition = self.clusters()?;
+            let definition = self.clusters().map_err(|status| PortError::later(status.message))?;
             let mut change = |live: Option<&Value>| {
                 let mut changed = live.cloned().ok_or_else(|| Status::not_found(&definition, cluster))?;
                 annotate(&mut changed, &format!("{},{}", request.key_fingerprint, peer.key_fingerprint));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use karmada_api::names::execution_namespace;
-use karmada_api::strings::finalizers;
+use karmada_api::strings::{annotations, finalizers};
 use karmada_apiserver::object::{ObjectKey, meta};
 use karmada_apiserver::registry::{Registry, User, WriteOptions};
 use karmada_apiserver::resource::ResourceDefinition;
@@ -37,19 +37,18 @@ impl Reports {
         Reports { registry, links, recorder, clusters }
     }
 
-    fn definition(
-        &self,
-        group: &str,
-        version: &str,
-        plural: &str,
-    ) -> Result<Arc<ResourceDefinition>, PortError> {
-        let catalogue = self.registry.catalogue();
-        let found = catalogue.resource(group, version, plural).cloned();
-        found.ok_or_else(|| PortError::never(format!("{plural} are not served")))
+    fn works(&self) -> Result<Arc<ResourceDefinition>, PortError> {
+        self.registry.definition("work.karmada.io", "v1alpha1", "works").map_err(not_served)
     }
 
-    fn works(&self) -> Result<Arc<ResourceDefinition>, PortError> {
-        self.definition("work.karmada.io", "v1alpha1", "works")
+    /// The template that a Work carries, as its manifest names it.
+    fn template_of(&self, work: &Reference) -> Option<Reference> {
+        let works = self.works().ok()?;
+        let work = self.registry.get(&works, &work.namespace, &work.name).ok()?.value();
+        let manifest = &work["spec"]["workload"]["manifests"][0];
+        let mut template = Reference::of(manifest);
+        template.uid = manifest["metadata"]["annotations"][annotations::TEMPLATE_UID].as_str()?.to_owned();
+        Some(template)
     }
 
     async fn change(
@@ -78,6 +77,10 @@ impl Reports {
             Err(status) => Err(PortError::never(status.message)),
         }
     }
+}
+
+fn not_served(status: Status) -> PortError {
+    PortError::never(status.message)
 }
 
 /// Puts a condition in its place; its time moves only when its status does.
@@ -117,7 +120,8 @@ impl StatusSink for Reports {
             if meta::text(work, "uid") != report.uid {
                 return Ok(());
             }
-            if let Some(applied) = &report.applied {
+            // How an older spec fared says nothing of the one there is now; what runs is told all the same.
+            if let Some(applied) = report.applied.as_ref().filter(|_| !report.outdated) {
                 let mut conditions = conditions_of(work);
                 let generation = work["metadata"]["generation"].clone();
                 let condition = json!({
@@ -138,19 +142,19 @@ impl StatusSink for Reports {
     async fn cluster_status(&self, cluster: &str, status: Bytes) -> Result<(), PortError> {
         let reported: Value = serde_json::from_slice(&status)
             .map_err(|error| PortError::never(format!("the cluster's status is no JSON: {error}")))?;
-        let definition = self.definition("cluster.karmada.io", "v1alpha1", "clusters")?;
+        let definition =
+            self.registry.definition("cluster.karmada.io", "v1alpha1", "clusters").map_err(not_served)?;
         let now = self.registry.now_text();
         let mut change = |object: &mut Value| {
             let mut conditions = conditions_of(object);
             for condition in reported["conditions"].as_array().into_iter().flatten() {
                 set_condition(&mut conditions, condition.clone(), &now);
             }
-            let remedies = object["status"].get("remedyActions").cloned();
-            object["status"] = reported.clone();
-            object["status"]["conditions"] = Value::Array(conditions);
-            if let Some(remedies) = remedies {
-                object["status"]["remedyActions"] = remedies;
+            // What is not reported stays: of a member that does not answer, only its condition is known.
+            for (field, value) in reported.as_object().into_iter().flatten() {
+                object["status"][field] = value.clone();
             }
+            object["status"]["conditions"] = Value::Array(conditions);
             Ok(())
         };
         self.change(&definition, &ObjectKey::new("", cluster), cluster, "status", &mut change).await?;
@@ -182,6 +186,9 @@ impl StatusSink for Reports {
             uid: notice.uid.clone(),
         };
         self.recorder.record(&about, kind, &notice.reason, &notice.message);
+        if let Some(template) = self.template_of(&about) {
+            self.recorder.record(&template, kind, &notice.reason, &notice.message);
+        }
         Ok(())
     }
 

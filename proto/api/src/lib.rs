@@ -11,6 +11,7 @@
 //! | does a selector match? | [`selector`] |
 //! | what does a Quantity mean? | [`quantity`] |
 //! | what may not leave the hub in a manifest? | [`manifest`] |
+//! | is a cluster ready? | [`readiness`] |
 //! | what does a write become, and may it stand? | [`admission`] |
 
 pub mod admission;
@@ -24,6 +25,7 @@ pub mod object;
 pub mod override_policy;
 pub mod policy;
 pub mod quantity;
+pub mod readiness;
 pub mod selector;
 mod skip;
 pub mod strings;

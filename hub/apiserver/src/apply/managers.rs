@@ -196,10 +196,10 @@ impl Managers {
                 continue;
             };
             let bucket = Manager::new("ancient-changes", Operation::Update, "", &version);
-            if !self.entries.contains_key(&bucket) {
-                if let Some(entry) = self.entries.remove(&oldest) {
-                    self.entries.insert(bucket.clone(), entry);
-                }
+            if !self.entries.contains_key(&bucket)
+                && let Some(entry) = self.entries.remove(&oldest)
+            {
+                self.entries.insert(bucket.clone(), entry);
             }
             if bucket == manager {
                 continue;

@@ -8,16 +8,16 @@ use super::typed::{Place, Shape, field_set};
 
 /// `merged` without what its manager applied `last` time and applies no longer, save what anyone owns (`owned`, the
 /// manager's new set among it) and what the manager never owned.
-pub(super) fn prune(place: Place<'_>, merged: Value, last: &Set, owned: &Set) -> Value {
+pub(super) fn prune(place: Place<'_>, merged: &Value, last: &Set, owned: &Set) -> Value {
     let last = last.with_named_fields(place);
-    let all = field_set(place, &merged).with_named_fields(place);
-    let pruned = without(place, &merged, &last);
+    let all = field_set(place, merged).with_named_fields(place);
+    let pruned = without(place, merged, &last);
     // Add back what is owned…
     let kept = field_set(place, &pruned).with_named_fields(place).union(&owned.with_named_fields(place));
-    let pruned = without(place, &merged, &all.difference(&kept));
+    let pruned = without(place, merged, &all.difference(&kept));
     // …and what went along though the manager did not own it.
     let left = field_set(place, &pruned).with_named_fields(place);
-    without(place, &merged, &all.difference(&left).intersection(&last))
+    without(place, merged, &all.difference(&left).intersection(&last))
 }
 
 /// The value without the paths of `gone`. Objects and lists that lose everything go too.

@@ -111,10 +111,10 @@ impl Set {
     pub(super) fn with_named_fields(&self, place: Place<'_>) -> Set {
         let mut out = Set { members: self.members.clone(), children: BTreeMap::new() };
         for (element, child) in &self.children {
-            if let Element::Field(name) = element {
-                if place.declares(name) {
-                    out.members.insert(element.clone());
-                }
+            if let Element::Field(name) = element
+                && place.declares(name)
+            {
+                out.members.insert(element.clone());
             }
             out.children.insert(element.clone(), child.with_named_fields(place.below(element)));
         }

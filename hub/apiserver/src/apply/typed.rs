@@ -35,6 +35,7 @@ impl<'a> Place<'a> {
     /// How `value` merges here.
     pub(super) fn shape(self, value: &Value) -> Shape {
         match (self, value) {
+            (Place::Known(schema), Value::Object(_) | Value::Array(_)) if is_raw(schema) => Shape::Atomic,
             (Place::Known(schema), _) if schema.is_struct() || schema.additional().is_some() => {
                 if schema.map_type() == MapType::Atomic { Shape::Atomic } else { Shape::Map }
             }
@@ -137,6 +138,11 @@ impl<'a> Place<'a> {
         }
         Ok(Element::key(found))
     }
+}
+
+/// `runtime.RawExtension` has one owner as a whole.
+fn is_raw(schema: SchemaRef<'_>) -> bool {
+    is_bare(schema) && schema.type_name() == Some("io.k8s.apimachinery.pkg.runtime.RawExtension")
 }
 
 /// An object without declared fields and without a word on others: published types such as RawExtension.

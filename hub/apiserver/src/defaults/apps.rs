@@ -1,6 +1,6 @@
 //! Deployments, daemon sets, stateful sets: their specs.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Fields, object, set, set_text, text};
 
@@ -45,4 +45,28 @@ pub(super) fn stateful_set(spec: &mut Fields) {
     set_text(retention, "whenScaled", "Retain");
     set(spec, "replicas", json!(1));
     set(spec, "revisionHistoryLimit", json!(10));
+    for claim in spec.get_mut("volumeClaimTemplates").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(claim) = claim.as_object_mut() {
+            set_text(claim, "apiVersion", "v1");
+            set_text(claim, "kind", "PersistentVolumeClaim");
+        }
+    }
+}
+
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+/// How often a daemon set's template changed is told in an annotation.
+pub(super) fn first_template_generation(fields: &mut Fields) {
+    set_text(object(object(fields, "metadata"), "annotations"), TEMPLATE_GENERATION, "1");
+}
+
+/// Counts a changed template.
+pub(super) fn next_template_generation(fields: &mut Fields, old: &Value) {
+    let before =
+        old["metadata"]["annotations"][TEMPLATE_GENERATION].as_str().and_then(|text| text.parse().ok());
+    let before: i64 = before.unwrap_or(1);
+    let changed = fields.get("spec").map(|spec| &spec["template"]) != Some(&old["spec"]["template"]);
+    let now = before + i64::from(changed);
+    object(object(fields, "metadata"), "annotations")
+        .insert(TEMPLATE_GENERATION.to_owned(), now.to_string().into());
 }

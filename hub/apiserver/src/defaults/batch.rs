@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Fields, is_empty, object, set, set_text};
+use super::{Fields, is_empty, object, set, set_text, text};
 
 pub(super) fn job(fields: &mut Fields) {
     let labels = fields.get("spec").and_then(|spec| spec.pointer("/template/metadata/labels")).cloned();
@@ -26,6 +26,27 @@ pub(super) fn job(fields: &mut Fields) {
             metadata.insert("labels".to_owned(), labels);
         }
     }
+}
+
+/// Labels by name and uid, and the selector by uid, unless the selector is set by hand.
+pub(super) fn generate_selector(fields: &mut Fields) {
+    let metadata = object(fields, "metadata");
+    let (name, uid) = (text(metadata, "name").to_owned(), text(metadata, "uid").to_owned());
+    let spec = object(fields, "spec");
+    if spec.get("manualSelector") == Some(&Value::Bool(true)) || uid.is_empty() {
+        return;
+    }
+    let labels = object(object(object(spec, "template"), "metadata"), "labels");
+    for (key, value) in [
+        ("controller-uid", &uid),
+        ("batch.kubernetes.io/controller-uid", &uid),
+        ("job-name", &name),
+        ("batch.kubernetes.io/job-name", &name),
+    ] {
+        set(labels, key, json!(value));
+    }
+    let selector = object(object(spec, "selector"), "matchLabels");
+    set(selector, "batch.kubernetes.io/controller-uid", json!(uid));
 }
 
 pub(super) fn cron_job(spec: &mut Fields) {

@@ -12,7 +12,7 @@ pub(super) fn rule(type_name: &str, fields: &mut Fields) {
             set_text(object(fields, "roleRef"), "apiGroup", RBAC);
         }
         "rbac.v1.Subject" if matches!(text(fields, "kind"), "User" | "Group") => {
-            set_text(fields, "apiGroup", RBAC)
+            set_text(fields, "apiGroup", RBAC);
         }
         "storage.v1.StorageClass" => {
             set(fields, "reclaimPolicy", json!("Delete"));
@@ -33,7 +33,7 @@ pub(super) fn rule(type_name: &str, fields: &mut Fields) {
         | "apiextensions-apiserver.pkg.apis.apiextensions.v1.ServiceReference"
         | "kube-aggregator.pkg.apis.apiregistration.v1.ServiceReference" => set(fields, "port", json!(443)),
         "admissionregistration.v1.ValidatingAdmissionPolicySpec" => {
-            set(fields, "failurePolicy", json!("Fail"))
+            set(fields, "failurePolicy", json!("Fail"));
         }
         "admissionregistration.v1.MatchResources" => match_resources(fields),
         "apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition" => definition(fields),
@@ -104,9 +104,9 @@ fn definition(fields: &mut Fields) {
         versions.iter().find(|version| version["storage"] == true).map(|version| version["name"].clone())
     });
     let status = object(fields, "status");
-    if let Some(stored) = stored {
-        if is_empty(status, "storedVersions") {
-            status.insert("storedVersions".to_owned(), json!([stored]));
-        }
+    if let Some(stored) = stored
+        && is_empty(status, "storedVersions")
+    {
+        status.insert("storedVersions".to_owned(), json!([stored]));
     }
 }

@@ -1,8 +1,23 @@
 //! Namespaces, nodes, volumes, limits.
 
+use base64::Engine as _;
 use serde_json::{Value, json};
 
 use super::{Fields, is_empty, object, set, text};
+
+/// A Secret's type; and `stringData`, which is written and never read, becomes data.
+pub(super) fn secret(fields: &mut Fields) {
+    set(fields, "type", json!("Opaque"));
+    let Some(Value::Object(texts)) = fields.remove("stringData") else { return };
+    if texts.is_empty() {
+        return;
+    }
+    let data = object(fields, "data");
+    for (key, text) in texts {
+        let bytes = text.as_str().unwrap_or_default();
+        data.insert(key, base64::engine::general_purpose::STANDARD.encode(bytes).into());
+    }
+}
 
 /// A controller takes its template's labels for selector and labels.
 pub(super) fn replication_controller(fields: &mut Fields) {
@@ -33,11 +48,18 @@ pub(super) fn namespace(fields: &mut Fields) {
     if !name.is_empty() {
         object(metadata, "labels").insert("kubernetes.io/metadata.name".to_owned(), name.into());
     }
-    if !deleting {
-        let spec = object(fields, "spec");
-        if is_empty(spec, "finalizers") {
-            spec.insert("finalizers".to_owned(), json!(["kubernetes"]));
-        }
+    if deleting {
+        return;
+    }
+    let spec = object(fields, "spec");
+    let finalizers = spec.entry("finalizers").or_insert(Value::Null);
+    if !finalizers.is_array() {
+        *finalizers = json!([]);
+    }
+    if let Some(finalizers) =
+        finalizers.as_array_mut().filter(|list| !list.iter().any(|one| one == "kubernetes"))
+    {
+        finalizers.push(json!("kubernetes"));
     }
 }
 

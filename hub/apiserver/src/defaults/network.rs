@@ -12,7 +12,7 @@ pub(super) fn service(fields: &mut Fields) {
             spec.remove("sessionAffinityConfig");
         }
         "ClientIP" => {
-            set(object(object(spec, "sessionAffinityConfig"), "clientIP"), "timeoutSeconds", json!(10_800))
+            set(object(object(spec, "sessionAffinityConfig"), "clientIP"), "timeoutSeconds", json!(10_800));
         }
         _ => {}
     }
@@ -44,10 +44,10 @@ pub(super) fn service(fields: &mut Fields) {
 fn balancer_mode(fields: &mut Fields) {
     let ingress = fields.get_mut("status").and_then(|status| status.pointer_mut("/loadBalancer/ingress"));
     for address in ingress.and_then(Value::as_array_mut).into_iter().flatten() {
-        if let Some(address) = address.as_object_mut() {
-            if !text(address, "ip").is_empty() {
-                set(address, "ipMode", json!("VIP"));
-            }
+        if let Some(address) = address.as_object_mut()
+            && !text(address, "ip").is_empty()
+        {
+            set(address, "ipMode", json!("VIP"));
         }
     }
 }

@@ -13,10 +13,10 @@ pub(super) fn pod(fields: &mut Fields) {
             requests_from_limits(container);
             if host_network {
                 for port in items(container, "ports") {
-                    if let Some(number) = port.get("containerPort").cloned() {
-                        if port.get("hostPort").is_none_or(|host| host.as_i64() == Some(0)) {
-                            port.insert("hostPort".to_owned(), number);
-                        }
+                    if let Some(number) = port.get("containerPort").cloned()
+                        && port.get("hostPort").is_none_or(|host| host.as_i64() == Some(0))
+                    {
+                        port.insert("hostPort".to_owned(), number);
                     }
                 }
             }
@@ -46,6 +46,15 @@ pub(super) fn pod_spec(spec: &mut Fields) {
     set(spec, "securityContext", json!({}));
     set(spec, "terminationGracePeriodSeconds", json!(30));
     set_text(spec, "schedulerName", "default-scheduler");
+    // The old name of the field says the same.
+    let account = match text(spec, "serviceAccountName") {
+        "" => text(spec, "serviceAccount").to_owned(),
+        name => name.to_owned(),
+    };
+    if !account.is_empty() {
+        spec.insert("serviceAccountName".to_owned(), account.clone().into());
+        spec.insert("serviceAccount".to_owned(), account.into());
+    }
 }
 
 pub(super) fn container(fields: &mut Fields) {

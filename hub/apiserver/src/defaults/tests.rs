@@ -1,3 +1,5 @@
+//! Cases of defaulting of built-in kinds.
+
 use serde_json::{Value, json};
 
 use crate::schema::Kind;
@@ -104,12 +106,18 @@ fn each_kind_has_its_own() {
     assert_eq!(namespace["metadata"]["labels"]["kubernetes.io/metadata.name"], "a");
     assert_eq!(namespace["spec"]["finalizers"], json!(["kubernetes"]));
     assert_eq!(namespace["status"]["phase"], "Active");
-    assert_eq!(defaulted("", "v1", "Secret", json!({}))["type"], "Opaque");
+    let secret =
+        defaulted("", "v1", "Secret", json!({"stringData": {"a": "b"}, "data": {"a": "eA==", "c": "eA=="}}));
+    assert_eq!(secret, json!({"metadata": {}, "type": "Opaque", "data": {"a": "Yg==", "c": "eA=="}}));
     let job =
         defaulted("batch", "v1", "Job", json!({"spec": {"template": {"metadata": {"labels": {"a": "b"}}}}}));
     assert_eq!(job["metadata"]["labels"], json!({"a": "b"}));
     assert_eq!(job["spec"]["backoffLimit"], 6);
     assert_eq!(job["spec"]["completions"], 1);
+    let mut job = job;
+    job["metadata"]["uid"] = json!("u");
+    super::finish_create("batch", "Job", &mut job);
+    assert_eq!(job["spec"]["selector"], json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}));
     let sets = defaulted(
         "apps",
         "v1",

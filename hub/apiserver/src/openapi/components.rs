@@ -139,7 +139,7 @@ fn write_use(schema: SchemaRef<'_>, property: bool, dialect: Dialect, refs: &mut
     if let (Dialect::V3, Some(default)) = (dialect, schema.default()) {
         over.insert("default".to_owned(), default.clone());
     }
-    if !base.is_some_and(|base| patch_flags(base) == patch_flags(schema)) {
+    if base.is_none_or(|base| patch_flags(base) != patch_flags(schema)) {
         patch_extensions(schema, &mut over);
     }
     if base.is_some_and(|base| base.map_type() != schema.map_type()) {

@@ -39,10 +39,8 @@ pub(super) fn items<'a>(
     let collection = format!("{root}{scope}/{}", resource.plural);
     let one = format!("{collection}/{{name}}");
     let mut build = Build { served, dialect, components };
-    let mut out = vec![
-        (collection.clone(), build.item(&COLLECTION, None, false)),
-        (one.clone(), build.item(&ONE, None, true)),
-    ];
+    let mut out =
+        vec![(collection, build.item(&COLLECTION, None, false)), (one.clone(), build.item(&ONE, None, true))];
     for sub in &resource.subresources {
         out.push((format!("{one}/{}", sub.name), build.item(&ONE, Some(sub), true)));
     }

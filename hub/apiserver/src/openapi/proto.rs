@@ -129,7 +129,7 @@ fn write_operation(out: &mut Message, operation: &Map<String, Value>) {
                     message.text(1, &response["description"]);
                     if response["schema"].is_object() {
                         message.message(2, |item| {
-                            item.message(1, |schema| write_schema(schema, &response["schema"]))
+                            item.message(1, |schema| write_schema(schema, &response["schema"]));
                         });
                     }
                 });

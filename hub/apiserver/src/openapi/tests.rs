@@ -1,3 +1,5 @@
+//! Cases of the OpenAPI documents.
+
 use std::time::Instant;
 
 use serde_json::Value;

@@ -78,12 +78,7 @@ fn merge_map(
 /// `$retainKeys`: only the keys named stay.
 fn retain_keys(original: &mut Fields, patch: &mut Fields) -> Result<(), PatchError> {
     let Some(keys) = patch.remove(RETAIN) else { return Ok(()) };
-    let bad = || {
-        PatchError::BadRequest(
-            "invalid patch format of retainKeys: the list must name all fields that the patch sets"
-                .to_owned(),
-        )
-    };
+    let bad = || PatchError::BadRequest("invalid patch format of retainKeys".to_owned());
     let keys = keys.as_array().ok_or_else(bad)?;
     let named = |key: &str| keys.iter().any(|one| one.as_str() == Some(key));
     if patch.iter().any(|(key, value)| !key.starts_with('$') && !value.is_null() && !named(key)) {
@@ -108,10 +103,10 @@ fn ordered_lists(
         let child = schema.and_then(|schema| schema.child(&field));
         let key = child.and_then(SchemaRef::merge_key);
         // Deletions by value come before the order is set.
-        if let Some(Value::Array(gone)) = patch.remove(&format!("{DELETE_FROM}{field}")) {
-            if let Some(Value::Array(ours)) = original.remove(&field) {
-                original.insert(field.clone(), Value::Array(without(ours, &gone)?));
-            }
+        if let Some(Value::Array(gone)) = patch.remove(&format!("{DELETE_FROM}{field}"))
+            && let Some(Value::Array(ours)) = original.remove(&field)
+        {
+            original.insert(field.clone(), Value::Array(without(ours, &gone)?));
         }
         if patch.get(&field).is_some_and(Value::is_null) {
             continue;
@@ -166,7 +161,7 @@ fn merge_list(
     let (merged, order, key) = if ours.iter().chain(&theirs).any(Value::is_object) {
         let key = schema.and_then(SchemaRef::merge_key);
         let Some(key) = key else {
-            return Err(PatchError::unprocessable("cannot merge lists without merge key"));
+            return Err(PatchError::unprocessable(&"cannot merge lists without merge key"));
         };
         let (ours, theirs) = special_elements(ours, theirs, key)?;
         let order = theirs.clone();
@@ -235,7 +230,22 @@ fn merge_elements(
 }
 
 fn no_merge_key(item: &Value, key: &str) -> PatchError {
-    PatchError::unprocessable(format!("map: {item} does not contain declared merge key: {key}"))
+    PatchError::Internal(format!("map: {} does not contain declared merge key: {key}", go_print(item)))
+}
+
+/// A value as Go's `%v` prints it.
+fn go_print(value: &Value) -> String {
+    match value {
+        Value::Object(fields) => {
+            let fields: Vec<String> =
+                fields.iter().map(|(key, value)| format!("{key}:{}", go_print(value))).collect();
+            format!("map[{}]", fields.join(" "))
+        }
+        Value::Array(items) => format!("[{}]", items.iter().map(go_print).collect::<Vec<_>>().join(" ")),
+        Value::String(text) => text.clone(),
+        Value::Null => "<nil>".to_owned(),
+        other => other.to_string(),
+    }
 }
 
 /// `$deleteFromPrimitiveList`: `ours` without `gone`.

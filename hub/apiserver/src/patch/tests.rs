@@ -1,3 +1,7 @@
+//! Cases of patches.
+
+#![allow(clippy::needless_pass_by_value, reason = "a json! reads best where it is passed")]
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -88,10 +92,13 @@ fn an_object_that_is_replaced_does_not_merge() {
 }
 
 #[test]
-fn a_missing_merge_key_is_unprocessable() {
+fn a_missing_merge_key_is_told() {
     let live = deployment(json!([{"name": "a"}]));
     let error = smp(&live, deployment(json!([{"image": "x"}]))).unwrap_err();
-    assert!(matches!(error, PatchError::Unprocessable { .. }), "{error:?}");
+    assert_eq!(
+        error,
+        PatchError::Internal("map: map[image:x] does not contain declared merge key: name".into())
+    );
 }
 
 #[test]

@@ -61,6 +61,7 @@ impl Registry {
         if !options.applied {
             prepare::managed_fields(self, definition, None, &mut object, options);
         }
+        crate::kinds::finish_create(definition, &mut object);
         let stored = prepare::to_storage(definition, object);
         let bytes = encode(&stored, &definition.kind, &definition.storage_api_version());
         prepare::check_size(&bytes)?;

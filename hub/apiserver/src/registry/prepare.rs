@@ -78,7 +78,9 @@ pub(super) fn identity_of_new(
     set_type(definition, object);
     check_namespace(definition, namespace, object)?;
     if !matches!(meta::text(object, "resourceVersion"), "" | "0") {
-        return Err(Status::bad_request("resourceVersion should not be set on objects to be created"));
+        // As kube-apiserver's: its storage's error, which nothing gives a reason to.
+        let message = "resourceVersion should not be set on objects to be created".to_owned();
+        return Err(Status { code: 500, reason: "".into(), message, details: None });
     }
     let generate = meta::text(object, "generateName").to_owned();
     let named = !meta::name(object).is_empty();
@@ -180,7 +182,7 @@ pub(super) fn identity_of_changed(
     if pinned && version.parse() != Ok(live.revision) {
         return Err(Status::conflict(definition, &key.name));
     }
-    if !pinned && definition.family == Family::Custom && &*definition.group != "cluster.karmada.io" {
+    if !pinned && definition.is_structural() {
         let cause = Cause {
             reason: "FieldValueInvalid".into(),
             message: "Invalid value: 0x0: must be specified for an update".into(),

@@ -78,6 +78,7 @@ impl Registry {
         if !options.applied {
             prepare::managed_fields(self, definition, Some(&old), &mut new, options);
         }
+        crate::kinds::finish_update(definition, &mut new, &old);
         prepare::raise_generation(definition, &old, &mut new);
         if prepare::same(&old, &new) {
             let object = self.cache().get(&definition.storage, key);

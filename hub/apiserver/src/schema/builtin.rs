@@ -15,11 +15,14 @@ use super::navigate::SchemaRef;
 
 static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/schemas.tsv.zz"));
 
+/// Group, version and kind.
+type KindName = (Box<str>, Box<str>, Box<str>);
+
 /// All schemas that ship with the hub.
 pub struct Schemas {
     arena: Arena,
     types: BTreeMap<Box<str>, u32>,
-    kinds: BTreeMap<(Box<str>, Box<str>, Box<str>), u32>,
+    kinds: BTreeMap<KindName, u32>,
 }
 
 impl Schemas {

@@ -57,9 +57,10 @@ pub fn drop_nulls(schema: SchemaRef<'_>, value: &mut Value) {
 }
 
 fn element_default(schema: SchemaRef<'_>, item: &mut Value) {
-    if item.is_null() && !schema.nullable() {
-        if let Some(default) = schema.default() {
-            *item = default.clone();
-        }
+    if item.is_null()
+        && !schema.nullable()
+        && let Some(default) = schema.default()
+    {
+        *item = default.clone();
     }
 }

@@ -63,6 +63,21 @@ impl ErrorType {
     }
 }
 
+/// A value as an error shows it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Shown {
+    /// A JSON value.
+    Json(Value),
+    /// Text that stands as it is: structs whose fields kube-apiserver writes in its own order.
+    Raw(String),
+}
+
+impl<V: Into<Value>> From<V> for Shown {
+    fn from(value: V) -> Shown {
+        Shown::Json(value.into())
+    }
+}
+
 /// One refused field. `Display` is the whole message: `spec.replicas: Invalid value: -1: must be …`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldError {
@@ -71,13 +86,13 @@ pub struct FieldError {
     /// The path, such as `spec.containers[0].name`.
     pub field: String,
     /// The value that is shown; `None` shows none.
-    pub value: Option<Value>,
+    pub value: Option<Shown>,
     /// What more there is to say; may be empty.
     pub detail: String,
 }
 
 impl FieldError {
-    fn new(kind: ErrorType, field: &Path<'_>, value: Option<Value>, detail: impl Into<String>) -> FieldError {
+    fn new(kind: ErrorType, field: &Path<'_>, value: Option<Shown>, detail: impl Into<String>) -> FieldError {
         let field = if field.is_root() { "<nil>".to_owned() } else { field.to_string() };
         FieldError { kind, field, value, detail: detail.into() }
     }
@@ -88,17 +103,17 @@ impl FieldError {
     }
 
     /// A value is malformed or out of bounds.
-    pub fn invalid(field: &Path<'_>, value: impl Into<Value>, detail: impl Into<String>) -> FieldError {
+    pub fn invalid(field: &Path<'_>, value: impl Into<Shown>, detail: impl Into<String>) -> FieldError {
         Self::new(ErrorType::Invalid, field, Some(value.into()), detail)
     }
 
     /// A value's type is not the schema's.
-    pub fn type_invalid(field: &Path<'_>, value: impl Into<Value>, detail: impl Into<String>) -> FieldError {
+    pub fn type_invalid(field: &Path<'_>, value: impl Into<Shown>, detail: impl Into<String>) -> FieldError {
         Self::new(ErrorType::TypeInvalid, field, Some(value.into()), detail)
     }
 
     /// A value is not among `supported`.
-    pub fn not_supported(field: &Path<'_>, value: impl Into<Value>, supported: &[&str]) -> FieldError {
+    pub fn not_supported(field: &Path<'_>, value: impl Into<Shown>, supported: &[&str]) -> FieldError {
         let list: Vec<String> = supported.iter().map(|s| quote(s)).collect();
         let detail =
             if list.is_empty() { String::new() } else { format!("supported values: {}", list.join(", ")) };
@@ -106,7 +121,7 @@ impl FieldError {
     }
 
     /// A value that must be unique appears twice.
-    pub fn duplicate(field: &Path<'_>, value: impl Into<Value>) -> FieldError {
+    pub fn duplicate(field: &Path<'_>, value: impl Into<Shown>) -> FieldError {
         Self::new(ErrorType::Duplicate, field, Some(value.into()), "")
     }
 
@@ -116,7 +131,7 @@ impl FieldError {
     }
 
     /// A referenced value is not there.
-    pub fn not_found(field: &Path<'_>, value: impl Into<Value>) -> FieldError {
+    pub fn not_found(field: &Path<'_>, value: impl Into<Shown>) -> FieldError {
         Self::new(ErrorType::NotFound, field, Some(value.into()), "")
     }
 
@@ -129,7 +144,12 @@ impl FieldError {
     /// A list has more than `max` items.
     pub fn too_many(field: &Path<'_>, actual: u64, max: u64) -> FieldError {
         let unit = if max == 1 { "item" } else { "items" };
-        Self::new(ErrorType::TooMany, field, Some(actual.into()), format!("must have at most {max} {unit}"))
+        Self::new(
+            ErrorType::TooMany,
+            field,
+            Some(Value::from(actual).into()),
+            format!("must have at most {max} {unit}"),
+        )
     }
 
     /// The message without the field.
@@ -137,7 +157,10 @@ impl FieldError {
         let mut out = self.kind.title().to_owned();
         if let Some(value) = &self.value {
             out.push_str(": ");
-            out.push_str(&render(value));
+            match value {
+                Shown::Json(value) => out.push_str(&render(value)),
+                Shown::Raw(text) => out.push_str(text),
+            }
         }
         if !self.detail.is_empty() {
             out.push_str(": ");
@@ -195,7 +218,7 @@ pub(crate) fn quote(text: &str) -> String {
 }
 
 /// A value as a field error shows it: scalars bare, text quoted, the rest as Go's JSON.
-fn render(value: &Value) -> String {
+pub(crate) fn render(value: &Value) -> String {
     match value {
         Value::String(text) => quote(text),
         Value::Number(number) => match (number.as_i64(), number.as_f64()) {

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::arena::ListType;
 use super::builtin::Schemas;
 use super::catalogue;
 use super::decode::{DecodeError, decode_go};
 use super::field_error::FieldError;
 use super::navigate::SchemaRef;
+use crate::validation::{NameRule, validate_metadata};
 
 /// How a kind's bodies are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
@@ -97,17 +97,12 @@ impl<'a> Kind<'a> {
     pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         match self.style {
             Style::Go => crate::validation::validate_builtin(self.group, self.kind, new, old),
-            Style::Aggregated => crate::validation::validate_metadata(self.kind, new, old),
+            Style::Aggregated => validate_metadata(NameRule::Subdomain, new, old),
             Style::Crd => {
-                let mut errors = crate::validation::validate_metadata(self.kind, new, old);
+                let mut errors = validate_metadata(NameRule::Subdomain, new, old);
                 errors.extend(super::validate::validate(self.schema, new));
                 errors
             }
         }
-    }
-
-    /// Whether the list at this schema place merges by key or value under apply.
-    pub fn is_associative(schema: SchemaRef<'_>) -> bool {
-        matches!(schema.list_type(), ListType::Map | ListType::Set)
     }
 }

@@ -1,3 +1,5 @@
+//! Cases of the schema model.
+
 use std::time::Instant;
 
 use serde_json::{Value, json};

@@ -32,7 +32,7 @@ fn check(schema: SchemaRef<'_>, value: &Value, path: &Path<'_>, errors: &mut Vec
         match value {
             Value::String(text) => string(schema, extra, text, path, errors),
             Value::Number(number) => {
-                bounds(schema, extra, number.as_f64().unwrap_or_default(), value, path, errors)
+                bounds(schema, extra, number.as_f64().unwrap_or_default(), value, path, errors);
             }
             Value::Array(items) => sizes(schema, extra, items, path, errors),
             Value::Object(fields) => properties_count(extra, fields.len() as u64, path, errors),
@@ -142,11 +142,11 @@ fn string(schema: SchemaRef<'_>, extra: &Extra, text: &str, path: &Path<'_>, err
         let detail = format!("{path} in body should be at least {min} chars long");
         errors.push(FieldError::invalid(path, text, detail));
     }
-    if let Some(pattern) = &extra.pattern {
-        if !schema.pattern_regex().is_some_and(|regex| regex.is_match(text)) {
-            let detail = format!("{path} in body should match '{pattern}'");
-            errors.push(FieldError::invalid(path, text, detail));
-        }
+    if let Some(pattern) = &extra.pattern
+        && !schema.pattern_regex().is_some_and(|regex| regex.is_match(text))
+    {
+        let detail = format!("{path} in body should match '{pattern}'");
+        errors.push(FieldError::invalid(path, text, detail));
     }
 }
 
@@ -216,10 +216,10 @@ fn bounds(
             refuse(format!("{path} in body should be greater than{or_equal} {min}"));
         }
     }
-    if let Some(factor) = extra.multiple_of.filter(|factor| *factor > 0.0) {
-        if (number / factor).fract() != 0.0 {
-            refuse(format!("{path} in body should be a multiple of {factor}"));
-        }
+    if let Some(factor) = extra.multiple_of.filter(|factor| *factor > 0.0)
+        && (number / factor).fract() != 0.0
+    {
+        refuse(format!("{path} in body should be a multiple of {factor}"));
     }
 }
 

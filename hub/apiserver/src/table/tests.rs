@@ -1,3 +1,5 @@
+//! Cases of server-side tables.
+
 use serde_json::json;
 
 use super::*;

@@ -159,7 +159,8 @@ fn attempt(
         match filter::check(cluster, spec, placement, &tiers) {
             Ok(tier) => {
                 report.insert(cluster.name().to_owned(), Verdict::Passed);
-                candidates.push(Candidate { cluster, free: free(binding, cluster), tier });
+                let score = spread::locality_score(&spec.clusters, cluster.name());
+                candidates.push(Candidate { cluster, free: free(binding, cluster), tier, score });
             }
             Err(reason) => {
                 report.insert(cluster.name().to_owned(), Verdict::Unfit(reason.clone()));

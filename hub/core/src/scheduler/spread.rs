@@ -1,8 +1,13 @@
 //! Which of the feasible clusters are used, where a placement says over how many groups to spread (features: Select).
+//!
+//! In: candidates in order of preference. Out: those to use, in order. Groups are clusters, or regions with clusters
+//! in them; other groups are refused, as upstream refuses them (quirk 7).
+
+use std::collections::BTreeMap;
 
 use karmada_api::binding::TargetCluster;
 use karmada_api::policy::{
-    Placement, ReplicaDivisionPreference, ReplicaSchedulingStrategy, ReplicaSchedulingType,
+    Placement, ReplicaDivisionPreference, ReplicaSchedulingStrategy, ReplicaSchedulingType, SpreadConstraint,
 };
 
 use super::division::Candidate;
@@ -17,18 +22,20 @@ fn held(previous: &[TargetCluster], name: &str) -> i64 {
     previous.iter().find(|target| target.name == name).map_or(0, |target| i64::from(target.replicas))
 }
 
+/// What a cluster can hold in all: what it has, and what is free.
+fn available(candidate: &Candidate<'_>, previous: &[TargetCluster]) -> i64 {
+    candidate.free.saturating_add(held(previous, candidate.cluster.name()))
+}
+
 /// 100 for a cluster that has the template already, so that nothing moves without need.
-fn score(previous: &[TargetCluster], name: &str) -> i64 {
+pub fn locality_score(previous: &[TargetCluster], name: &str) -> i64 {
     if previous.iter().any(|target| target.name == name) { 100 } else { 0 }
 }
 
 /// Puts candidates in order of preference: lower tier, higher score, more room, name.
 pub fn order(candidates: &mut [Candidate<'_>], previous: &[TargetCluster]) {
     candidates.sort_by(|a, b| {
-        let key = |c: &Candidate<'_>| {
-            let name = c.cluster.name();
-            (c.tier, -score(previous, name), -c.free.saturating_add(held(previous, name)))
-        };
+        let key = |c: &Candidate<'_>| (c.tier, -c.score, -available(c, previous));
         key(a).cmp(&key(b)).then(a.cluster.name().cmp(b.cluster.name()))
     });
 }
@@ -42,19 +49,278 @@ fn ignores_constraints(strategy: &ReplicaSchedulingStrategy) -> bool {
         })
 }
 
-/// The candidates to use, in order.
+/// Whether every cluster gets all replicas, so that room does not decide which are used.
+fn duplicates(placement: &Placement) -> bool {
+    placement
+        .replica_scheduling
+        .as_ref()
+        .is_none_or(|strategy| strategy.replica_scheduling_type == Some(ReplicaSchedulingType::Duplicated))
+}
+
+/// How many groups a constraint asks for. Without a maximum there is none.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bounds {
+    min: usize,
+    max: usize,
+}
+
+impl Bounds {
+    fn of(constraint: Option<&SpreadConstraint>) -> Self {
+        let count = |n: i64| usize::try_from(n).unwrap_or(0);
+        let (min, max) = constraint.map_or((0, 0), |c| (count(c.min_groups), count(c.max_groups)));
+        Self { min, max: if max == 0 { usize::MAX } else { max } }
+    }
+}
+
+/// What is selected for.
+struct Selection<'s> {
+    placement: &'s Placement,
+    replicas: i64,
+    previous: &'s [TargetCluster],
+    clusters: Bounds,
+    regions: Bounds,
+}
+
+/// The candidates to use, in order. `candidates` stand in order of preference (see [`order`]).
 ///
 /// # Errors
 /// See [`SpreadError`].
 pub fn select<'a>(
     candidates: &[Candidate<'a>],
     placement: &Placement,
-    _replicas: i64,
-    _previous: &[TargetCluster],
+    replicas: i64,
+    previous: &[TargetCluster],
 ) -> Result<Vec<Candidate<'a>>, SpreadError> {
     let ignored = placement.replica_scheduling.as_ref().is_some_and(ignores_constraints);
     if placement.spread_constraints.is_empty() || ignored {
         return Ok(candidates.to_vec());
     }
-    Err(SpreadError("just support cluster and region spread constraint".to_owned()))
+    let by = |field: &str| placement.spread_constraints.iter().find(|c| c.spread_by_field == field);
+    let selection = Selection {
+        placement,
+        replicas,
+        previous,
+        clusters: Bounds::of(by("cluster")),
+        regions: Bounds::of(by("region")),
+    };
+    if by("region").is_some() {
+        selection.by_region(candidates)
+    } else if by("cluster").is_some() {
+        selection.by_cluster(candidates)
+    } else {
+        Err(SpreadError("just support cluster and region spread constraint".to_owned()))
+    }
+}
+
+/// A region with its clusters in order of preference.
+struct Region<'a> {
+    name: String,
+    score: i64,
+    clusters: Vec<Candidate<'a>>,
+}
+
+impl Selection<'_> {
+    fn available(&self, candidate: &Candidate<'_>) -> i64 {
+        available(candidate, self.previous)
+    }
+
+    fn by_cluster<'a>(&self, candidates: &[Candidate<'a>]) -> Result<Vec<Candidate<'a>>, SpreadError> {
+        if self.clusters.min > candidates.len() {
+            let text = "the number of feasible clusters is less than spreadConstraint.MinGroups";
+            return Err(SpreadError(text.to_owned()));
+        }
+        let count = self.clusters.max.min(candidates.len());
+        let (selected, rest) = candidates.split_at(count);
+        if duplicates(self.placement) {
+            return Ok(selected.to_vec());
+        }
+        self.with_room(selected.to_vec(), rest.to_vec())
+            .ok_or_else(|| SpreadError(format!("no enough resource when selecting {count} clusters")))
+    }
+
+    /// Swaps the least preferred for roomier ones until everything fits.
+    fn with_room<'a>(
+        &self,
+        mut selected: Vec<Candidate<'a>>,
+        mut rest: Vec<Candidate<'a>>,
+    ) -> Option<Vec<Candidate<'a>>> {
+        let fits = |list: &[Candidate<'_>]| {
+            let sum = list.iter().fold(0_i64, |sum, c| sum.saturating_add(self.available(c)));
+            !list.is_empty() && sum >= self.replicas
+        };
+        for index in (0..selected.len()).rev() {
+            if fits(&selected) {
+                break;
+            }
+            // The first of the roomiest.
+            let roomiest = (0..rest.len()).rev().max_by_key(|i| self.available(&rest[*i]));
+            if let Some(other) = roomiest
+                && self.available(&rest[other]) > self.available(&selected[index])
+            {
+                std::mem::swap(&mut selected[index], &mut rest[other]);
+            }
+        }
+        fits(&selected).then_some(selected)
+    }
+
+    fn by_region<'a>(&self, candidates: &[Candidate<'a>]) -> Result<Vec<Candidate<'a>>, SpreadError> {
+        let mut groups: BTreeMap<&str, Vec<Candidate<'a>>> = BTreeMap::new();
+        for candidate in candidates.iter().filter(|c| !c.cluster.spec.region.is_empty()) {
+            groups.entry(candidate.cluster.spec.region.as_str()).or_default().push(*candidate);
+        }
+        if groups.len() < self.regions.min {
+            let text = "the number of feasible region is less than spreadConstraint.MinGroups";
+            return Err(SpreadError(text.to_owned()));
+        }
+        let mut regions: Vec<Region<'a>> = groups
+            .into_iter()
+            .map(|(name, clusters)| Region { name: name.to_owned(), score: self.score(&clusters), clusters })
+            .collect();
+        regions.sort_by(|a, b| b.score.cmp(&a.score).then(a.name.cmp(&b.name)));
+        let chosen = choose(&regions, self.regions, self.clusters.min).ok_or_else(|| {
+            SpreadError(
+                "the number of clusters is less than the cluster spreadConstraint.MinGroups".to_owned(),
+            )
+        })?;
+        Ok(self.fill(chosen.into_iter().map(|index| &regions[index])))
+    }
+
+    /// The best cluster of every region, then the best of the rest up to the maximum.
+    fn fill<'a, 'r>(&self, regions: impl Iterator<Item = &'r Region<'a>>) -> Vec<Candidate<'a>>
+    where
+        'a: 'r,
+    {
+        let (mut selected, mut rest) = (Vec::new(), Vec::new());
+        for region in regions {
+            if let Some((best, others)) = region.clusters.split_first() {
+                selected.push(*best);
+                rest.extend_from_slice(others);
+            }
+        }
+        rest.sort_by(|a, b| {
+            let key = |c: &Candidate<'_>| (-c.score, -self.available(c));
+            key(a).cmp(&key(b)).then(a.cluster.name().cmp(b.cluster.name()))
+        });
+        rest.truncate(self.clusters.max.saturating_sub(selected.len()));
+        selected.extend(rest);
+        selected
+    }
+
+    /// How good a region is: thousands for what it can hold, the rest for how much its clusters are preferred.
+    fn score(&self, clusters: &[Candidate<'_>]) -> i64 {
+        if duplicates(self.placement) {
+            self.score_duplicated(clusters)
+        } else {
+            self.score_divided(clusters)
+        }
+    }
+
+    /// By how many clusters can hold everything.
+    fn score_duplicated(&self, clusters: &[Candidate<'_>]) -> i64 {
+        let scores: Vec<i64> =
+            clusters.iter().filter(|c| self.available(c) >= self.replicas).map(|c| c.score).collect();
+        let count = i64::try_from(scores.len()).unwrap_or(i64::MAX);
+        if count == 0 { 0 } else { count * 1000 + scores.iter().sum::<i64>() / count }
+    }
+
+    /// By whether the region can hold its share.
+    fn score_divided(&self, clusters: &[Candidate<'_>]) -> i64 {
+        let groups = i64::try_from(self.regions.min.max(1)).unwrap_or(i64::MAX);
+        let share = (self.replicas + groups - 1) / groups;
+        let at_least = self.clusters.min.max(self.regions.min);
+        let (mut sum, mut score, mut count) = (0_i64, 0_i64, 0_i64);
+        for (index, candidate) in clusters.iter().enumerate() {
+            sum = sum.saturating_add(self.available(candidate));
+            score += candidate.score;
+            count += 1;
+            if index + 1 >= at_least && sum >= share {
+                break;
+            }
+        }
+        sum.min(share) * 1000 + score / count.max(1)
+    }
+}
+
+/// Chooses regions. `regions` stand best first. A choice grows region by region, in that order, and is complete as
+/// soon as it has enough regions and enough clusters: it never grows further (vectors correction 10). Among complete
+/// choices the highest mean score wins, then the most clusters, then the one with the earlier regions. The positions
+/// chosen, rising.
+fn choose(regions: &[Region<'_>], bounds: Bounds, min_clusters: usize) -> Option<Vec<usize>> {
+    let most = bounds.max.min(regions.len());
+    let choices = (bounds.min.max(1)..=most).filter_map(|count| {
+        Chooser { regions, min: bounds.min, count, known: BTreeMap::new() }.choose(min_clusters)
+    });
+    let mean = |a: &Choice, b: &Choice| {
+        let (a_count, b_count) = (a.positions.len() as i128, b.positions.len() as i128);
+        (i128::from(a.score) * b_count).cmp(&(i128::from(b.score) * a_count))
+    };
+    choices
+        .max_by(|a, b| {
+            mean(a, b).then(a.clusters.cmp(&b.clusters)).then_with(|| b.positions.cmp(&a.positions))
+        })
+        .map(|choice| choice.positions)
+}
+
+/// A complete choice.
+struct Choice {
+    score: i64,
+    clusters: usize,
+    positions: Vec<usize>,
+}
+
+/// How good the best completion of a choice is, and whether it takes the next region.
+#[derive(Clone, Copy)]
+struct Step {
+    score: i64,
+    clusters: usize,
+    take: bool,
+}
+
+/// Finds the best choice of exactly `count` regions. The best completion of every state is worked out once: listing
+/// all choices would take a lifetime with fifty regions.
+struct Chooser<'r, 'a> {
+    regions: &'r [Region<'a>],
+    min: usize,
+    count: usize,
+    /// By next region, regions taken, clusters missing.
+    known: BTreeMap<(usize, usize, usize), Option<Step>>,
+}
+
+impl Chooser<'_, '_> {
+    fn choose(mut self, min_clusters: usize) -> Option<Choice> {
+        let Step { score, clusters, .. } = self.best(0, 0, min_clusters)?;
+        let (mut positions, mut missing) = (Vec::new(), min_clusters);
+        for (position, region) in self.regions.iter().enumerate() {
+            if positions.len() == self.count {
+                break;
+            }
+            if self.best(position, positions.len(), missing)?.take {
+                positions.push(position);
+                missing = missing.saturating_sub(region.clusters.len());
+            }
+        }
+        Some(Choice { score, clusters, positions })
+    }
+
+    fn best(&mut self, next: usize, taken: usize, missing: usize) -> Option<Step> {
+        let complete = taken > 0 && taken >= self.min && missing == 0;
+        if complete || taken == self.count || next == self.regions.len() {
+            let here = complete && taken == self.count;
+            return here.then_some(Step { score: 0, clusters: 0, take: false });
+        }
+        if let Some(known) = self.known.get(&(next, taken, missing)) {
+            return *known;
+        }
+        let (score, size) = (self.regions[next].score, self.regions[next].clusters.len());
+        let with = self.best(next + 1, taken + 1, missing.saturating_sub(size)).map(|rest| Step {
+            score: rest.score + score,
+            clusters: rest.clusters + size,
+            take: true,
+        });
+        let without = self.best(next + 1, taken, missing).map(|rest| Step { take: false, ..rest });
+        let worth = |step: &Option<Step>| step.map(|step| (step.score, step.clusters));
+        let best = if worth(&with) >= worth(&without) { with } else { without };
+        self.known.insert((next, taken, missing), best);
+        best
+    }
 }

@@ -10,18 +10,6 @@ use crate::register::permissions::Profile;
 /// Reachable, allowed, and free for this hub's agent. Returns the agent's Deployment if it is there already.
 pub async fn check(member: &Connection, installation: &Installation) -> Result<Option<Value>> {
     member.get("/version").await?;
-    let live = member.find(&object_path(&installation.deployment())).await?;
-    if let Some(live) = &live {
-        same_agent(installed(live).as_ref(), installation)?;
-    }
-    let binding = format!("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{AGENT}");
-    match member.find(&binding).await {
-        Ok(Some(binding)) => same_namespace(&binding, &installation.namespace)?,
-        Ok(None) => {}
-        // Who may not read it may not write it either: the review below says so in one list.
-        Err(error) if error.code() == Some(403) => {}
-        Err(error) => return Err(error.into()),
-    }
     let missing = missing_permissions(member, installation).await?;
     if !missing.is_empty() {
         bail!(
@@ -29,6 +17,20 @@ pub async fn check(member: &Connection, installation: &Installation) -> Result<O
             member.chosen.context,
             missing.join(", ")
         );
+    }
+    for namespace in std::iter::once(&installation.namespace).chain(&installation.workload_namespaces) {
+        let found = member.find(&format!("/api/v1/namespaces/{namespace}")).await?;
+        if found.is_some_and(|found| !found["metadata"]["deletionTimestamp"].is_null()) {
+            bail!("the member's namespace {namespace} is being deleted: run this again when it is gone");
+        }
+    }
+    let live = member.find(&object_path(&installation.deployment())).await?;
+    if let Some(live) = &live {
+        same_agent(installed(live).as_ref(), installation)?;
+    }
+    let binding = format!("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{AGENT}");
+    if let Some(binding) = member.find(&binding).await? {
+        same_namespace(&binding, &installation.namespace)?;
     }
     Ok(live)
 }

@@ -1,3 +1,5 @@
+//! Cases of the manifests that `register` applies.
+
 use super::*;
 
 fn installation(profile: Profile) -> Installation {

@@ -1,0 +1,166 @@
+//! Why the agent is not with its hub, as one word that people and karmadactl can act on.
+
+use std::fmt;
+
+use karmada_proto::v1::{CloseCode, JoinRefusalCode};
+
+use crate::AgentError;
+use crate::join::JoinError;
+use crate::link::dial::DialError;
+use crate::member::MemberError;
+
+/// The class of a reason. Shown as the word that `karmadactl register` knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// The hub's name does not resolve.
+    Dns,
+    /// No connection to the hub, or it was lost.
+    Tcp,
+    /// TLS was refused.
+    Tls,
+    /// The hub has another CA than the pinned one.
+    PinMismatch,
+    /// Something between does not pass HTTP/2.
+    Http2Refused,
+    /// This machine's clock and the hub's differ too much.
+    Clock,
+    /// The hub does not know the token.
+    TokenUnknown,
+    /// The token has expired.
+    TokenExpired,
+    /// The token was used as often as it may be.
+    TokenUsedUp,
+    /// The cluster's name cannot be used.
+    NameInvalid,
+    /// Another cluster holds the name.
+    NameTaken,
+    /// This cluster is registered under another name.
+    IdTaken,
+    /// A person has to approve the join.
+    Pending,
+    /// The hub or the member refuses.
+    Permission,
+    /// The hub does not know the cluster (any more).
+    Unregistered,
+    /// The identity was given to another key since.
+    Revoked,
+    /// Another agent with this identity is connected.
+    Clone,
+    /// Hub and agent are too far apart in version.
+    Version,
+    /// The member does not answer.
+    Member,
+    /// What passes by itself: the hub restarts, or is busy.
+    Passing,
+    /// Anything else.
+    Other,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Dns => "DNS",
+            Self::Tcp => "TCP",
+            Self::Tls => "TLS",
+            Self::PinMismatch => "PinMismatch",
+            Self::Http2Refused => "HTTP2Refused",
+            Self::Clock => "Clock",
+            Self::TokenUnknown => "TokenUnknown",
+            Self::TokenExpired => "TokenExpired",
+            Self::TokenUsedUp => "TokenUsedUp",
+            Self::NameInvalid => "NameInvalid",
+            Self::NameTaken => "NameTaken",
+            Self::IdTaken => "IdTaken",
+            Self::Pending => "Pending",
+            Self::Permission => "Permission",
+            Self::Unregistered => "Unregistered",
+            Self::Revoked => "Revoked",
+            Self::Clone => "Clone",
+            Self::Version => "Version",
+            Self::Member => "Member",
+            Self::Passing => "",
+            Self::Other => "Failed",
+        })
+    }
+}
+
+impl From<&DialError> for Cause {
+    fn from(error: &DialError) -> Self {
+        match error {
+            DialError::Address(_) | DialError::Dns { .. } => Self::Dns,
+            DialError::Tcp { .. } => Self::Tcp,
+            DialError::Pin(_) => Self::PinMismatch,
+            DialError::Clock(_) => Self::Clock,
+            DialError::Tls(_) => Self::Tls,
+            DialError::Http2(_) => Self::Http2Refused,
+        }
+    }
+}
+
+impl From<JoinRefusalCode> for Cause {
+    fn from(code: JoinRefusalCode) -> Self {
+        match code {
+            JoinRefusalCode::TokenUnknown => Self::TokenUnknown,
+            JoinRefusalCode::TokenExpired => Self::TokenExpired,
+            JoinRefusalCode::TokenUsedUp => Self::TokenUsedUp,
+            JoinRefusalCode::NameTaken => Self::NameTaken,
+            JoinRefusalCode::ClusterTaken => Self::IdTaken,
+            JoinRefusalCode::NameInvalid => Self::NameInvalid,
+            JoinRefusalCode::Permission => Self::Permission,
+            JoinRefusalCode::CsrInvalid => Self::Other,
+            JoinRefusalCode::JoinUnavailable | JoinRefusalCode::JoinRefusalUnspecified => Self::Passing,
+        }
+    }
+}
+
+impl From<&JoinError> for Cause {
+    fn from(error: &JoinError) -> Self {
+        match error {
+            JoinError::Dial(error) => error.into(),
+            JoinError::Refused { code, .. } => (*code).into(),
+            JoinError::Clock(_) => Self::Clock,
+            JoinError::Call(_) => Self::Passing,
+            JoinError::Pending => Self::Pending,
+            JoinError::Cert(_) => Self::Other,
+        }
+    }
+}
+
+impl From<&AgentError> for Cause {
+    fn from(error: &AgentError) -> Self {
+        match error {
+            AgentError::Join(error) => error.into(),
+            AgentError::Member(MemberError::Forbidden(_)) => Self::Permission,
+            AgentError::Member(_) => Self::Member,
+            AgentError::Token { .. } => Self::TokenUnknown,
+            AgentError::Missing(_)
+            | AgentError::OtherMember(..)
+            | AgentError::Keep(_)
+            | AgentError::Ledger(_)
+            | AgentError::Cert(_) => Self::Other,
+        }
+    }
+}
+
+impl From<Option<CloseCode>> for Cause {
+    fn from(code: Option<CloseCode>) -> Self {
+        match code {
+            // The stream broke without a word.
+            None => Self::Tcp,
+            Some(CloseCode::Clone) => Self::Clone,
+            Some(CloseCode::Version) => Self::Version,
+            Some(CloseCode::Revoked) => Self::Revoked,
+            Some(CloseCode::Unregistered) => Self::Unregistered,
+            Some(_) => Self::Passing,
+        }
+    }
+}
+
+impl From<&tonic::Status> for Cause {
+    fn from(status: &tonic::Status) -> Self {
+        match status.code() {
+            tonic::Code::Unauthenticated | tonic::Code::PermissionDenied => Self::Permission,
+            _ => Self::Tcp,
+        }
+    }
+}

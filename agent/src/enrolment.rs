@@ -1,0 +1,94 @@
+//! How the agent comes by its identity: kept from before, or by joining; and by joining anew, where the hub does
+//! not know it any more and a person gave another token since.
+
+use karmada_certs::{ClientKey, JoinToken};
+
+use crate::identity::Identity;
+use crate::member::{self, MemberError};
+use crate::{AgentError, Config, Parts, join, retry};
+
+/// What a join needs, for as long as the agent runs.
+#[derive(Clone)]
+pub struct Enrolment {
+    /// What a person set.
+    pub config: Config,
+    /// What the agent works with.
+    pub parts: Parts,
+}
+
+impl Enrolment {
+    /// The identity that is kept, or a new one by joining.
+    ///
+    /// # Errors
+    /// It cannot be read, is another member's, or the join cannot succeed.
+    pub async fn identity(&self) -> Result<Identity, AgentError> {
+        let Some(mut identity) = self.parts.keeper.load().await? else { return self.join().await };
+        // Where the member does not answer now, it is taken at its word: enforcing begins when it is back.
+        if let Ok(uid) = member::cluster_uid(&*self.parts.member).await
+            && uid != identity.cluster_uid
+        {
+            return Err(AgentError::OtherMember(identity.cluster_uid, uid));
+        }
+        for endpoint in self.config.hub.iter().rev() {
+            identity.endpoints.retain(|known| known != endpoint);
+            identity.endpoints.insert(0, endpoint.clone());
+        }
+        Ok(identity)
+    }
+
+    /// Whether a person gave a token since `identity` was joined: the one that it was joined with does not bring a
+    /// cluster back that somebody removed from the hub.
+    #[must_use]
+    pub fn has_new_token(&self, identity: &Identity) -> bool {
+        self.token().is_ok_and(|token| token.id() != identity.token_id)
+    }
+
+    /// Joins and keeps what is granted.
+    ///
+    /// # Errors
+    /// The cause, told apart.
+    pub async fn join(&self) -> Result<Identity, AgentError> {
+        let Self { config, parts } = self;
+        let token = self.token()?;
+        if config.hub.is_empty() {
+            return Err(AgentError::Missing("--hub"));
+        }
+        if config.pins.is_empty() {
+            return Err(AgentError::Missing("--discovery-token-ca-cert-hash"));
+        }
+        if config.cluster_name.is_empty() {
+            return Err(AgentError::Missing("--cluster-name"));
+        }
+        let unreachable =
+            |error: &MemberError| matches!(error, MemberError::Unreachable(_) | MemberError::Throttled(_));
+        let member = &parts.member;
+        let uid = || async { member::cluster_uid(&**member).await };
+        let cluster_uid = retry::until(config.join_patience, unreachable, uid).await?;
+        let key = ClientKey::generate()?;
+        let ask = join::Ask {
+            endpoints: config.hub.clone(),
+            token,
+            pins: config.pins.clone(),
+            cluster_name: config.cluster_name.clone(),
+            cluster_uid,
+            provider: config.provider.clone(),
+            region: config.region.clone(),
+            zones: config.zones.clone(),
+            patience: config.join_patience,
+        };
+        let identity = join::join(&*parts.connector, &key, &ask, &parts.link).await?;
+        parts.keeper.save(&identity).await?;
+        tracing::info!(cluster = identity.cluster_name, "joined");
+        Ok(identity)
+    }
+
+    fn token(&self) -> Result<JoinToken, AgentError> {
+        if let Some(token) = &self.config.token {
+            return Ok(token.clone());
+        }
+        let path = self.config.token_file.as_ref().ok_or(AgentError::Missing("--token"))?;
+        let wrong = |why: String| AgentError::Token { file: path.display().to_string(), why };
+        let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+        JoinToken::parse(text.trim()).map_err(|error| wrong(error.to_string()))
+    }
+}

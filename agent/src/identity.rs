@@ -1,0 +1,249 @@
+//! Who this agent is: its name, its key, the certificate issued for it, and whom it trusts.
+//!
+//! Kept in `identity.json` in the state directory, or in a Secret of the member, where the agent runs as a Pod
+//! and must survive its move. The key is made here and goes nowhere else.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use karmada_certs::{CertError, ClientKey, KeyedCertificate, PeerIdentity, Trust, files};
+use karmada_proto::v1::RenewReply;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::member::{Gvk, Member, MemberError, ObjectId};
+
+/// An identity that a hub gave.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Identity {
+    /// The cluster's name on the hub.
+    pub cluster_name: String,
+    /// UID of the member's kube-system namespace when it joined.
+    pub cluster_uid: String,
+    /// PKCS#8 PEM.
+    key: String,
+    /// PEM.
+    pub certificate: String,
+    /// PEM of the CAs to trust.
+    pub ca_bundle: String,
+    /// `host:port`s of the hub, in order.
+    pub endpoints: Vec<String>,
+    /// The token that it was joined with; empty where that is not known.
+    #[serde(default)]
+    pub token_id: String,
+}
+
+impl std::fmt::Debug for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Identity").field("cluster_name", &self.cluster_name).finish_non_exhaustive()
+    }
+}
+
+impl Identity {
+    /// What a join granted, for `key`.
+    pub fn new(
+        key: &ClientKey,
+        cluster_uid: String,
+        grant: karmada_proto::v1::JoinGrant,
+        dialled: &str,
+    ) -> Self {
+        let mut identity = Self {
+            cluster_name: grant.cluster_name,
+            cluster_uid,
+            key: key.to_pem(),
+            certificate: grant.certificate,
+            ca_bundle: grant.ca_bundle,
+            endpoints: grant.endpoints,
+            token_id: String::new(),
+        };
+        // What has worked is tried first.
+        identity.endpoints.retain(|endpoint| endpoint != dialled);
+        identity.endpoints.insert(0, dialled.to_owned());
+        identity
+    }
+
+    /// The key.
+    pub fn key(&self) -> Result<ClientKey, CertError> {
+        ClientKey::from_pem(&self.key)
+    }
+
+    /// For TLS.
+    pub fn keyed_certificate(&self) -> KeyedCertificate {
+        KeyedCertificate { certificate_pem: self.certificate.clone(), key_pem: self.key.clone() }
+    }
+
+    /// For TLS.
+    pub fn trust(&self) -> Trust {
+        Trust::Bundle(self.ca_bundle.clone())
+    }
+
+    /// What the certificate says.
+    pub fn peer(&self) -> Result<PeerIdentity, CertError> {
+        PeerIdentity::from_pem(&self.certificate)
+    }
+
+    /// Takes a renewal; refuses one that is not for this key and name, so that a mistake cannot lock us out.
+    pub fn renewed(&mut self, reply: RenewReply) -> Result<(), String> {
+        if !reply.refusal.is_empty() {
+            return Err(reply.refusal);
+        }
+        let (old, new) = (self.peer(), PeerIdentity::from_pem(&reply.certificate));
+        let (Ok(old), Ok(new)) = (old, new) else { return Err("the new certificate does not parse".into()) };
+        if new.key_fingerprint != old.key_fingerprint || new.common_name != old.common_name {
+            return Err("the new certificate is for somebody else".into());
+        }
+        self.certificate = reply.certificate;
+        if !reply.ca_bundle.is_empty() {
+            self.ca_bundle = reply.ca_bundle;
+        }
+        for endpoint in reply.endpoints {
+            if !self.endpoints.contains(&endpoint) {
+                self.endpoints.push(endpoint);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why an identity cannot be kept or found.
+#[derive(Debug, thiserror::Error)]
+pub enum KeepError {
+    /// The file.
+    #[error(transparent)]
+    File(#[from] CertError),
+    /// The Secret.
+    #[error("the identity's Secret {0}: {1}")]
+    Secret(String, #[source] MemberError),
+    /// It does not parse.
+    #[error("the identity in {0} is damaged: {1}")]
+    Damaged(String, String),
+}
+
+/// Where the identity is kept.
+#[derive(Clone)]
+pub enum Keeper {
+    /// `identity.json` in this directory.
+    Directory(PathBuf),
+    /// A Secret of the member, key `identity.json`.
+    Secret {
+        /// Whose.
+        member: Arc<dyn Member>,
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+}
+
+impl Keeper {
+    /// The identity, where there is one.
+    pub async fn load(&self) -> Result<Option<Identity>, KeepError> {
+        let (place, text) = match self {
+            Self::Directory(directory) => {
+                let path = file(directory);
+                (path.display().to_string(), files::read(&path)?)
+            }
+            Self::Secret { member, namespace, name } => {
+                let place = format!("{namespace}/{name}");
+                let secret = member.get(&secret_id(namespace, name)).await;
+                let secret = secret.map_err(|error| KeepError::Secret(place.clone(), error))?;
+                let data = secret.as_ref().and_then(|s| s.pointer("/data/identity.json")?.as_str());
+                let damaged = |error: String| KeepError::Damaged(place.clone(), error);
+                let text =
+                    data.map(|data| STANDARD.decode(data).map_err(|e| damaged(e.to_string()))).transpose()?;
+                let text = text.map(String::from_utf8).transpose().map_err(|e| damaged(e.to_string()))?;
+                (place, text)
+            }
+        };
+        let parse = |text: String| serde_json::from_str(&text);
+        text.map(parse).transpose().map_err(|error| KeepError::Damaged(place, error.to_string()))
+    }
+
+    /// Keeps the identity.
+    pub async fn save(&self, identity: &Identity) -> Result<(), KeepError> {
+        let text = json!(identity).to_string();
+        match self {
+            Self::Directory(directory) => Ok(files::write_private(&file(directory), text.as_bytes())?),
+            Self::Secret { member, namespace, name } => {
+                let secret = json!({
+                    "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+                    "metadata": {"name": name, "namespace": namespace},
+                    "data": {"identity.json": STANDARD.encode(text)},
+                });
+                let applied = member.apply(&secret).await;
+                applied.map(drop).map_err(|error| KeepError::Secret(format!("{namespace}/{name}"), error))
+            }
+        }
+    }
+}
+
+fn file(directory: &Path) -> PathBuf {
+    directory.join("identity.json")
+}
+
+pub(crate) fn secret_id(namespace: &str, name: &str) -> ObjectId {
+    ObjectId { gvk: Gvk::new("v1", "Secret"), namespace: namespace.into(), name: name.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::member::memory::MemoryMember;
+    use jiff::Timestamp;
+    use karmada_certs::{Authority, CertificateRequest, agent_subject};
+    use std::time::Duration;
+
+    fn identity(ca: &Authority, key: &ClientKey) -> Identity {
+        let grant = karmada_proto::v1::JoinGrant {
+            certificate: issue(ca, key, "site1"),
+            ca_bundle: ca.certificate_pem().into(),
+            endpoints: vec!["b:1".into(), "a:1".into()],
+            cluster_name: "site1".into(),
+        };
+        Identity::new(key, "uid".into(), grant, "a:1")
+    }
+
+    fn issue(ca: &Authority, key: &ClientKey, cluster: &str) -> String {
+        let subject = agent_subject(cluster);
+        let request = CertificateRequest::from_der(&key.request(&subject).unwrap()).unwrap();
+        ca.issue_client(&subject, &request, Duration::from_secs(600), Timestamp::now()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_identity_survives_in_a_directory_and_in_a_secret() {
+        let (ca, _) = Authority::create(Timestamp::now()).unwrap();
+        let key = ClientKey::generate().unwrap();
+        let identity = identity(&ca, &key);
+        assert_eq!(identity.endpoints, ["a:1", "b:1"]);
+        assert!(!format!("{identity:?}").contains("KEY"));
+        let dir = tempfile::tempdir().unwrap();
+        let member: Arc<dyn Member> = Arc::new(MemoryMember::new("m", 1, Duration::ZERO));
+        let secret = Keeper::Secret { member, namespace: "default".into(), name: "karmada-agent".into() };
+        for keeper in [Keeper::Directory(dir.path().to_owned()), secret] {
+            assert!(keeper.load().await.unwrap().is_none());
+            keeper.save(&identity).await.unwrap();
+            let loaded = keeper.load().await.unwrap().unwrap();
+            assert_eq!(
+                (loaded.cluster_name.as_str(), loaded.key().unwrap().fingerprint()),
+                ("site1", key.fingerprint())
+            );
+        }
+    }
+
+    #[test]
+    fn only_a_renewal_of_this_very_identity_is_taken() {
+        let (ca, _) = Authority::create(Timestamp::now()).unwrap();
+        let key = ClientKey::generate().unwrap();
+        let mut identity = identity(&ca, &key);
+        let reply = |certificate| RenewReply { certificate, ..RenewReply::default() };
+        let other = ClientKey::generate().unwrap();
+        assert!(identity.renewed(reply(issue(&ca, &other, "site1"))).is_err());
+        assert!(identity.renewed(reply(issue(&ca, &key, "site2"))).is_err());
+        assert!(identity.renewed(RenewReply { refusal: "no".into(), ..RenewReply::default() }).is_err());
+        let new = issue(&ca, &key, "site1");
+        identity.renewed(reply(new.clone())).unwrap();
+        assert_eq!(identity.certificate, new);
+    }
+}

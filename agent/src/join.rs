@@ -1,0 +1,212 @@
+//! The join: one call that turns a token into an identity, and names the cause where it does not.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use karmada_certs::{CertError, ClientKey, JoinToken, Pin, Trust, agent_subject, client_config_h2};
+use karmada_proto::v1::{JoinRefusalCode, JoinRequest, join_reply};
+use tokio::sync::watch;
+
+use crate::identity::Identity;
+use crate::link::dial::{Connector, DialError, dial};
+use crate::retry;
+use crate::shared::LinkView;
+
+/// What a join asks for.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    /// `host:port`s of the hub, tried in order.
+    pub endpoints: Vec<String>,
+    /// What allows the asking.
+    pub token: JoinToken,
+    /// Of the hub's CA.
+    pub pins: Vec<Pin>,
+    /// The name to have.
+    pub cluster_name: String,
+    /// Of the member.
+    pub cluster_uid: String,
+    /// For the Cluster object.
+    pub provider: String,
+    /// For the Cluster object.
+    pub region: String,
+    /// For the Cluster object.
+    pub zones: Vec<String>,
+    /// How long to try while the hub is not reached.
+    pub patience: Duration,
+}
+
+/// Why a join failed.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError {
+    /// The hub was not reached.
+    #[error("{0}")]
+    Dial(#[from] DialError),
+    /// The hub refused.
+    #[error("{}", refusal_text(*code, message, holder))]
+    Refused {
+        /// The class of the reason.
+        code: JoinRefusalCode,
+        /// The hub's words.
+        message: String,
+        /// Who holds the name, or the cluster.
+        holder: String,
+    },
+    /// The hub's clock and ours differ too much for certificates.
+    #[error("the clocks differ: the hub's is {0} s ahead of this machine's")]
+    Clock(i64),
+    /// The call failed otherwise.
+    #[error("the hub did not answer the join: {0}")]
+    Call(String),
+    /// A person has to approve, and has not in time.
+    #[error("the join waits for approval on the hub; run this again once it is approved")]
+    Pending,
+    /// The key could not be made or kept.
+    #[error(transparent)]
+    Cert(#[from] CertError),
+}
+
+impl JoinError {
+    fn is_transient(&self) -> bool {
+        match self {
+            Self::Dial(error) => error.is_transient(),
+            Self::Call(_) => true,
+            Self::Refused { code, .. } => *code == JoinRefusalCode::JoinUnavailable,
+            _ => false,
+        }
+    }
+}
+
+fn refusal_text(code: JoinRefusalCode, message: &str, holder: &str) -> String {
+    let cause = match code {
+        JoinRefusalCode::TokenUnknown => "the token is unknown to this hub",
+        JoinRefusalCode::TokenExpired => "the token has expired",
+        JoinRefusalCode::TokenUsedUp => "the token was used as often as it may be",
+        JoinRefusalCode::NameTaken => "the name is taken by another cluster",
+        JoinRefusalCode::ClusterTaken => "this cluster is registered under another name",
+        JoinRefusalCode::NameInvalid => "the name cannot be used",
+        JoinRefusalCode::CsrInvalid => "the certificate request was not accepted",
+        JoinRefusalCode::Permission => "the token may not do this",
+        JoinRefusalCode::JoinUnavailable | JoinRefusalCode::JoinRefusalUnspecified => {
+            "the hub cannot join clusters now"
+        }
+    };
+    let mut text = cause.to_owned();
+    if !holder.is_empty() {
+        text.push_str(&format!(" (held by {holder})"));
+    }
+    if !message.is_empty() {
+        text.push_str(&format!(": {message}"));
+    }
+    text
+}
+
+/// Clocks further apart than certificates are backdated.
+const CLOCK_LIMIT: i64 = 3600;
+
+/// Joins with `key`. Transient causes are tried again for as long as `ask.patience`, and shown in `link` meanwhile.
+///
+/// # Errors
+/// The cause, told apart.
+pub async fn join(
+    connector: &dyn Connector,
+    key: &ClientKey,
+    ask: &Ask,
+    link: &watch::Sender<LinkView>,
+) -> Result<Identity, JoinError> {
+    let mut at = 0;
+    retry::until(ask.patience, JoinError::is_transient, || {
+        let endpoint = ask.endpoints.get(at % ask.endpoints.len().max(1)).cloned().unwrap_or_default();
+        at += 1;
+        async move {
+            let joined = Box::pin(once(connector, key, ask, &endpoint)).await;
+            joined.inspect_err(|error| {
+                link.send_replace(LinkView::Away { cause: error.into(), reason: error.to_string() });
+            })
+        }
+    })
+    .await
+}
+
+async fn once(
+    connector: &dyn Connector,
+    key: &ClientKey,
+    ask: &Ask,
+    endpoint: &str,
+) -> Result<Identity, JoinError> {
+    let config = client_config_h2(&Trust::Pinned(ask.pins.clone()), None)?;
+    let mut client = dial(connector, endpoint, config).await?;
+    let sent_at = Timestamp::now();
+    let request = JoinRequest {
+        token: ask.token.reveal(),
+        cluster_name: ask.cluster_name.clone(),
+        cluster_uid: ask.cluster_uid.clone(),
+        csr: key.request(&agent_subject(&ask.cluster_name))?.into(),
+        provider: ask.provider.clone(),
+        region: ask.region.clone(),
+        zones: ask.zones.clone(),
+        agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+        clock_ms: sent_at.as_millisecond(),
+    };
+    let reply = client.join(request).await.map_err(|status| JoinError::Call(status.message().to_owned()))?;
+    let reply = reply.into_inner();
+    let ahead = (reply.hub_clock_ms - sent_at.as_millisecond()) / 1000;
+    match reply.result {
+        Some(join_reply::Result::Grant(_)) if ahead.abs() > CLOCK_LIMIT => Err(JoinError::Clock(ahead)),
+        Some(join_reply::Result::Grant(grant)) => {
+            let mut identity = Identity::new(key, ask.cluster_uid.clone(), grant, endpoint);
+            identity.token_id = ask.token.id().to_owned();
+            Ok(identity)
+        }
+        Some(join_reply::Result::Refusal(refusal)) => {
+            Err(JoinError::Refused { code: refusal.code(), message: refusal.message, holder: refusal.holder })
+        }
+        Some(join_reply::Result::PendingMs(_)) => Err(JoinError::Pending),
+        None => Err(JoinError::Call("an answer without a result".into())),
+    }
+}
+
+/// A cluster's name from any text: lower case, `-` for what a DNS label cannot hold, at most 48 characters.
+pub fn dns_label(text: &str) -> String {
+    let mut label: String = text
+        .to_lowercase()
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .collect::<String>()
+        .split('-')
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join("-");
+    label.truncate(48);
+    label.trim_end_matches('-').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_become_labels() {
+        for (text, label) in [
+            ("kind-Member1", "kind-member1"),
+            ("arn:aws:eks:eu-1:123:cluster/Prod", "arn-aws-eks-eu-1-123-cluster-prod"),
+            ("--a..b--", "a-b"),
+            ("ä", ""),
+            ("", ""),
+        ] {
+            assert_eq!(dns_label(text), label);
+        }
+        let long = dns_label(&"ab-".repeat(40));
+        assert!(long.len() <= 48 && !long.ends_with('-'));
+    }
+
+    #[test]
+    fn a_refusal_names_the_holder() {
+        let error = JoinError::Refused {
+            code: JoinRefusalCode::NameTaken,
+            message: String::new(),
+            holder: "uid-1".into(),
+        };
+        assert_eq!(error.to_string(), "the name is taken by another cluster (held by uid-1)");
+        assert!(!error.is_transient());
+    }
+}

@@ -1,0 +1,204 @@
+//! One connection to the hub, step by step, so that each way to fail has its own name: DNS, TCP, TLS, the pin,
+//! the clock, HTTP/2.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use hyper_util::rt::TokioIo;
+use karmada_certs::PinMismatch;
+use karmada_proto::MESSAGE_LIMIT;
+use karmada_proto::v1::fleet_client::FleetClient;
+use parking_lot::Mutex;
+use rustls::{CertificateError, ClientConfig};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tonic::transport::{Channel, Endpoint};
+
+/// Each step of a dial takes at most this.
+const STEP: Duration = Duration::from_secs(10);
+/// What a hub may have under way to us, per stream and in all.
+const WINDOWS: (u32, u32) = (256 * 1024, 512 * 1024);
+
+/// A byte stream.
+pub trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+
+/// Why the hub cannot be reached.
+#[derive(Debug, thiserror::Error)]
+pub enum DialError {
+    /// The address is not `host:port`.
+    #[error("{0:?} is not HOST:PORT")]
+    Address(String),
+    /// The name does not resolve.
+    #[error("DNS: {host} does not resolve: {error}")]
+    Dns {
+        /// The name.
+        host: String,
+        /// What the resolver said.
+        error: String,
+    },
+    /// Nothing accepts connections there.
+    #[error("TCP: {endpoint} does not accept a connection: {error}")]
+    Tcp {
+        /// Where.
+        endpoint: String,
+        /// What the system said.
+        error: String,
+    },
+    /// Another CA than the pinned one.
+    #[error("TLS: {0}")]
+    Pin(#[source] PinMismatch),
+    /// The certificate is not valid at this machine's time.
+    #[error("TLS: the hub's certificate is not valid now: is this machine's clock right? ({0})")]
+    Clock(String),
+    /// TLS was refused otherwise.
+    #[error("TLS: {0}")]
+    Tls(String),
+    /// The other end, or something between, does not speak HTTP/2.
+    #[error("HTTP/2: refused at {0}: is there a proxy in between that speaks HTTP/1.1 only?")]
+    Http2(String),
+}
+
+impl DialError {
+    /// Whether waiting may help.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Dns { .. } | Self::Tcp { .. })
+    }
+}
+
+/// Makes byte streams to a hub; TLS is laid over them by the dial.
+#[async_trait]
+pub trait Connector: Send + Sync + 'static {
+    /// A byte stream to `endpoint` (`host:port`).
+    async fn connect(&self, endpoint: &str) -> Result<Box<dyn Io>, DialError>;
+}
+
+/// Plain TCP.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Tcp;
+
+#[async_trait]
+impl Connector for Tcp {
+    async fn connect(&self, endpoint: &str) -> Result<Box<dyn Io>, DialError> {
+        let host = split(endpoint)?.0.to_owned();
+        let resolved = tokio::time::timeout(STEP, tokio::net::lookup_host(endpoint)).await;
+        let dns = |error: String| DialError::Dns { host: host.clone(), error };
+        let addresses =
+            resolved.map_err(|_| dns("no answer in 10 s".into()))?.map_err(|e| dns(e.to_string()))?;
+        let mut last = "no address".to_owned();
+        for address in addresses {
+            match tokio::time::timeout(STEP, TcpStream::connect(address)).await {
+                Ok(Ok(stream)) => {
+                    // Frames are small and wait for nobody.
+                    let _ = stream.set_nodelay(true);
+                    return Ok(Box::new(stream));
+                }
+                Ok(Err(error)) => last = error.to_string(),
+                Err(_) => last = "no answer in 10 s".to_owned(),
+            }
+        }
+        Err(DialError::Tcp { endpoint: endpoint.to_owned(), error: last })
+    }
+}
+
+/// Host (without brackets) and port of `host:port`.
+fn split(endpoint: &str) -> Result<(&str, u16), DialError> {
+    let address = || DialError::Address(endpoint.to_owned());
+    let (host, port) = endpoint.rsplit_once(':').ok_or_else(address)?;
+    let host = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
+    if host.is_empty() {
+        return Err(address());
+    }
+    Ok((host, port.parse().map_err(|_| address())?))
+}
+
+/// A client of the fleet service at `endpoint`.
+pub async fn dial(
+    connector: &dyn Connector,
+    endpoint: &str,
+    config: ClientConfig,
+) -> Result<FleetClient<Channel>, DialError> {
+    let (host, _) = split(endpoint)?;
+    let name = rustls::pki_types::ServerName::try_from(host.to_owned())
+        .map_err(|_| DialError::Address(endpoint.to_owned()))?;
+    let stream = connector.connect(endpoint).await?;
+    let handshake = TlsConnector::from(Arc::new(config)).connect(name, stream);
+    let stream = tokio::time::timeout(STEP, handshake)
+        .await
+        .map_err(|_| DialError::Tls("no answer to the handshake in 10 s".into()))?
+        .map_err(|error| tls_error(&error, endpoint))?;
+    if stream.get_ref().1.alpn_protocol() != Some(b"h2") {
+        return Err(DialError::Http2(endpoint.to_owned()));
+    }
+    let http2 = |_| DialError::Http2(endpoint.to_owned());
+    // TLS is already there: tonic sees a plain stream, and is told the origin it stands for.
+    let origin =
+        format!("https://{endpoint}").parse().map_err(|_| DialError::Address(endpoint.to_owned()))?;
+    let channel = Endpoint::from_shared(format!("http://{endpoint}"))
+        .map_err(|_| DialError::Address(endpoint.to_owned()))?
+        .origin(origin)
+        .initial_stream_window_size(WINDOWS.0)
+        .initial_connection_window_size(WINDOWS.1)
+        .buffer_size(8)
+        .connect_timeout(STEP);
+    let once = Mutex::new(Some(stream));
+    let connect = tower::service_fn(move |_| {
+        // One connection per dial: a lost one is dialled again from the start, with its steps named.
+        let stream = once.lock().take().map(TokioIo::new);
+        async move { stream.ok_or_else(|| std::io::Error::other("the connection is gone")) }
+    });
+    let channel = channel.connect_with_connector(connect).await.map_err(http2)?;
+    Ok(FleetClient::new(channel).max_decoding_message_size(MESSAGE_LIMIT))
+}
+
+fn tls_error(error: &std::io::Error, endpoint: &str) -> DialError {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match inner {
+        Some(rustls::Error::InvalidCertificate(CertificateError::Other(other))) => {
+            match other.0.downcast_ref::<PinMismatch>() {
+                Some(mismatch) => DialError::Pin(mismatch.clone()),
+                None => DialError::Tls(error.to_string()),
+            }
+        }
+        Some(rustls::Error::InvalidCertificate(
+            CertificateError::Expired
+            | CertificateError::ExpiredContext { .. }
+            | CertificateError::NotValidYet
+            | CertificateError::NotValidYetContext { .. },
+        )) => DialError::Clock(error.to_string()),
+        Some(rustls::Error::AlertReceived(rustls::AlertDescription::NoApplicationProtocol)) => {
+            DialError::Http2(endpoint.to_owned())
+        }
+        _ => DialError::Tls(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_are_host_and_port() {
+        for (text, host, port) in
+            [("hub:5443", "hub", 5443), ("[::1]:1", "::1", 1), ("10.0.0.1:80", "10.0.0.1", 80)]
+        {
+            assert_eq!(split(text).unwrap(), (host, port));
+        }
+        for bad in ["", "hub", ":1", "hub:", "hub:x", "hub:70000"] {
+            assert!(split(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[tokio::test]
+    async fn dns_and_tcp_are_told_apart() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let closed = listener.local_addr().unwrap();
+        drop(listener);
+        let error = Tcp.connect(&closed.to_string()).await.err().unwrap();
+        assert!(matches!(error, DialError::Tcp { .. }), "{error}");
+        let error = Tcp.connect("no such host:1").await.err().unwrap();
+        assert!(matches!(error, DialError::Dns { .. }), "{error}");
+    }
+}

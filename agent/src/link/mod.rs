@@ -1,0 +1,380 @@
+//! The link to the hub: dials, runs one session after the other, waits in between. The thin shell around
+//! [`crate::session`], which decides, and [`crate::ledger`], which remembers.
+
+pub mod dial;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use jiff::Timestamp;
+use karmada_certs::agent_subject;
+use karmada_proto::body::Assembly;
+use karmada_proto::cadence::Cadence;
+use karmada_proto::v1::{AgentFrame, CloseCode, HubFrame};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
+use tonic::Streaming;
+
+use self::dial::Connector;
+use crate::cause::Cause;
+use crate::enrolment::Enrolment;
+use crate::identity::{Identity, Keeper};
+use crate::ledger::LedgerError;
+use crate::rotation;
+use crate::schedule::{Advice, Schedule};
+use crate::session::{Change, Ended, Opening, Session};
+use crate::shared::{LinkView, Shared};
+
+/// Frames on their way to the transport; what waits longer waits in the outbox, where newer replaces older.
+const OUTBOUND: usize = 4;
+/// Frames taken before what they bring is committed: one fsync for all of them.
+const BATCH: usize = 64;
+
+/// What the link is given.
+pub struct Link {
+    /// Ledger, outbox, bells.
+    pub shared: Arc<Shared>,
+    /// Makes byte streams.
+    pub connector: Arc<dyn Connector>,
+    /// Who we are; renewed while running.
+    pub identity: Identity,
+    /// Where renewals are kept.
+    pub keeper: Keeper,
+    /// To join anew where the hub does not know the identity any more; without it, the hub is asked again and again.
+    pub enrolment: Option<Enrolment>,
+    /// Random per process.
+    pub boot_id: String,
+    /// Of the reconnect schedule.
+    pub seed: u64,
+}
+
+/// What is carried from one session to the next.
+struct Carried {
+    started: Instant,
+    schedule: Schedule,
+    cadence: Cadence,
+    assembly: Assembly,
+    next_endpoint: usize,
+    /// Why the last dial failed.
+    refused: Option<Cause>,
+}
+
+/// Runs until `stop`. Never gives up on the network.
+///
+/// # Errors
+/// The ledger cannot be read or written.
+pub async fn run(mut link: Link, stop: CancellationToken) -> Result<(), LedgerError> {
+    let ledger = &link.shared.ledger;
+    let millis = |key: &str| -> Result<Option<Duration>, LedgerError> {
+        Ok(ledger.number(key)?.map(|ms| Duration::from_millis(ms.max(0) as u64)))
+    };
+    let cadence = match (millis("ping_ms")?, millis("ping_ceiling_ms")?) {
+        (Some(interval), Some(ceiling)) => Cadence::learned(interval, ceiling),
+        _ => Cadence::default(),
+    };
+    let attempt = ledger.number("attempt")?.unwrap_or(0).clamp(0, i64::from(u32::MAX)) as u32;
+    let schedule = Schedule::new(link.seed, attempt);
+    let started = Instant::now();
+    let mut carried = Carried {
+        started,
+        schedule,
+        cadence,
+        assembly: Assembly::default(),
+        next_endpoint: 0,
+        refused: None,
+    };
+    while !stop.is_cancelled() {
+        // Boxed: a session's future holds much, and the wait between two needs none of it.
+        let ended = Box::pin(one_session(&mut link, &mut carried, &stop)).await?;
+        if stop.is_cancelled() {
+            break;
+        }
+        if Box::pin(joined_anew(&mut link, ended.code, &stop)).await {
+            continue;
+        }
+        let wait = carried.schedule.down(ended.advice, carried.started.elapsed());
+        remember(&link.shared, &carried)?;
+        tracing::info!(reason = ended.reason, code = ?ended.code, wait_ms = wait.as_millis() as u64, "not connected");
+        let cause = carried.refused.take().unwrap_or_else(|| ended.code.into());
+        link.shared.link.send_replace(LinkView::Away { cause, reason: ended.reason });
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = tokio::time::sleep(wait) => {}
+        }
+    }
+    Ok(())
+}
+
+fn remember(shared: &Shared, carried: &Carried) -> Result<(), LedgerError> {
+    let ledger = &shared.ledger;
+    ledger.set_number("attempt", carried.schedule.attempt().into())?;
+    ledger.set_number("ping_ms", carried.cadence.interval.as_millis() as i64)?;
+    ledger.set_number("ping_ceiling_ms", carried.cadence.ceiling.as_millis() as i64)
+}
+
+/// Dials and runs one session to its end.
+async fn one_session(
+    link: &mut Link,
+    carried: &mut Carried,
+    stop: &CancellationToken,
+) -> Result<Ended, LedgerError> {
+    let lost =
+        |reason: String| Ended { reason, advice: Advice::Lost(Duration::ZERO), code: None, relocate: None };
+    let endpoints = &link.identity.endpoints;
+    let endpoint = endpoints[carried.next_endpoint % endpoints.len()].clone();
+    let opening = tokio::select! {
+        biased;
+        () = stop.cancelled() => return Ok(lost("stopped".into())),
+        opening = open(link, carried, &endpoint) => opening?,
+    };
+    let (mut session, frames, inbound) = match opening {
+        Ok(opened) => opened,
+        Err((cause, reason)) => {
+            carried.refused = Some(cause);
+            carried.next_endpoint += 1;
+            return Ok(lost(reason));
+        }
+    };
+    let ended = converse(link, carried, &mut session, frames, inbound, stop).await?;
+    if session.welcomed() {
+        let (cause, reason) = (ended.code.into(), ended.reason.clone());
+        link.shared.link.send_replace(LinkView::Away { cause, reason });
+    } else {
+        carried.next_endpoint += 1;
+    }
+    let (cadence, cursor, assembly) = session.into_parts();
+    (carried.cadence, carried.assembly) = (cadence, assembly);
+    if let Some(cursor) = cursor {
+        link.shared.ledger.commit(&[Change::Cursor(cursor)])?;
+    }
+    Ok(ended)
+}
+
+/// Joins anew where the hub does not take the identity any more and there is a newer token. A failure is shown and
+/// tried again with the next session that is refused.
+async fn joined_anew(link: &mut Link, code: Option<CloseCode>, stop: &CancellationToken) -> bool {
+    let Some(enrolment) = &link.enrolment else { return false };
+    let lost = matches!(code, Some(CloseCode::Unregistered | CloseCode::Revoked));
+    if !lost || !enrolment.has_new_token(&link.identity) {
+        return false;
+    }
+    let joined = tokio::select! {
+        biased;
+        () = stop.cancelled() => return false,
+        joined = enrolment.join() => joined,
+    };
+    match joined {
+        Ok(identity) => {
+            link.identity = identity;
+            true
+        }
+        Err(error) => {
+            tracing::warn!(%error, "joining anew");
+            link.shared
+                .link
+                .send_replace(LinkView::Away { cause: (&error).into(), reason: error.to_string() });
+            false
+        }
+    }
+}
+
+type Opened = (Session, mpsc::Sender<AgentFrame>, Streaming<HubFrame>);
+
+async fn open(
+    link: &Link,
+    carried: &mut Carried,
+    endpoint: &str,
+) -> Result<Result<Opened, (Cause, String)>, LedgerError> {
+    let identity = &link.identity;
+    let config = karmada_certs::client_config_h2(&identity.trust(), Some(&identity.keyed_certificate()));
+    let (config, peer) = match (config, identity.peer()) {
+        (Ok(config), Ok(peer)) => (config, peer),
+        (Err(error), _) | (_, Err(error)) => {
+            return Ok(Err((Cause::Other, format!("the identity cannot be used: {error}"))));
+        }
+    };
+    let mut client = match dial::dial(&*link.connector, endpoint, config).await {
+        Ok(client) => client,
+        Err(error) => return Ok(Err(((&error).into(), error.to_string()))),
+    };
+    let (epoch, cursor) = link.shared.ledger.position()?;
+    let opening = Opening {
+        cluster_name: identity.cluster_name.clone(),
+        cluster_uid: identity.cluster_uid.clone(),
+        key_fingerprint: peer.key_fingerprint,
+        boot_id: link.boot_id.clone(),
+        epoch,
+        cursor,
+        clock_ms: Timestamp::now().as_millisecond(),
+        attempt: carried.schedule.attempt(),
+    };
+    let held = link.shared.ledger.held()?;
+    let assembly = std::mem::take(&mut carried.assembly);
+    let mut session = Session::open(opening, held, assembly, carried.cadence, carried.started.elapsed());
+    let (frames, outbound) = mpsc::channel(OUTBOUND);
+    {
+        let mut outbox = link.shared.outbox.lock();
+        outbox.session_begins();
+        if let Some(hello) = session.next_frame(&mut outbox, carried.started.elapsed()) {
+            let _ = frames.try_send(hello);
+        }
+    }
+    let answer =
+        tokio::time::timeout(Duration::from_secs(30), client.connect(ReceiverStream::new(outbound))).await;
+    Ok(match answer {
+        Ok(Ok(response)) => Ok((session, frames, response.into_inner())),
+        Ok(Err(status)) => {
+            Err(((&status).into(), format!("the hub refused the stream: {}", status.message())))
+        }
+        Err(_) => Err((Cause::Tcp, "the hub did not answer the hello in 30 s".into())),
+    })
+}
+
+/// Runs an opened session until it ends.
+async fn converse(
+    link: &mut Link,
+    carried: &mut Carried,
+    session: &mut Session,
+    frames: mpsc::Sender<AgentFrame>,
+    mut inbound: Streaming<HubFrame>,
+    stop: &CancellationToken,
+) -> Result<Ended, LedgerError> {
+    let shared = link.shared.clone();
+    let started = carried.started;
+    let mut renewal = Instant::now() + renew_after(&link.identity);
+    let mut welcomed = false;
+    loop {
+        session.tick(started.elapsed());
+        commit(&shared, session, started.elapsed())?;
+        if session.welcomed() && !welcomed {
+            welcomed = true;
+            carried.schedule.up(started.elapsed());
+            shared.link.send_replace(LinkView::Connected { epoch: session.epoch() });
+            tracing::info!(epoch = session.epoch(), offset_ms = session.hub_offset_ms(), "connected");
+        }
+        if let Some(reply) = session.take_renewed() {
+            renewed(link, reply).await;
+            renewal = Instant::now() + renew_after(&link.identity);
+        }
+        let full = send(&shared, session, &frames, started.elapsed());
+        if let Some(ended) = session.ended() {
+            let ended = ended.clone();
+            // A farewell is worth a moment.
+            if !frames.is_closed() {
+                let _ = tokio::time::timeout(Duration::from_millis(200), frames.reserve_many(OUTBOUND)).await;
+            }
+            return Ok(ended);
+        }
+        let report_due = if full { None } else { shared.outbox.lock().due_at() };
+        let deadline = report_due.map_or(session.deadline(), |due| due.min(session.deadline()));
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => session.leave("the agent stops"),
+            message = inbound.message() => receive(session, message, &mut inbound, started),
+            _ = frames.reserve(), if full => {}
+            () = shared.tell.notified(), if !full => {}
+            () = tokio::time::sleep_until(renewal) => {
+                renewal = Instant::now() + ask_for_renewal(link, session);
+            }
+            () = tokio::time::sleep_until(started + deadline) => {}
+        }
+    }
+}
+
+/// A timer this far away never fires in practice and does not overflow.
+const FAR: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// Takes a message and those that are already there behind it.
+fn receive(
+    session: &mut Session,
+    first: Result<Option<HubFrame>, tonic::Status>,
+    inbound: &mut Streaming<HubFrame>,
+    started: Instant,
+) {
+    let mut message = Some(first);
+    for _ in 0..BATCH {
+        match message {
+            Some(Ok(Some(frame))) => session.frame(frame, started.elapsed()),
+            Some(Ok(None)) => return session.lost("the hub ended the stream".into()),
+            Some(Err(status)) => return session.lost(format!("the stream broke: {}", status.message())),
+            None => return,
+        }
+        message = inbound.message().now_or_never();
+    }
+}
+
+/// Writes what the session wants written, and wakes who works on it.
+fn commit(shared: &Shared, session: &mut Session, now: Duration) -> Result<(), LedgerError> {
+    if !session.has_changes() {
+        return Ok(());
+    }
+    let changes = session.take_changes();
+    shared.ledger.commit(&changes)?;
+    session.committed(now);
+    let keys: BTreeSet<String> = changes.iter().filter_map(key_of).collect();
+    if !keys.is_empty() {
+        shared.changed(keys);
+    }
+    Ok(())
+}
+
+fn key_of(change: &Change) -> Option<String> {
+    match change {
+        Change::Put { key, .. }
+        | Change::Touch { key, .. }
+        | Change::Delete { key, .. }
+        | Change::Forget { key } => Some(key.clone()),
+        Change::Epoch(_) | Change::Cursor(_) => None,
+    }
+}
+
+/// Hands frames to the transport. True where it takes no more for now and some may wait.
+fn send(shared: &Shared, session: &mut Session, frames: &mpsc::Sender<AgentFrame>, now: Duration) -> bool {
+    loop {
+        match frames.try_reserve() {
+            Ok(place) => match session.next_frame(&mut shared.outbox.lock(), now) {
+                Some(frame) => place.send(frame),
+                None => return false,
+            },
+            Err(mpsc::error::TrySendError::Full(())) => return true,
+            // The hub reads no more. Why, it has said or will say on its own side, which is still read.
+            Err(mpsc::error::TrySendError::Closed(())) => return false,
+        }
+    }
+}
+
+fn renew_after(identity: &Identity) -> Duration {
+    identity.peer().map_or(FAR, |peer| rotation::due_in(&peer, Timestamp::now())).min(FAR)
+}
+
+/// Asks for a new certificate; how long to wait for it before asking again.
+fn ask_for_renewal(link: &Link, session: &mut Session) -> Duration {
+    let request =
+        link.identity.key().and_then(|key| key.request(&agent_subject(&link.identity.cluster_name)));
+    match (request, link.identity.peer()) {
+        (Ok(csr), Ok(peer)) => {
+            session.renew(csr.into());
+            rotation::ask_again_in(&peer, Timestamp::now())
+        }
+        (Err(error), _) | (_, Err(error)) => {
+            tracing::error!(%error, "renewing the certificate");
+            FAR
+        }
+    }
+}
+
+async fn renewed(link: &mut Link, reply: karmada_proto::v1::RenewReply) {
+    if let Err(refusal) = link.identity.renewed(reply) {
+        tracing::warn!(refusal, "the certificate was not renewed");
+        return;
+    }
+    match link.keeper.save(&link.identity).await {
+        Ok(()) => tracing::info!("the certificate was renewed"),
+        Err(error) => tracing::error!(%error, "keeping the renewed certificate"),
+    }
+}

@@ -1,0 +1,514 @@
+//! A member in memory, for the demo and for simulation: enough of a cluster that workloads become ready.
+//!
+//! It merges applied fields into what is there (lists whole), counts generations and versions, refuses objects in
+//! namespaces that do not exist, serves kinds of CRDs applied to it, and plays the controllers: a Deployment, a
+//! StatefulSet, a DaemonSet, a Job or a Pod becomes ready a moment after its spec changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use karmada_api::cluster::{ApiEnablement, ApiResource};
+use karmada_api::object;
+use parking_lot::Mutex;
+use serde_json::{Map, Value, json};
+use tokio::sync::broadcast;
+
+use super::{Gvk, Member, MemberError, MemberEvent, ObjectId, Probe, Watch};
+
+/// Kinds served from the start: apiVersion, kind, plural, namespaced.
+const KINDS: &[(&str, &str, &str, bool)] = &[
+    ("v1", "Namespace", "namespaces", false),
+    ("v1", "Node", "nodes", false),
+    ("v1", "Pod", "pods", true),
+    ("v1", "Service", "services", true),
+    ("v1", "ConfigMap", "configmaps", true),
+    ("v1", "Secret", "secrets", true),
+    ("v1", "ServiceAccount", "serviceaccounts", true),
+    ("v1", "PersistentVolumeClaim", "persistentvolumeclaims", true),
+    ("v1", "PersistentVolume", "persistentvolumes", false),
+    ("v1", "ResourceQuota", "resourcequotas", true),
+    ("v1", "LimitRange", "limitranges", true),
+    ("apps/v1", "Deployment", "deployments", true),
+    ("apps/v1", "StatefulSet", "statefulsets", true),
+    ("apps/v1", "DaemonSet", "daemonsets", true),
+    ("batch/v1", "Job", "jobs", true),
+    ("batch/v1", "CronJob", "cronjobs", true),
+    ("networking.k8s.io/v1", "Ingress", "ingresses", true),
+    ("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies", true),
+    ("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", true),
+    ("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", true),
+    ("rbac.authorization.k8s.io/v1", "Role", "roles", true),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings", true),
+    ("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", false),
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "clusterrolebindings", false),
+    ("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", false),
+];
+
+/// Events that a watcher may lag behind before it lists anew.
+const LAG: usize = 1024;
+
+/// A cluster in memory. Clones are the same cluster.
+#[derive(Clone)]
+pub struct MemoryMember {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    delay: Duration,
+    state: Mutex<State>,
+    events: broadcast::Sender<MemberEvent>,
+}
+
+#[derive(Default)]
+struct State {
+    objects: BTreeMap<ObjectId, Value>,
+    kinds: BTreeMap<Gvk, (String, bool)>,
+    version: u64,
+    uids: u64,
+    writes: u64,
+    probe: Option<Probe>,
+    failures: BTreeMap<String, MemberError>,
+}
+
+impl MemoryMember {
+    /// A cluster named `name` with `nodes` nodes; workloads become ready after `delay`.
+    pub fn new(name: &str, nodes: usize, delay: Duration) -> Self {
+        let (events, _) = broadcast::channel(LAG);
+        let mut state = State::default();
+        for (api_version, kind, plural, namespaced) in KINDS {
+            state.kinds.insert(Gvk::new(api_version, kind), ((*plural).to_owned(), *namespaced));
+        }
+        let member = Self { inner: Arc::new(Inner { delay, state: Mutex::new(state), events }) };
+        for namespace in ["default", "kube-system", "kube-public", "kube-node-lease"] {
+            let uid = format!("{name}-{namespace}");
+            member.seed(json!({"apiVersion": "v1", "kind": "Namespace",
+                "metadata": {"name": namespace, "uid": uid}, "status": {"phase": "Active"}}));
+        }
+        for at in 0..nodes {
+            member.seed(json!({"apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": format!("{name}-{at}")},
+            "status": {
+                "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110", "ephemeral-storage": "64Gi"},
+                "conditions": [{"type": "Ready", "status": "True"}],
+            }}));
+        }
+        member
+    }
+
+    /// Puts an object as somebody else would, past the agent.
+    pub fn seed(&self, object: Value) {
+        let _ = self.put(object, true, false);
+    }
+
+    /// Changes an object as somebody else would. False where there is none.
+    pub fn edit(&self, id: &ObjectId, change: impl FnOnce(&mut Value)) -> bool {
+        let Some(mut object) = self.read(id) else { return false };
+        change(&mut object);
+        self.put(object, false, false).is_ok()
+    }
+
+    /// Removes an object as somebody else would. False where there is none.
+    pub fn remove(&self, id: &ObjectId) -> bool {
+        let mut state = self.inner.state.lock();
+        let removed = state.objects.remove(id).is_some();
+        if removed {
+            state.version += 1;
+            let _ = self.inner.events.send(MemberEvent::Gone(id.clone()));
+        }
+        removed
+    }
+
+    /// An object as it is.
+    pub fn read(&self, id: &ObjectId) -> Option<Value> {
+        self.inner.state.lock().objects.get(id).cloned()
+    }
+
+    /// All objects' names.
+    pub fn ids(&self) -> BTreeSet<ObjectId> {
+        self.inner.state.lock().objects.keys().cloned().collect()
+    }
+
+    /// Writes that changed something, the agent's and others'.
+    pub fn writes(&self) -> u64 {
+        self.inner.state.lock().writes
+    }
+
+    /// What the health probe says from now on.
+    pub fn set_probe(&self, probe: Probe) {
+        self.inner.state.lock().probe = Some(probe);
+    }
+
+    /// The agent's writes of objects named `name` fail like this; `None`: no more.
+    pub fn fail(&self, name: &str, error: Option<MemberError>) {
+        let failures = &mut self.inner.state.lock().failures;
+        match error {
+            Some(error) => failures.insert(name.to_owned(), error),
+            None => failures.remove(name),
+        };
+    }
+
+    fn check(&self, id: &ObjectId) -> Result<(), MemberError> {
+        let state = self.inner.state.lock();
+        if let Some(error) = state.failures.get(&id.name) {
+            return Err(error.clone());
+        }
+        let Some((_, namespaced)) = state.kinds.get(&id.gvk) else {
+            return Err(MemberError::NoKind(id.gvk.clone()));
+        };
+        let home = ObjectId {
+            gvk: Gvk::new("v1", "Namespace"),
+            namespace: String::new(),
+            name: id.namespace.clone(),
+        };
+        if *namespaced && !state.objects.contains_key(&home) {
+            return Err(MemberError::NotFound(format!("namespaces \"{}\" not found", id.namespace)));
+        }
+        Ok(())
+    }
+
+    /// Stores `object` and starts what its controller would do. `create`: it must not be there.
+    fn put(&self, mut object: Value, create: bool, play: bool) -> Result<Value, MemberError> {
+        let id = ObjectId::of(&object);
+        let mut state = self.inner.state.lock();
+        let old = state.objects.get(&id).cloned();
+        if create && old.is_some() {
+            return Err(MemberError::Conflict(format!("{id} already exists")));
+        }
+        if old.as_ref().is_some_and(|old| same(old, &object)) {
+            return Ok(old.unwrap_or_default());
+        }
+        state.version += 1;
+        state.writes += 1;
+        let spec = |v: &Value| v.get("spec").cloned();
+        let changed_spec = old.as_ref().is_none_or(|old| spec(old) != spec(&object));
+        let generation = old.as_ref().map_or(0, object::generation) + i64::from(changed_spec);
+        let version = state.version.to_string();
+        let uid = match old.as_ref().map(object::uid).filter(|uid| !uid.is_empty()) {
+            Some(uid) => uid.to_owned(),
+            None if object::uid(&object).is_empty() => {
+                state.uids += 1;
+                format!("00000000-0000-4000-8000-{:012}", state.uids)
+            }
+            None => object::uid(&object).to_owned(),
+        };
+        let metadata = object::metadata(&mut object);
+        metadata.insert("uid".into(), uid.into());
+        metadata.insert("resourceVersion".into(), version.into());
+        metadata.insert("generation".into(), generation.into());
+        if id.gvk.kind == "CustomResourceDefinition" {
+            state.establish(&object);
+        }
+        state.objects.insert(id.clone(), object.clone());
+        let _ = self.inner.events.send(MemberEvent::Object(Box::new(object.clone())));
+        drop(state);
+        if play && changed_spec {
+            self.play(id);
+        }
+        Ok(object)
+    }
+
+    /// The controller of `id` brings its status up to its spec after the delay.
+    fn play(&self, id: ObjectId) {
+        let member = self.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(member.inner.delay).await;
+            member.edit(&id, |object| {
+                if let Some(status) = ready_status(object) {
+                    object::root(object).insert("status".into(), status);
+                }
+            });
+        });
+    }
+}
+
+impl State {
+    /// The kinds of a CustomResourceDefinition are served from now on.
+    fn establish(&mut self, definition: &Value) {
+        let text =
+            |path: &str| definition.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (group, kind, plural) =
+            (text("/spec/group"), text("/spec/names/kind"), text("/spec/names/plural"));
+        let namespaced = text("/spec/scope") == "Namespaced";
+        let versions = definition.pointer("/spec/versions").and_then(Value::as_array);
+        for version in versions.into_iter().flatten() {
+            let version = version.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+            let gvk = Gvk { group: group.clone(), version, kind: kind.clone() };
+            self.kinds.insert(gvk, (plural.clone(), namespaced));
+        }
+    }
+}
+
+/// Whether two objects differ in nothing but what the server counts.
+fn same(a: &Value, b: &Value) -> bool {
+    let plain = |v: &Value| {
+        let mut v = v.clone();
+        let metadata = object::metadata(&mut v);
+        for counted in ["resourceVersion", "generation", "uid"] {
+            metadata.remove(counted);
+        }
+        v
+    };
+    plain(a) == plain(b)
+}
+
+/// The status of a workload whose pods are all ready.
+fn ready_status(object: &Value) -> Option<Value> {
+    let generation = object::generation(object);
+    let replicas = object.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1);
+    let condition = |kind: &str, reason: &str| json!({"type": kind, "status": "True", "reason": reason});
+    Some(match object::kind(object) {
+        "Deployment" => json!({
+            "observedGeneration": generation, "replicas": replicas, "updatedReplicas": replicas,
+            "readyReplicas": replicas, "availableReplicas": replicas,
+            "conditions": [condition("Available", "MinimumReplicasAvailable"), condition("Progressing", "NewReplicaSetAvailable")],
+        }),
+        "StatefulSet" => json!({
+            "observedGeneration": generation, "replicas": replicas, "updatedReplicas": replicas,
+            "readyReplicas": replicas, "availableReplicas": replicas, "currentReplicas": replicas,
+        }),
+        "DaemonSet" => json!({
+            "observedGeneration": generation, "desiredNumberScheduled": 1, "currentNumberScheduled": 1,
+            "numberReady": 1, "numberAvailable": 1, "updatedNumberScheduled": 1, "numberMisscheduled": 0,
+        }),
+        "Job" => json!({"succeeded": 1, "conditions": [condition("Complete", "CompletionsReached")]}),
+        "Pod" => json!({"phase": "Running", "conditions": [condition("Ready", "")]}),
+        "Namespace" => json!({"phase": "Active"}),
+        "PersistentVolumeClaim" => json!({"phase": "Bound"}),
+        "Service" => json!({"loadBalancer": {}}),
+        _ => return None,
+    })
+}
+
+/// Merges applied fields: objects by key, everything else whole.
+fn merge(into: &mut Map<String, Value>, from: &Map<String, Value>) {
+    for (key, value) in from {
+        match (into.get_mut(key), value) {
+            (Some(Value::Object(old)), Value::Object(new)) => merge(old, new),
+            _ => {
+                into.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
+/// RFC 7396.
+fn merge_patch(into: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *into = patch.clone();
+        return;
+    };
+    let target = object::root(into);
+    for (key, value) in patch {
+        if value.is_null() {
+            target.remove(key);
+        } else {
+            merge_patch(target.entry(key.clone()).or_insert(Value::Null), value);
+        }
+    }
+}
+
+#[async_trait]
+impl Member for MemoryMember {
+    async fn get(&self, id: &ObjectId) -> Result<Option<Value>, MemberError> {
+        if !self.inner.state.lock().kinds.contains_key(&id.gvk) {
+            return Err(MemberError::NoKind(id.gvk.clone()));
+        }
+        Ok(self.read(id))
+    }
+
+    async fn apply(&self, object: &Value) -> Result<Value, MemberError> {
+        let id = ObjectId::of(object);
+        self.check(&id)?;
+        let mut merged = self.read(&id).unwrap_or_else(|| Value::Object(Map::new()));
+        if let Value::Object(fields) = object {
+            merge(object::root(&mut merged), fields);
+        }
+        self.put(merged, false, true)
+    }
+
+    async fn create(&self, object: &Value) -> Result<Value, MemberError> {
+        self.check(&ObjectId::of(object))?;
+        self.put(object.clone(), true, true)
+    }
+
+    async fn update(&self, object: &Value) -> Result<Value, MemberError> {
+        let id = ObjectId::of(object);
+        self.check(&id)?;
+        let mut next = object.clone();
+        match self.read(&id) {
+            None => return Err(MemberError::NotFound(format!("{id} not found"))),
+            Some(old) if object::resource_version(&old) != object::resource_version(object) => {
+                return Err(MemberError::Conflict(format!("{id} has been modified")));
+            }
+            Some(mut old) => {
+                if let Some(status) = old.get_mut("status") {
+                    object::root(&mut next).insert("status".into(), status.take());
+                }
+            }
+        }
+        self.put(next, false, true)
+    }
+
+    async fn merge(&self, id: &ObjectId, patch: &Value) -> Result<Value, MemberError> {
+        self.check(id)?;
+        let mut object = self.read(id).ok_or_else(|| MemberError::NotFound(format!("{id} not found")))?;
+        merge_patch(&mut object, patch);
+        self.put(object, false, true)
+    }
+
+    async fn delete(&self, id: &ObjectId, uid: &str) -> Result<(), MemberError> {
+        if let Some(error) = self.inner.state.lock().failures.get(&id.name) {
+            return Err(error.clone());
+        }
+        match self.read(id) {
+            Some(object) if object::uid(&object) != uid => {
+                Err(MemberError::Conflict(format!("{id} is another object by now")))
+            }
+            _ => {
+                self.remove(id);
+                Ok(())
+            }
+        }
+    }
+
+    fn watch(&self, watch: Watch) -> BoxStream<'static, Result<MemberEvent, MemberError>> {
+        if !self.inner.state.lock().kinds.contains_key(&watch.gvk) {
+            let error = MemberError::NoKind(watch.gvk);
+            return stream::once(async { Err(error) }).boxed();
+        }
+        let receiver = self.inner.events.subscribe();
+        let wanted = move |id: &ObjectId, labels: Option<&Value>| {
+            let chosen = match watch.labels.split_once('=') {
+                Some((key, value)) => labels.and_then(|o| object::label(o, key)) == Some(value),
+                None => true,
+            };
+            id.gvk == watch.gvk && (chosen || labels.is_none())
+        };
+        let listing = {
+            let state = self.inner.state.lock();
+            let objects = state.objects.iter().filter(|(id, object)| wanted(id, Some(object)));
+            let objects = objects.map(|(_, object)| MemberEvent::Object(Box::new(object.clone())));
+            let mut listing = vec![MemberEvent::Listing];
+            listing.extend(objects);
+            listing.push(MemberEvent::Listed);
+            listing
+        };
+        let live = stream::unfold((receiver, wanted), |(mut receiver, wanted)| async move {
+            loop {
+                let event = match receiver.recv().await {
+                    Ok(event) => event,
+                    Err(broadcast::error::RecvError::Lagged(_)) => {
+                        let lagged = MemberError::Unreachable("the watcher fell behind".into());
+                        return Some((Err(lagged), (receiver, wanted)));
+                    }
+                    Err(broadcast::error::RecvError::Closed) => return None,
+                };
+                let event = match event {
+                    MemberEvent::Object(object) => {
+                        let id = ObjectId::of(&object);
+                        match (wanted(&id, Some(&object)), wanted(&id, None)) {
+                            (true, _) => MemberEvent::Object(object),
+                            // It lost the label that it is watched by.
+                            (false, true) => MemberEvent::Gone(id),
+                            _ => continue,
+                        }
+                    }
+                    MemberEvent::Gone(id) if wanted(&id, None) => MemberEvent::Gone(id),
+                    _ => continue,
+                };
+                return Some((Ok(event), (receiver, wanted)));
+            }
+        });
+        stream::iter(listing.into_iter().map(Ok)).chain(live).boxed()
+    }
+
+    async fn resource(&self, gvk: &Gvk) -> Result<String, MemberError> {
+        let state = self.inner.state.lock();
+        let known = state.kinds.get(gvk).map(|(plural, _)| plural.clone());
+        known.ok_or_else(|| MemberError::NoKind(gvk.clone()))
+    }
+
+    async fn api_enablements(&self) -> Result<(Vec<ApiEnablement>, bool), MemberError> {
+        let state = self.inner.state.lock();
+        let mut groups: BTreeMap<String, Vec<ApiResource>> = BTreeMap::new();
+        for (gvk, (plural, _)) in &state.kinds {
+            let group_version = if gvk.group.is_empty() {
+                gvk.version.clone()
+            } else {
+                format!("{}/{}", gvk.group, gvk.version)
+            };
+            let resource = ApiResource { name: plural.clone(), kind: gvk.kind.clone() };
+            groups.entry(group_version).or_default().push(resource);
+        }
+        let sorted = groups.into_iter().map(|(group_version, mut resources)| {
+            resources.sort();
+            ApiEnablement { group_version, resources }
+        });
+        Ok((sorted.collect(), true))
+    }
+
+    async fn version(&self) -> Result<String, MemberError> {
+        match self.probe().await {
+            Probe::Unreachable => Err(MemberError::Unreachable("switched off".into())),
+            _ => Ok("v1.34.1".into()),
+        }
+    }
+
+    async fn probe(&self) -> Probe {
+        self.inner.state.lock().probe.unwrap_or(Probe::Ok)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deployment(replicas: i64) -> Value {
+        json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "web", "namespace": "default", "labels": {"karmada.io/managed": "true"}},
+            "spec": {"replicas": replicas}})
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deployment_becomes_ready_and_a_watch_tells() {
+        let member = MemoryMember::new("m", 1, Duration::from_secs(2));
+        let watch = Watch {
+            gvk: Gvk::new("apps/v1", "Deployment"),
+            labels: "karmada.io/managed=true".into(),
+            fields: String::new(),
+        };
+        let mut events = member.watch(watch);
+        member.apply(&deployment(3)).await.unwrap();
+        let mut ready = Vec::new();
+        for _ in 0..4 {
+            ready.push(match events.next().await.unwrap().unwrap() {
+                MemberEvent::Object(object) => {
+                    object.pointer("/status/readyReplicas").and_then(Value::as_i64)
+                }
+                _ => Some(-1),
+            });
+        }
+        assert_eq!(ready, [Some(-1), Some(-1), None, Some(3)]);
+        let writes = member.writes();
+        let again = member.apply(&deployment(3)).await.unwrap();
+        assert_eq!((member.writes(), object::generation(&again)), (writes, 1), "nothing changed");
+    }
+
+    #[tokio::test]
+    async fn namespaces_and_kinds_must_exist() {
+        let member = MemoryMember::new("m", 1, Duration::ZERO);
+        let mut lost = deployment(1);
+        object::metadata(&mut lost).insert("namespace".into(), "nowhere".into());
+        assert!(matches!(member.apply(&lost).await, Err(MemberError::NotFound(_))));
+        let custom = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t", "namespace": "default"}});
+        assert!(matches!(member.apply(&custom).await, Err(MemberError::NoKind(_))));
+        let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.example.com"},
+            "spec": {"group": "example.com", "scope": "Namespaced", "names": {"kind": "Thing", "plural": "things"}, "versions": [{"name": "v1"}]}});
+        member.apply(&definition).await.unwrap();
+        member.apply(&custom).await.unwrap();
+    }
+}

@@ -1,0 +1,189 @@
+//! The member cluster, as the agent needs it: a trait, with the real one ([`kube`]) and one in memory for the
+//! demo and for simulation ([`memory`]).
+
+pub mod discovery;
+pub mod kube;
+pub mod memory;
+
+use std::fmt;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use karmada_api::cluster::ApiEnablement;
+use karmada_api::object;
+use serde_json::Value;
+
+/// The name under which the agent owns fields (statement: server-side apply with one fixed manager).
+pub const FIELD_MANAGER: &str = "karmada-agent";
+
+/// Group, version and kind.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Gvk {
+    /// Empty for the core group.
+    pub group: String,
+    /// Version.
+    pub version: String,
+    /// Kind.
+    pub kind: String,
+}
+
+impl Gvk {
+    /// Of `apiVersion` and `kind`.
+    pub fn new(api_version: &str, kind: &str) -> Self {
+        let (group, version) = object::group_version(api_version);
+        Self { group: group.into(), version: version.into(), kind: kind.into() }
+    }
+
+    /// Of an object.
+    pub fn of(value: &Value) -> Self {
+        Self::new(object::api_version(value), object::kind(value))
+    }
+}
+
+impl fmt::Display for Gvk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.group.is_empty() {
+            return write!(f, "{} {}", self.version, self.kind);
+        }
+        write!(f, "{}/{} {}", self.group, self.version, self.kind)
+    }
+}
+
+/// One object of the member.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ObjectId {
+    /// What it is.
+    pub gvk: Gvk,
+    /// Empty for cluster-scoped ones.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl ObjectId {
+    /// Of an object.
+    pub fn of(value: &Value) -> Self {
+        Self {
+            gvk: Gvk::of(value),
+            namespace: object::namespace(value).to_owned(),
+            name: object::name(value).to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.namespace.is_empty() {
+            return write!(f, "{} {}", self.gvk.kind, self.name);
+        }
+        write!(f, "{} {}/{}", self.gvk.kind, self.namespace, self.name)
+    }
+}
+
+/// Why a call to the member failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MemberError {
+    /// No such object. (Of a namespace that is missing, too.)
+    #[error("{0}")]
+    NotFound(String),
+    /// The member does not serve this kind (yet).
+    #[error("the member does not serve {0}")]
+    NoKind(Gvk),
+    /// Somebody else was faster, or the object is another one by now.
+    #[error("{0}")]
+    Conflict(String),
+    /// A rule is missing.
+    #[error("{0}")]
+    Forbidden(String),
+    /// The member refuses the object.
+    #[error("{0}")]
+    Invalid(String),
+    /// Server-side apply cannot merge this object; create and update may take it.
+    #[error("{0}")]
+    NotMergeable(String),
+    /// Too many requests.
+    #[error("the member asks for a pause of {0:?}")]
+    Throttled(Duration),
+    /// No answer.
+    #[error("the member does not answer: {0}")]
+    Unreachable(String),
+    /// Anything else.
+    #[error("{0}")]
+    Other(String),
+}
+
+/// What a watch tells.
+#[derive(Debug, Clone, PartialEq)]
+pub enum MemberEvent {
+    /// A list begins: what is not named before [`MemberEvent::Listed`] is not there.
+    Listing,
+    /// An object as it is now.
+    Object(Box<Value>),
+    /// An object is gone.
+    Gone(ObjectId),
+    /// The list is complete.
+    Listed,
+}
+
+/// What to watch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Watch {
+    /// The kind.
+    pub gvk: Gvk,
+    /// Label selector; empty for all.
+    pub labels: String,
+    /// Field selector; empty for all.
+    pub fields: String,
+}
+
+/// The member's own health probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Probe {
+    /// It is well.
+    Ok,
+    /// It answers, but not with ok.
+    Unhealthy,
+    /// It does not answer.
+    Unreachable,
+}
+
+/// A member cluster.
+#[async_trait]
+pub trait Member: Send + Sync + 'static {
+    /// An object, or `None`.
+    async fn get(&self, id: &ObjectId) -> Result<Option<Value>, MemberError>;
+    /// Server-side apply as [`FIELD_MANAGER`], by force. The object as it is after.
+    async fn apply(&self, object: &Value) -> Result<Value, MemberError>;
+    /// Creates.
+    async fn create(&self, object: &Value) -> Result<Value, MemberError>;
+    /// Replaces; `object` carries the resourceVersion it is based on.
+    async fn update(&self, object: &Value) -> Result<Value, MemberError>;
+    /// Changes by JSON merge patch.
+    async fn merge(&self, id: &ObjectId, patch: &Value) -> Result<Value, MemberError>;
+    /// Deletes with background propagation, the object of this uid only. Fine where it is gone.
+    async fn delete(&self, id: &ObjectId, uid: &str) -> Result<(), MemberError>;
+    /// Lists and watches; resumes by itself for as long as it can, and ends with an error where it cannot.
+    fn watch(&self, watch: Watch) -> BoxStream<'static, Result<MemberEvent, MemberError>>;
+    /// Plural name of a kind, as the member serves it.
+    async fn resource(&self, gvk: &Gvk) -> Result<String, MemberError>;
+    /// Everything served, sorted, and whether that is complete. Asks the member each time (cheaply, where
+    /// nothing changed).
+    async fn api_enablements(&self) -> Result<(Vec<ApiEnablement>, bool), MemberError>;
+    /// The API server's version, `v1.34.1`.
+    async fn version(&self) -> Result<String, MemberError>;
+    /// GET /readyz, or /healthz where there is none (behaviour 62).
+    async fn probe(&self) -> Probe;
+}
+
+/// UID of the member's kube-system namespace: the cluster's identity.
+pub async fn cluster_uid(member: &dyn Member) -> Result<String, MemberError> {
+    let id =
+        ObjectId { gvk: Gvk::new("v1", "Namespace"), namespace: String::new(), name: "kube-system".into() };
+    let namespace = member.get(&id).await?;
+    let uid = namespace.as_ref().map(object::uid).unwrap_or_default();
+    if uid.is_empty() {
+        return Err(MemberError::NotFound("the member has no namespace kube-system".into()));
+    }
+    Ok(uid.to_owned())
+}

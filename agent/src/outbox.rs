@@ -1,0 +1,232 @@
+//! What the hub has still to hear: the newest report per Work, removals, events, the cluster's status.
+//!
+//! Level-triggered and bounded: a newer report replaces the older, an equal one is nothing, and at the start of
+//! each session everything is told again. A Work's reports are at least a second apart.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use bytes::Bytes;
+use karmada_proto::body;
+use karmada_proto::v1::{Applied, ClusterStatus, EventReport, Orphans, Removed, WorkStatus, agent_frame};
+
+/// Between two reports of one Work.
+const SPACING: Duration = Duration::from_secs(1);
+/// Events waiting at once; the oldest is dropped first.
+const EVENTS: usize = 256;
+
+/// What is known of one Work.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// The Work's uid.
+    pub uid: String,
+    /// The revision that this is about.
+    pub revision: u64,
+    /// The hash of the body that this is about.
+    pub hash: Bytes,
+    /// The outcome of applying it.
+    pub applied: Option<Applied>,
+    /// JSON array: the manifests' statuses.
+    pub manifest_statuses: Option<Bytes>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    standing: Standing,
+    dirty: bool,
+    sent_at: Option<Duration>,
+}
+
+impl Entry {
+    fn due_at(&self) -> Duration {
+        self.sent_at.map_or(Duration::ZERO, |at| at + SPACING)
+    }
+}
+
+/// Everything to be told.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    works: BTreeMap<String, Entry>,
+    removed: BTreeMap<String, (Removed, bool)>,
+    orphans: Option<Vec<String>>,
+    cluster: Option<(Bytes, bool)>,
+    events: VecDeque<EventReport>,
+}
+
+impl Outbox {
+    /// A Work stands like this. True where that is news.
+    pub fn work(&mut self, key: &str, standing: Standing) -> bool {
+        match self.works.get_mut(key) {
+            Some(entry) if entry.standing == standing => false,
+            Some(entry) => {
+                (entry.standing, entry.dirty) = (standing, true);
+                true
+            }
+            None => {
+                self.works.insert(key.to_owned(), Entry { standing, dirty: true, sent_at: None });
+                true
+            }
+        }
+    }
+
+    /// What was last said of a Work.
+    pub fn standing(&self, key: &str) -> Option<&Standing> {
+        self.works.get(key).map(|entry| &entry.standing)
+    }
+
+    /// The member no longer holds what `key` carried; told until the hub releases it.
+    pub fn removed(&mut self, key: &str, uid: &str, revision: u64) {
+        self.works.remove(key);
+        let removed = Removed { key: key.to_owned(), uid: uid.to_owned(), revision };
+        self.removed.insert(key.to_owned(), (removed, true));
+    }
+
+    /// The hub needs to hear nothing more of `key`.
+    pub fn forget(&mut self, key: &str) {
+        self.works.remove(key);
+        self.removed.remove(key);
+    }
+
+    /// The cluster's status, JSON. True where that is news.
+    pub fn cluster(&mut self, status: Bytes) -> bool {
+        if self.cluster.as_ref().is_some_and(|(old, _)| *old == status) {
+            return false;
+        }
+        self.cluster = Some((status, true));
+        true
+    }
+
+    /// An event.
+    pub fn event(&mut self, event: EventReport) {
+        if self.events.len() == EVENTS {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
+    }
+
+    /// Works that a full listing lacked.
+    pub fn orphans(&mut self, keys: Vec<String>) {
+        self.orphans = Some(keys);
+    }
+
+    /// A new session: everything is told again.
+    pub fn session_begins(&mut self) {
+        for entry in self.works.values_mut() {
+            (entry.dirty, entry.sent_at) = (true, None);
+        }
+        for (_, dirty) in self.removed.values_mut() {
+            *dirty = true;
+        }
+        if let Some((_, dirty)) = &mut self.cluster {
+            *dirty = true;
+        }
+    }
+
+    /// The next frame that costs no credit.
+    pub fn next_free(&mut self) -> Option<agent_frame::Body> {
+        if let Some((removed, dirty)) = self.removed.values_mut().find(|(_, dirty)| *dirty) {
+            *dirty = false;
+            return Some(agent_frame::Body::Removed(removed.clone()));
+        }
+        if let Some(keys) = self.orphans.take() {
+            return Some(agent_frame::Body::Orphans(Orphans { keys }));
+        }
+        self.events.pop_front().map(agent_frame::Body::Event)
+    }
+
+    /// The next report, and the credit it costs.
+    pub fn next_report(&mut self, now: Duration) -> Option<(agent_frame::Body, u64)> {
+        if let Some((status, dirty)) = &mut self.cluster
+            && *dirty
+        {
+            *dirty = false;
+            let encoded = body::encode(status);
+            let cost = encoded.bytes.len() as u64;
+            let frame = ClusterStatus {
+                encoding: encoded.encoding.into(),
+                decoded_size: encoded.decoded_size,
+                body: encoded.bytes,
+            };
+            return Some((agent_frame::Body::ClusterStatus(frame), cost));
+        }
+        let (key, entry) = self.works.iter_mut().find(|(_, e)| e.dirty && e.due_at() <= now)?;
+        (entry.dirty, entry.sent_at) = (false, Some(now));
+        let standing = &entry.standing;
+        let mut frame = WorkStatus {
+            key: key.clone(),
+            uid: standing.uid.clone(),
+            revision: standing.revision,
+            hash: standing.hash.clone(),
+            applied: standing.applied.clone(),
+            ..WorkStatus::default()
+        };
+        if let Some(statuses) = &standing.manifest_statuses {
+            let encoded = body::encode(statuses);
+            frame.encoding = encoded.encoding.into();
+            frame.decoded_size = encoded.decoded_size;
+            frame.manifest_statuses = encoded.bytes;
+        }
+        let cost = frame.manifest_statuses.len() as u64;
+        Some((agent_frame::Body::WorkStatus(frame), cost))
+    }
+
+    /// When the next report is due; `None` where nothing waits.
+    pub fn due_at(&self) -> Option<Duration> {
+        self.works.values().filter(|e| e.dirty).map(Entry::due_at).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn standing(revision: u64) -> Standing {
+        Standing {
+            uid: "u".into(),
+            revision,
+            manifest_statuses: Some(Bytes::from_static(b"[]")),
+            ..Standing::default()
+        }
+    }
+
+    fn reports(outbox: &mut Outbox, now: u64) -> Vec<u64> {
+        std::iter::from_fn(|| outbox.next_report(Duration::from_secs(now)))
+            .map(|(body, _)| match body {
+                agent_frame::Body::WorkStatus(status) => status.revision,
+                _ => 0,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_newest_is_told_once_and_a_second_apart() {
+        let mut outbox = Outbox::default();
+        assert!(outbox.work("a", standing(1)));
+        assert!(!outbox.work("a", standing(1)), "nothing changed");
+        assert_eq!(reports(&mut outbox, 10), [1]);
+        for revision in 2..5 {
+            outbox.work("a", standing(revision));
+        }
+        assert_eq!(reports(&mut outbox, 10), [0; 0]);
+        assert_eq!(outbox.due_at(), Some(Duration::from_secs(11)));
+        assert_eq!(reports(&mut outbox, 11), [4]);
+        assert_eq!(outbox.due_at(), None);
+        outbox.session_begins();
+        assert_eq!(reports(&mut outbox, 11), [4], "a new session hears everything");
+    }
+
+    #[test]
+    fn a_removal_replaces_reports_and_is_told_in_each_session_until_released() {
+        let mut outbox = Outbox::default();
+        outbox.work("a", standing(1));
+        outbox.removed("a", "u", 2);
+        assert_eq!(reports(&mut outbox, 1), [0; 0]);
+        assert!(matches!(outbox.next_free(), Some(agent_frame::Body::Removed(_))));
+        assert!(outbox.next_free().is_none());
+        outbox.session_begins();
+        assert!(outbox.next_free().is_some());
+        outbox.forget("a");
+        outbox.session_begins();
+        assert!(outbox.next_free().is_none());
+    }
+}

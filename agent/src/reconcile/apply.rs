@@ -1,0 +1,295 @@
+//! One Work, applied to the member or removed from it. Thin: reads, asks [`super::body`], writes.
+
+use karmada_api::object;
+use karmada_interpreter::{InterpretError, Interpreter, retention};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{body, order};
+use crate::member::{Gvk, Member, MemberError, ObjectId};
+
+/// Why a manifest is not applied.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Failure {
+    /// Somebody else made the object.
+    #[error(
+        "{0} already exists in the member and will not be managed: set conflictResolution Overwrite in the policy to take it over"
+    )]
+    Unmanaged(ObjectId),
+    /// The object must be gone before it can be made again.
+    #[error("{0} is being deleted in the member and is made again once it is gone")]
+    Terminating(ObjectId),
+    /// The member refused or did not answer.
+    #[error(transparent)]
+    Member(#[from] MemberError),
+    /// The object is not what its kind promises.
+    #[error(transparent)]
+    Interpret(#[from] InterpretError),
+    /// It crashed the agent before.
+    #[error("left alone: the agent ended {0} times while applying it; it is tried again when it changes")]
+    Quarantined(u32),
+    /// What the hub sent is no list of manifests.
+    #[error("the Work's body cannot be read: {0}")]
+    Malformed(String),
+}
+
+impl Failure {
+    /// Whether the member asked for less.
+    pub fn is_throttling(&self) -> bool {
+        matches!(self, Self::Member(MemberError::Throttled(_) | MemberError::Unreachable(_)))
+    }
+}
+
+/// What every call needs.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// The member.
+    pub member: &'a dyn Member,
+    /// How to read objects.
+    pub interpreter: &'a dyn Interpreter,
+    /// The cluster's name.
+    pub cluster: &'a str,
+}
+
+/// The manifests in a body.
+pub fn manifests(body: &[u8]) -> Result<Vec<Value>, Failure> {
+    #[derive(Deserialize)]
+    struct Body {
+        manifests: Vec<Value>,
+    }
+    let body: Body = serde_json::from_slice(body).map_err(|error| Failure::Malformed(error.to_string()))?;
+    Ok(body.manifests)
+}
+
+/// Positions of `manifests` in dependency order.
+fn in_order(manifests: &[Value]) -> Vec<usize> {
+    let mut positions: Vec<usize> = (0..manifests.len()).collect();
+    positions.sort_by_key(|at| order::class(&Gvk::of(&manifests[*at])));
+    positions
+}
+
+/// Applies each manifest; one that fails does not keep the others back. `verify`: leave alone what the member
+/// already has (the body was applied before). The objects as they are after, in the manifests' order.
+pub async fn work(
+    context: Context<'_>,
+    key: &str,
+    manifests: &[Value],
+    verify: bool,
+) -> Vec<Result<Value, Failure>> {
+    let mut results: Vec<Result<Value, Failure>> =
+        manifests.iter().map(|m| Err(Failure::Terminating(ObjectId::of(m)))).collect();
+    for at in in_order(manifests) {
+        let desired = body::stamped(&manifests[at], context.cluster, key);
+        results[at] = manifest(context, key, &desired, verify).await;
+    }
+    results
+}
+
+async fn manifest(context: Context<'_>, key: &str, desired: &Value, verify: bool) -> Result<Value, Failure> {
+    let id = ObjectId::of(desired);
+    let Some(observed) = context.member.get(&id).await? else {
+        return match context.member.apply(desired).await {
+            Err(MemberError::NotMergeable(_)) => Ok(context.member.create(desired).await?),
+            applied => Ok(applied?),
+        };
+    };
+    if !retention::allow_update(desired, &observed) && !body::names_us(&observed, context.cluster, key) {
+        return Err(Failure::Unmanaged(id));
+    }
+    if object::deleting(&observed) {
+        return Err(Failure::Terminating(id));
+    }
+    let body = body::over(desired, &observed, context.interpreter)?;
+    if verify && body::covers(&observed, &body) {
+        return Ok(observed);
+    }
+    match context.member.apply(&body).await {
+        Err(MemberError::NotMergeable(_)) => {
+            let next = body::for_update(desired, &observed, context.interpreter)?;
+            Ok(context.member.update(&next).await?)
+        }
+        applied => Ok(applied?),
+    }
+}
+
+/// Whether `observed` holds all that `manifest` of Work `key` asks for.
+pub fn in_sync(
+    interpreter: &dyn Interpreter,
+    cluster: &str,
+    key: &str,
+    manifest: &Value,
+    observed: &Value,
+) -> bool {
+    let desired = body::stamped(manifest, cluster, key);
+    match body::over(&desired, observed, interpreter) {
+        Ok(body) => body::covers(observed, &body),
+        Err(_) => true,
+    }
+}
+
+/// Removes what Work `key` brought, last first; `preserve`: takes only our marks off. `Ok(true)` once nothing of
+/// it is left to wait for. What is not marked as this Work's is not touched.
+pub async fn removal(
+    context: Context<'_>,
+    key: &str,
+    manifests: &[Value],
+    preserve: bool,
+) -> Result<bool, Failure> {
+    let mut gone = true;
+    for at in in_order(manifests).into_iter().rev() {
+        gone &= remove(context, key, &ObjectId::of(&manifests[at]), preserve).await?;
+    }
+    Ok(gone)
+}
+
+async fn remove(context: Context<'_>, key: &str, id: &ObjectId, preserve: bool) -> Result<bool, Failure> {
+    let find = async || match context.member.get(id).await {
+        // A kind that is not served has no objects.
+        Err(MemberError::NoKind(_)) => Ok(None),
+        found => found,
+    };
+    let Some(observed) = find().await? else { return Ok(true) };
+    if !body::is_ours(&observed, context.cluster, key) {
+        return Ok(true);
+    }
+    if preserve {
+        context.member.merge(id, &body::strip_patch(&observed)).await?;
+        return Ok(true);
+    }
+    if !object::deleting(&observed) {
+        context.member.delete(id, object::uid(&observed)).await?;
+    }
+    let left = find().await?;
+    Ok(left.is_none_or(|left| object::uid(&left) != object::uid(&observed)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::member::memory::MemoryMember;
+    use karmada_interpreter::Native;
+    use serde_json::json;
+    use std::time::Duration;
+
+    fn config(name: &str, value: &str) -> Value {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": {"k": value}})
+    }
+
+    fn member() -> MemoryMember {
+        MemoryMember::new("m", 1, Duration::ZERO)
+    }
+
+    fn context(member: &MemoryMember) -> Context<'_> {
+        Context { member, interpreter: &Native, cluster: "m" }
+    }
+
+    fn value(member: &MemoryMember, name: &str) -> Option<String> {
+        let object = member.read(&ObjectId::of(&config(name, "")))?;
+        object.pointer("/data/k").and_then(Value::as_str).map(str::to_owned)
+    }
+
+    #[tokio::test]
+    async fn a_foreign_object_is_left_alone_unless_the_manifest_takes_it_over() {
+        let member = member();
+        member.seed(config("a", "theirs"));
+        let mine = config("a", "mine");
+        let result = work(context(&member), "w", std::slice::from_ref(&mine), false).await;
+        let error = result[0].as_ref().unwrap_err().to_string();
+        assert!(error.contains("already exists") && error.contains("will not be managed"), "{error}");
+        assert_eq!(value(&member, "a").as_deref(), Some("theirs"));
+        let mut taking = mine;
+        object::set_annotation(&mut taking, "work.karmada.io/conflict-resolution", "overwrite");
+        assert!(work(context(&member), "w", &[taking], false).await[0].is_ok());
+        assert_eq!(value(&member, "a").as_deref(), Some("mine"));
+    }
+
+    #[tokio::test]
+    async fn verifying_writes_only_what_drifted() {
+        let member = member();
+        let manifests = [config("a", "1"), config("b", "1")];
+        work(context(&member), "w", &manifests, false).await;
+        let writes = member.writes();
+        work(context(&member), "w", &manifests, true).await;
+        assert_eq!(member.writes(), writes);
+        member.edit(&ObjectId::of(&manifests[0]), |o| *o.pointer_mut("/data/k").unwrap() = json!("edited"));
+        member.remove(&ObjectId::of(&manifests[1]));
+        work(context(&member), "w", &manifests, true).await;
+        assert_eq!((value(&member, "a"), value(&member, "b")), (Some("1".into()), Some("1".into())));
+    }
+
+    #[tokio::test]
+    async fn one_manifest_that_fails_does_not_keep_the_others_back() {
+        let member = member();
+        member.fail("a", Some(MemberError::Invalid("no".into())));
+        let results = work(context(&member), "w", &[config("a", "1"), config("b", "1")], false).await;
+        assert!(results[0].is_err() && results[1].is_ok());
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_merged_is_created_and_updated() {
+        struct Strict(MemoryMember);
+        #[async_trait::async_trait]
+        impl Member for Strict {
+            async fn get(&self, id: &ObjectId) -> Result<Option<Value>, MemberError> {
+                self.0.get(id).await
+            }
+            async fn apply(&self, _: &Value) -> Result<Value, MemberError> {
+                Err(MemberError::NotMergeable("duplicate entries for key".into()))
+            }
+            async fn create(&self, object: &Value) -> Result<Value, MemberError> {
+                self.0.create(object).await
+            }
+            async fn update(&self, object: &Value) -> Result<Value, MemberError> {
+                self.0.update(object).await
+            }
+            async fn merge(&self, id: &ObjectId, patch: &Value) -> Result<Value, MemberError> {
+                self.0.merge(id, patch).await
+            }
+            async fn delete(&self, id: &ObjectId, uid: &str) -> Result<(), MemberError> {
+                self.0.delete(id, uid).await
+            }
+            fn watch(
+                &self,
+                watch: crate::member::Watch,
+            ) -> futures::stream::BoxStream<'static, Result<crate::member::MemberEvent, MemberError>>
+            {
+                self.0.watch(watch)
+            }
+            async fn resource(&self, gvk: &Gvk) -> Result<String, MemberError> {
+                self.0.resource(gvk).await
+            }
+            async fn api_enablements(
+                &self,
+            ) -> Result<(Vec<karmada_api::cluster::ApiEnablement>, bool), MemberError> {
+                self.0.api_enablements().await
+            }
+            async fn version(&self) -> Result<String, MemberError> {
+                self.0.version().await
+            }
+            async fn probe(&self) -> crate::member::Probe {
+                self.0.probe().await
+            }
+        }
+        let strict = Strict(member());
+        let context = Context { member: &strict, interpreter: &Native, cluster: "m" };
+        assert!(work(context, "w", &[config("a", "1")], false).await[0].is_ok());
+        assert!(work(context, "w", &[config("a", "2")], false).await[0].is_ok());
+        assert_eq!(value(&strict.0, "a").as_deref(), Some("2"));
+    }
+
+    #[tokio::test]
+    async fn only_this_works_objects_are_removed_or_stripped() {
+        let member = member();
+        let (a, b) = (config("a", "1"), config("b", "1"));
+        work(context(&member), "w", &[a.clone(), b.clone()], false).await;
+        assert_eq!(removal(context(&member), "other", std::slice::from_ref(&a), false).await, Ok(true));
+        assert!(value(&member, "a").is_some(), "another Work's");
+        assert_eq!(removal(context(&member), "w", std::slice::from_ref(&a), false).await, Ok(true));
+        assert!(value(&member, "a").is_none());
+        assert_eq!(removal(context(&member), "w", std::slice::from_ref(&b), true).await, Ok(true));
+        let kept = member.read(&ObjectId::of(&b)).unwrap();
+        assert!(!body::is_ours(&kept, "m", "w") && object::labels(&kept).is_empty());
+        let absent = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}});
+        assert_eq!(removal(context(&member), "w", &[absent], false).await, Ok(true));
+    }
+}

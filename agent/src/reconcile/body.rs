@@ -1,0 +1,290 @@
+//! What is sent to the member for a manifest, and whether the member has it already. Pure.
+//!
+//! Server-side apply owns what its body holds. What Retain keeps (replicas that an autoscaler sets, a claim's
+//! volume) therefore stays out of the body, so that its owner keeps it; unless nobody else owns it: then leaving
+//! it out would remove it, and it is sent as it is.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use karmada_api::object;
+use karmada_api::quantity::Quantity;
+use karmada_api::strings::{annotations, labels, namespaces};
+use karmada_interpreter::{InterpretError, Interpreter};
+use serde_json::{Map, Value};
+
+use crate::member::FIELD_MANAGER;
+
+/// Metadata that only a server sets.
+const SERVER_SET: [&str; 7] = [
+    "managedFields",
+    "resourceVersion",
+    "uid",
+    "creationTimestamp",
+    "generation",
+    "selfLink",
+    "deletionTimestamp",
+];
+
+/// A manifest as it is to be in the member: marked as ours and as this Work's, without what servers set.
+pub fn stamped(manifest: &Value, cluster: &str, key: &str) -> Value {
+    let mut desired = manifest.clone();
+    object::set_label(&mut desired, labels::MANAGED, labels::MANAGED_VALUE);
+    let namespace = format!("{}{cluster}", namespaces::EXECUTION_PREFIX);
+    object::set_annotation(&mut desired, annotations::WORK_NAMESPACE, &namespace);
+    object::set_annotation(&mut desired, annotations::WORK_NAME, key);
+    let metadata = object::metadata(&mut desired);
+    for field in SERVER_SET {
+        metadata.remove(field);
+    }
+    object::root(&mut desired).remove("status");
+    desired
+}
+
+/// Whether `observed` is managed by Work `key` of `cluster`.
+pub fn is_ours(observed: &Value, cluster: &str, key: &str) -> bool {
+    object::label(observed, labels::MANAGED) == Some(labels::MANAGED_VALUE)
+        && names_us(observed, cluster, key)
+}
+
+/// Whether `observed` names Work `key` of `cluster` as where it came from: somebody may have taken the label off.
+pub fn names_us(observed: &Value, cluster: &str, key: &str) -> bool {
+    let namespace = format!("{}{cluster}", namespaces::EXECUTION_PREFIX);
+    object::annotation(observed, annotations::WORK_NAME) == Some(key)
+        && object::annotation(observed, annotations::WORK_NAMESPACE) == Some(namespace.as_str())
+}
+
+/// The body to apply over `observed`.
+pub fn over(
+    desired: &Value,
+    observed: &Value,
+    interpreter: &dyn Interpreter,
+) -> Result<Value, InterpretError> {
+    let mut retained = desired.clone();
+    match interpreter.retain(&mut retained, observed) {
+        Ok(()) | Err(InterpretError::NoHook { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    let mut body = desired.clone();
+    withhold(&mut body, &retained, observed, &mut Vec::new());
+    Ok(body)
+}
+
+/// Takes out of `body`, at each path where Retain decided otherwise, what somebody else owns.
+fn withhold(body: &mut Value, retained: &Value, observed: &Value, path: &mut Vec<String>) {
+    let (Value::Object(fields), Value::Object(kept)) = (&mut *body, retained) else { return };
+    let keys: Vec<String> = fields.keys().cloned().collect();
+    for key in keys {
+        path.push(key.clone());
+        match (fields.get_mut(&key), kept.get(&key)) {
+            (Some(wanted), Some(keeps)) if wanted == keeps => {}
+            (Some(wanted @ Value::Object(_)), Some(keeps @ Value::Object(_))) => {
+                withhold(wanted, keeps, observed, path);
+            }
+            // Lists merge by their keys in the server; the kept one changes nothing there.
+            (Some(wanted), Some(keeps @ Value::Array(_))) => *wanted = keeps.clone(),
+            (Some(wanted), Some(keeps)) if solely_ours(observed, path) => *wanted = keeps.clone(),
+            _ => {
+                fields.remove(&key);
+            }
+        }
+        path.pop();
+    }
+}
+
+/// Whether the agent owns the field at `path` and nobody else does.
+fn solely_ours(observed: &Value, path: &[String]) -> bool {
+    let managers = observed.pointer("/metadata/managedFields").and_then(Value::as_array);
+    let owns = |entry: &Value| {
+        let mut at = entry.get("fieldsV1");
+        for key in path {
+            at = at.and_then(|fields| fields.get(format!("f:{key}")));
+        }
+        at.is_some()
+    };
+    let mut ours = false;
+    for entry in managers.into_iter().flatten().filter(|entry| owns(entry)) {
+        if entry.get("manager").and_then(Value::as_str) != Some(FIELD_MANAGER) {
+            return false;
+        }
+        ours = true;
+    }
+    ours
+}
+
+/// The object for a plain update, where server-side apply cannot merge it (behaviour 45).
+pub fn for_update(
+    desired: &Value,
+    observed: &Value,
+    interpreter: &dyn Interpreter,
+) -> Result<Value, InterpretError> {
+    let mut next = desired.clone();
+    karmada_interpreter::retention::retain_common(&mut next, observed);
+    match interpreter.retain(&mut next, observed) {
+        Ok(()) | Err(InterpretError::NoHook { .. }) => Ok(next),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether everything in `body` is in `observed`. May say no where the server would change nothing (it writes a
+/// quantity differently, say): the apply that follows is then a no-op there.
+pub fn covers(observed: &Value, body: &Value) -> bool {
+    covered(Some(observed), body, false)
+}
+
+fn covered(observed: Option<&Value>, body: &Value, quantity: bool) -> bool {
+    match (observed, body) {
+        (None, Value::Null) => true,
+        (None, Value::Object(fields)) => fields.is_empty(),
+        (None, Value::Array(items)) => items.is_empty(),
+        (None, _) => false,
+        (Some(Value::Object(has)), Value::Object(wants)) => wants.iter().all(|(key, value)| {
+            let quantity = quantity || matches!(key.as_str(), "limits" | "requests");
+            covered(has.get(key), value, quantity)
+        }),
+        (Some(Value::Array(has)), Value::Array(wants)) => list_covered(has, wants, quantity),
+        (Some(has), wants) => has == wants || (quantity && same_quantity(has, wants)),
+    }
+}
+
+/// Lists of named objects by name, others position by position.
+fn list_covered(has: &[Value], wants: &[Value], quantity: bool) -> bool {
+    let name = |value: &Value| value.get("name").and_then(Value::as_str).map(str::to_owned);
+    if wants.iter().all(|want| name(want).is_some()) {
+        return wants.iter().all(|want| {
+            let same = has.iter().find(|have| name(have) == name(want));
+            same.is_some_and(|have| covered(Some(have), want, quantity))
+        });
+    }
+    has.len() == wants.len() && has.iter().zip(wants).all(|(have, want)| covered(Some(have), want, quantity))
+}
+
+fn same_quantity(a: &Value, b: &Value) -> bool {
+    let parse = |value: &Value| match value {
+        Value::String(text) => text.parse::<Quantity>().ok(),
+        Value::Number(number) => number.to_string().parse().ok(),
+        _ => None,
+    };
+    matches!((parse(a), parse(b)), (Some(a), Some(b)) if a == b)
+}
+
+/// A digest of all that a person or a controller could have changed: everything but status and what servers
+/// count. The same within one process only.
+pub fn digest(object: &Value) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    if let Value::Object(fields) = object {
+        for (key, value) in fields.iter().filter(|(key, _)| *key != "status") {
+            key.hash(&mut hasher);
+            match value {
+                Value::Object(metadata) if key == "metadata" => hash_metadata(metadata, &mut hasher),
+                value => value.hash(&mut hasher),
+            }
+        }
+    }
+    hasher.finish()
+}
+
+fn hash_metadata(metadata: &Map<String, Value>, hasher: &mut DefaultHasher) {
+    for (key, value) in metadata.iter().filter(|(key, _)| !SERVER_SET.contains(&key.as_str())) {
+        key.hash(hasher);
+        value.hash(hasher);
+    }
+}
+
+/// A merge patch that takes Karmada's marks off `observed`, for an object that outlives its Work.
+pub fn strip_patch(observed: &Value) -> Value {
+    let ours = |key: &str| {
+        key.split('/').next().is_some_and(|domain| domain == "karmada.io" || domain.ends_with(".karmada.io"))
+    };
+    let nulls = |map: std::collections::BTreeMap<String, String>| -> Map<String, Value> {
+        map.into_keys().filter(|key| ours(key)).map(|key| (key, Value::Null)).collect()
+    };
+    let (labels, annotations) = (nulls(object::labels(observed)), nulls(object::annotations(observed)));
+    serde_json::json!({"metadata": {"labels": labels, "annotations": annotations}})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use karmada_interpreter::Native;
+    use serde_json::json;
+
+    fn deployment(replicas: i64, retain: bool) -> Value {
+        let mut object = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "a", "namespace": "d"}, "spec": {"replicas": replicas, "paused": false}});
+        if retain {
+            object::set_label(&mut object, labels::RETAIN_REPLICAS, "true");
+        }
+        object
+    }
+
+    fn owned(mut object: Value, managers: &[&str]) -> Value {
+        let fields = json!({"f:spec": {"f:replicas": {}}});
+        let entries: Vec<_> = managers.iter().map(|m| json!({"manager": m, "fieldsV1": fields})).collect();
+        object::metadata(&mut object).insert("managedFields".into(), entries.into());
+        object
+    }
+
+    #[test]
+    fn retained_fields_stay_with_their_owner_or_are_sent_as_they_are() {
+        let cases = [
+            ("not retained", false, &["hpa"][..], Some(3)),
+            ("an autoscaler's", true, &["hpa"], None),
+            ("both own it", true, &["karmada-agent", "hpa"], None),
+            ("ours alone: leaving it out would remove it", true, &["karmada-agent"], Some(5)),
+        ];
+        for (what, retain, managers, expect) in cases {
+            let body =
+                over(&deployment(3, retain), &owned(deployment(5, retain), managers), &Native).unwrap();
+            assert_eq!(body.pointer("/spec/replicas").and_then(Value::as_i64), expect, "{what}");
+            assert_eq!(body.pointer("/spec/paused"), Some(&json!(false)), "{what}");
+        }
+    }
+
+    #[test]
+    fn a_stamped_manifest_is_ours_and_this_works() {
+        let mut manifest = deployment(1, false);
+        object::metadata(&mut manifest).insert("resourceVersion".into(), "7".into());
+        object::root(&mut manifest).insert("status".into(), json!({"x": 1}));
+        let desired = stamped(&manifest, "site1", "a-123");
+        assert!(is_ours(&desired, "site1", "a-123"));
+        assert!(!is_ours(&desired, "site2", "a-123") && !is_ours(&desired, "site1", "b"));
+        assert!(!is_ours(&manifest, "site1", "a-123"));
+        assert_eq!((object::resource_version(&desired), desired.get("status")), ("", None));
+        let patch = strip_patch(&desired);
+        assert_eq!(patch.pointer("/metadata/labels"), Some(&json!({"karmada.io/managed": null})));
+        assert_eq!(patch.pointer("/metadata/annotations").unwrap().as_object().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn covering_allows_what_others_add_and_sees_what_they_change() {
+        let body = json!({"spec": {"replicas": 2, "empty": {}, "none": null,
+            "containers": [{"name": "a", "resources": {"limits": {"cpu": "1000m"}}}], "args": ["x", "y"]}});
+        let same = json!({"spec": {"replicas": 2, "default": true,
+            "containers": [{"name": "sidecar"}, {"name": "a", "image": "i", "resources": {"limits": {"cpu": "1"}}}], "args": ["x", "y"]}});
+        assert!(covers(&same, &body));
+        for (path, value) in [
+            ("/spec/replicas", json!(3)),
+            ("/spec/args", json!(["x"])),
+            ("/spec/args", json!(["y", "x"])),
+            ("/spec/containers", json!([{"name": "a"}])),
+            ("/spec/containers", json!([])),
+        ] {
+            let mut changed = same.clone();
+            *changed.pointer_mut(path).unwrap() = value;
+            assert!(!covers(&changed, &body), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_digest_ignores_status_and_counters_only() {
+        let base = deployment(1, false);
+        let mut counted = owned(base.clone(), &["x"]);
+        object::metadata(&mut counted).insert("resourceVersion".into(), "9".into());
+        object::root(&mut counted).insert("status".into(), json!({"ready": 1}));
+        assert_eq!(digest(&base), digest(&counted));
+        assert_ne!(digest(&base), digest(&deployment(2, false)));
+        let mut labelled = base.clone();
+        object::set_label(&mut labelled, "a", "b");
+        assert_ne!(digest(&base), digest(&labelled));
+    }
+}

@@ -1,0 +1,233 @@
+//! The engine against a member in memory, on paused time.
+
+use bytes::Bytes;
+use karmada_interpreter::Native;
+use karmada_proto::v1::agent_frame;
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::ledger::Ledger;
+use crate::member::memory::MemoryMember;
+use crate::session::Change;
+use crate::shared::LinkView;
+
+struct Rig {
+    member: MemoryMember,
+    shared: Arc<Shared>,
+    stop: CancellationToken,
+    engine: JoinHandle<Result<(), LedgerError>>,
+}
+
+fn config(name: &str, value: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": {"k": value}})
+}
+
+fn id(name: &str) -> ObjectId {
+    ObjectId::of(&config(name, ""))
+}
+
+fn put(key: &str, revision: u64, manifests: &[Value], suspended: bool) -> Change {
+    let body = Bytes::from(json!({"manifests": manifests}).to_string());
+    let hash = karmada_proto::body::hash(&body);
+    Change::Put { key: key.into(), uid: format!("u-{key}"), revision, hash, body, suspended, preserve: false }
+}
+
+impl Rig {
+    fn new(member: MemoryMember, ledger: Ledger) -> Self {
+        let (link, _) = watch::channel(LinkView::default());
+        let shared = Shared::new(ledger, link);
+        let stop = CancellationToken::new();
+        let parts = Parts {
+            shared: shared.clone(),
+            member: Arc::new(member.clone()),
+            interpreter: Arc::new(Native),
+            cluster: "m".into(),
+            drift_rate: 5.0,
+        };
+        let engine = tokio::spawn(run(parts, stop.clone()));
+        Self { member, shared, stop, engine }
+    }
+
+    fn fresh() -> Self {
+        Self::new(MemoryMember::new("m", 1, Duration::from_secs(1)), Ledger::in_memory().unwrap())
+    }
+
+    fn commit(&self, changes: &[Change]) {
+        self.shared.ledger.commit(changes).unwrap();
+        let key = |change: &Change| match change {
+            Change::Put { key, .. }
+            | Change::Delete { key, .. }
+            | Change::Touch { key, .. }
+            | Change::Forget { key } => key.clone(),
+            _ => String::new(),
+        };
+        self.shared.changed(changes.iter().map(key));
+    }
+
+    fn value(&self, name: &str) -> Option<String> {
+        Some(self.member.read(&id(name))?.pointer("/data/k")?.as_str()?.to_owned())
+    }
+
+    /// Waits, on paused time, until `reached`; fails after five minutes of it.
+    async fn until(&self, what: &str, reached: impl Fn(&Self) -> bool) {
+        for _ in 0..6000 {
+            if reached(self) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("not reached: {what}");
+    }
+
+    fn applied(&self, key: &str) -> bool {
+        self.shared.ledger.entry(key).unwrap().is_some_and(|entry| entry.is_applied())
+    }
+
+    async fn end(self) -> (MemoryMember, Arc<Shared>) {
+        self.stop.cancel();
+        self.engine.await.unwrap().unwrap();
+        (self.member, self.shared)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_work_is_applied_reported_and_quiet() {
+    let rig = Rig::fresh();
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "default"}, "spec": {"replicas": 3}});
+    rig.commit(&[put("web", 5, &[deployment], false)]);
+    let ready = |rig: &Rig| {
+        let outbox = rig.shared.outbox.lock();
+        let statuses = outbox.standing("web").and_then(|standing| standing.manifest_statuses.clone());
+        statuses.is_some_and(|s| String::from_utf8_lossy(&s).contains(r#""readyReplicas":3"#))
+    };
+    rig.until("the status is reported", ready).await;
+    let standing = rig.shared.outbox.lock().standing("web").cloned().unwrap();
+    assert_eq!((standing.revision, standing.applied.as_ref().map(|a| a.ok)), (5, Some(true)));
+    assert!(
+        String::from_utf8_lossy(&standing.manifest_statuses.unwrap()).contains(r#""resource":"deployments""#)
+    );
+    let writes = rig.member.writes();
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(rig.member.writes(), writes, "no write where nothing changed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn drift_is_corrected_and_foreign_things_are_left() {
+    let rig = Rig::fresh();
+    rig.member.seed(config("foreign", "theirs"));
+    rig.commit(&[put("a", 1, &[config("a", "1")], false), put("b", 2, &[config("b", "1")], false)]);
+    rig.until("applied", |rig| rig.applied("a") && rig.applied("b")).await;
+    rig.member.edit(&id("a"), |o| *o.pointer_mut("/data/k").unwrap() = json!("edited"));
+    rig.member.remove(&id("b"));
+    rig.member.edit(&id("foreign"), |o| *o.pointer_mut("/data/k").unwrap() = json!("theirs, edited"));
+    rig.until("restored", |rig| rig.value("a").as_deref() == Some("1") && rig.value("b").is_some()).await;
+    rig.member.edit(&id("a"), |o| karmada_api::object::set_label(o, "site", "note"));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let a = rig.member.read(&id("a")).unwrap();
+    assert_eq!(karmada_api::object::label(&a, "site"), Some("note"), "what others add stays");
+    rig.member.edit(&id("a"), |o| {
+        karmada_api::object::remove_label(o, labels::MANAGED);
+    });
+    rig.until("the mark is back", |rig| {
+        rig.member.read(&id("a")).is_some_and(|a| body::is_ours(&a, "m", "a"))
+    })
+    .await;
+    assert_eq!(rig.value("foreign").as_deref(), Some("theirs, edited"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_goes_on_after_a_restart_and_removes_nothing_on_absence() {
+    let dir = tempfile::tempdir().unwrap();
+    let rig = Rig::new(MemoryMember::new("m", 1, Duration::ZERO), Ledger::open(dir.path()).unwrap());
+    rig.commit(&[put("a", 1, &[config("a", "1"), config("a2", "1")], false)]);
+    rig.until("applied", |rig| rig.applied("a")).await;
+    // The Work no longer names a2: the member keeps it.
+    rig.commit(&[put("a", 2, &[config("a", "1")], false)]);
+    rig.until("applied again", |rig| rig.applied("a")).await;
+    let (member, shared) = rig.end().await;
+    drop(shared);
+    member.remove(&id("a"));
+    let rig = Rig::new(member, Ledger::open(dir.path()).unwrap());
+    rig.until("restored without a hub", |rig| rig.value("a").is_some()).await;
+    assert!(rig.value("a2").is_some());
+    rig.commit(&[Change::Forget { key: "a".into() }]);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(rig.value("a").is_some(), "forgotten is not removed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tombstone_removes_reports_and_only_then() {
+    let rig = Rig::fresh();
+    rig.commit(&[put("a", 1, &[config("a", "1")], false)]);
+    rig.until("applied", |rig| rig.applied("a")).await;
+    rig.member.fail("a", Some(MemberError::Unreachable("off".into())));
+    rig.commit(&[Change::Delete { key: "a".into(), uid: "u-a".into(), revision: 2, preserve: false }]);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let told = |rig: &Rig| {
+        let mut outbox = rig.shared.outbox.lock();
+        outbox.session_begins();
+        std::iter::from_fn(|| outbox.next_free()).any(|body| matches!(body, agent_frame::Body::Removed(_)))
+    };
+    assert!(!told(&rig) && rig.value("a").is_some());
+    rig.member.fail("a", None);
+    rig.until("removed", |rig| rig.value("a").is_none()).await;
+    rig.until("told", told).await;
+    assert_eq!(rig.shared.ledger.held().unwrap()["a"].phase, Phase::Removed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_suspended_work_is_not_touched_until_it_is_released() {
+    let rig = Rig::fresh();
+    rig.commit(&[put("a", 1, &[config("a", "1")], false)]);
+    rig.until("applied", |rig| rig.applied("a")).await;
+    rig.commit(&[put("a", 2, &[config("a", "2")], true)]);
+    rig.member.edit(&id("a"), |o| *o.pointer_mut("/data/k").unwrap() = json!("edited"));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(rig.value("a").as_deref(), Some("edited"));
+    let touch =
+        Change::Touch { key: "a".into(), uid: "u-a".into(), revision: 3, suspended: false, preserve: false };
+    rig.commit(&[touch]);
+    rig.until("applied", |rig| rig.value("a").as_deref() == Some("2")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_are_reported_retried_and_ordered() {
+    let rig = Rig::fresh();
+    let mut far = config("far", "1");
+    karmada_api::object::metadata(&mut far).insert("namespace".into(), "later".into());
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "later"}});
+    rig.commit(&[put("far", 1, &[far.clone()], false)]);
+    let failed = |rig: &Rig| {
+        let outbox = rig.shared.outbox.lock();
+        let applied = outbox.standing("far").and_then(|standing| standing.applied.clone());
+        applied.is_some_and(|applied| {
+            !applied.ok && applied.message.starts_with("Failed to apply all manifests (0/1)")
+        })
+    };
+    rig.until("reported", failed).await;
+    rig.commit(&[put("ns", 2, &[namespace], false)]);
+    rig.until("retried", |rig| rig.applied("far")).await;
+    assert!(rig.member.read(&ObjectId::of(&far)).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_work_that_crashed_the_agent_twice_is_left_alone_until_it_changes() {
+    let ledger = Ledger::in_memory().unwrap();
+    ledger
+        .commit(&[put("poison", 1, &[config("p", "1")], false), put("a", 2, &[config("a", "1")], false)])
+        .unwrap();
+    for _ in 0..CRASHES {
+        ledger.begins(&["poison".into()]).unwrap();
+    }
+    let rig = Rig::new(MemoryMember::new("m", 1, Duration::ZERO), ledger);
+    rig.until("the rest proceeds", |rig| rig.applied("a")).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(rig.value("p").is_none());
+    let standing = rig.shared.outbox.lock().standing("poison").cloned().unwrap();
+    assert!(standing.applied.unwrap().message.contains("left alone"));
+    rig.commit(&[put("poison", 3, &[config("p", "2")], false)]);
+    rig.until("tried again", |rig| rig.applied("poison")).await;
+}

@@ -1,0 +1,29 @@
+//! Bringing the member to what the ledger says, and keeping it there.
+//!
+//! Comes in: keys whose desired state changed, events of the member, time. Goes out: calls to the member, outcomes
+//! into the ledger, reports into the outbox. Level-triggered: each step reads the ledger and the member anew, so
+//! that a start, a retry and a drift take one path. Absence never deletes: only a tombstone in the ledger does.
+//!
+//! - [`order`], [`todo`], [`pace`]: what is next, and how fast (pure).
+//! - [`body`]: what is sent, and whether it is there already (pure).
+//! - [`apply`]: one Work, applied or removed. [`engine`]: the loop.
+
+pub mod apply;
+pub mod body;
+pub mod engine;
+pub mod order;
+pub mod pace;
+pub mod todo;
+
+use karmada_api::strings::conditions as c;
+use karmada_proto::v1::Applied;
+
+/// The outcome of an application, with upstream's reasons.
+pub fn outcome(ok: bool, message: String) -> Applied {
+    let (reason, message) = if ok {
+        (c::APPLIED_SUCCESSFUL, c::APPLIED_SUCCESSFUL_MESSAGE.to_owned())
+    } else {
+        (c::APPLIED_FAILED, message)
+    };
+    Applied { ok, reason: reason.to_owned(), message, retriable: !ok }
+}

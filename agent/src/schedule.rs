@@ -1,0 +1,131 @@
+//! When to dial again: full jitter, one second doubling to five minutes, as a pure function of a seed.
+//!
+//! The count of attempts is reset only by a session that was stable for a minute, and it is persisted by the
+//! caller: an agent that is restarted in a loop must not hammer the hub (rule R9). What the hub asked for wins.
+
+use std::time::Duration;
+
+/// The first attempt waits up to this.
+const BASE: Duration = Duration::from_secs(1);
+/// No attempt waits longer.
+const CAP: Duration = Duration::from_secs(300);
+/// A session this old was stable.
+const STABLE: Duration = Duration::from_secs(60);
+
+/// What the end of a session said about the next dial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Advice {
+    /// Nothing: the link was lost, or never made. Spread over at least this, where the hub had given a hint.
+    Lost(Duration),
+    /// At once (the hub moves everybody on purpose).
+    Now,
+    /// Not before this; a tenth is added as jitter.
+    After(Duration),
+}
+
+/// The reconnect schedule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schedule {
+    seed: u64,
+    attempt: u32,
+    draws: u64,
+    up_since: Option<Duration>,
+}
+
+impl Schedule {
+    /// Continues with the persisted count of attempts.
+    pub fn new(seed: u64, attempt: u32) -> Self {
+        Self { seed, attempt, draws: 0, up_since: None }
+    }
+
+    /// Attempts since the last stable session; to be persisted.
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// A session began.
+    pub fn up(&mut self, now: Duration) {
+        self.up_since = Some(now);
+    }
+
+    /// A session ended, or a dial failed: how long to wait.
+    pub fn down(&mut self, advice: Advice, now: Duration) -> Duration {
+        if self.up_since.take().is_some_and(|since| now.saturating_sub(since) >= STABLE) {
+            self.attempt = 0;
+        }
+        self.draws += 1;
+        let fraction = fraction(self.seed, self.draws);
+        match advice {
+            Advice::Now => Duration::ZERO,
+            Advice::After(after) => after + (after / 10).mul_f64(fraction),
+            Advice::Lost(hint) => {
+                let ceiling = BASE.saturating_mul(1 << self.attempt.min(16)).min(CAP);
+                self.attempt = self.attempt.saturating_add(1);
+                ceiling.max(hint.min(CAP)).mul_f64(fraction)
+            }
+        }
+    }
+}
+
+/// The `n`th number in [0, 1) of `seed` (SplitMix64).
+fn fraction(seed: u64, n: u64) -> f64 {
+    let mut z = seed.wrapping_add(n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOST: Advice = Advice::Lost(Duration::ZERO);
+
+    #[test]
+    fn the_ceiling_doubles_to_its_cap_and_the_same_seed_gives_the_same_waits() {
+        let run = |seed| {
+            let mut schedule = Schedule::new(seed, 0);
+            (0..20).map(|_| schedule.down(LOST, Duration::ZERO)).collect::<Vec<_>>()
+        };
+        for (at, wait) in run(7).iter().enumerate() {
+            assert!(*wait <= Duration::from_secs(1 << at.min(16)).min(CAP));
+        }
+        assert_eq!(run(7), run(7));
+        assert_ne!(run(7), run(8));
+    }
+
+    #[test]
+    fn a_fleet_spreads_over_the_whole_ceiling() {
+        let waits: Vec<_> =
+            (0..1000).map(|seed| Schedule::new(seed, 6).down(LOST, Duration::ZERO).as_secs()).collect();
+        for quarter in 0..4 {
+            let inside = waits.iter().filter(|w| **w / 16 == quarter).count();
+            assert!((150..350).contains(&inside), "{inside} of 1000 in quarter {quarter} of 64 s");
+        }
+    }
+
+    #[test]
+    fn only_a_stable_session_resets() {
+        let mut schedule = Schedule::new(1, 5);
+        schedule.up(Duration::from_secs(10));
+        schedule.down(LOST, Duration::from_secs(69));
+        assert_eq!(schedule.attempt(), 6);
+        schedule.up(Duration::from_secs(100));
+        schedule.down(LOST, Duration::from_secs(160));
+        assert_eq!(schedule.attempt(), 1);
+    }
+
+    #[test]
+    fn the_hub_wins() {
+        let mut schedule = Schedule::new(1, 9);
+        assert_eq!(schedule.down(Advice::Now, Duration::ZERO), Duration::ZERO);
+        let wait = schedule.down(Advice::After(Duration::from_secs(100)), Duration::ZERO);
+        assert!((100..=110).contains(&wait.as_secs()));
+        assert_eq!(schedule.attempt(), 9);
+        let hinted: Duration = (0..50)
+            .map(|s| Schedule::new(s, 0).down(Advice::Lost(Duration::from_secs(60)), Duration::ZERO))
+            .max()
+            .unwrap();
+        assert!(hinted > Duration::from_secs(30));
+    }
+}

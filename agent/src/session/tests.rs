@@ -1,0 +1,269 @@
+//! The session against hand-made frames.
+
+use karmada_proto::body;
+use karmada_proto::v1::{Pong, SnapshotEnd, SnapshotStart, Tombstone, Upsert, Welcome};
+
+use super::hub_frame::Body;
+use super::*;
+
+const fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+fn held(uid: &str, revision: u64, hash: &[u8]) -> Held {
+    Held { uid: uid.into(), revision, hash: Bytes::copy_from_slice(hash), phase: Phase::Desired }
+}
+
+fn open(epoch: u64, cursor: u64, works: &[(&str, Held)]) -> Session {
+    let opening =
+        Opening { cluster_name: "m".into(), boot_id: "b".into(), epoch, cursor, ..Opening::default() };
+    let works = works.iter().map(|(key, held)| ((*key).to_owned(), held.clone())).collect();
+    Session::open(opening, works, Assembly::default(), Cadence::default(), Duration::ZERO)
+}
+
+fn welcome(session: &mut Session, epoch: u64) {
+    let credit = Some(Credit { messages: 10, bytes: 1 << 20 });
+    let welcome = Welcome { epoch, credit, ping_min_ms: 20_000, ping_max_ms: 60_000, ..Welcome::default() };
+    hear(session, Body::Welcome(welcome));
+}
+
+fn hear(session: &mut Session, body: Body) {
+    session.frame(frame::hub(body), secs(1));
+}
+
+fn upsert(key: &str, revision: u64, text: &'static str, cursor: u64) -> Upsert {
+    let text = Bytes::from_static(text.as_bytes());
+    Upsert {
+        key: key.into(),
+        uid: format!("u-{key}"),
+        epoch: 7,
+        revision,
+        hash: body::hash(&text),
+        encoded_size: text.len() as u64,
+        decoded_size: text.len() as u64,
+        chunk: text,
+        cursor,
+        ..Upsert::default()
+    }
+}
+
+fn tombstone(key: &str, uid: &str, revision: u64, reason: TombstoneReason) -> Body {
+    Body::Tombstone(Tombstone {
+        key: key.into(),
+        uid: uid.into(),
+        epoch: 7,
+        revision,
+        reason: reason.into(),
+        preserve: false,
+        cursor: revision,
+    })
+}
+
+/// What the session sends now, one word per frame.
+fn said(session: &mut Session) -> Vec<String> {
+    let mut outbox = Outbox::default();
+    std::iter::from_fn(|| session.next_frame(&mut outbox, secs(1)))
+        .map(|frame| match frame.body.unwrap() {
+            agent_frame::Body::Hello(hello) => format!("hello {}/{}", hello.epoch, hello.cursor),
+            agent_frame::Body::Ack(ack) => format!("ack {}", ack.cursor),
+            agent_frame::Body::Want(want) => format!("want {}", want.key),
+            agent_frame::Body::Removed(removed) => format!("removed {}", removed.key),
+            agent_frame::Body::Orphans(orphans) => format!("orphans {:?}", orphans.keys),
+            agent_frame::Body::Nack(nack) => format!("nack {}", nack.key),
+            agent_frame::Body::Unsupported(frame) => format!("unsupported {}", frame.kind),
+            agent_frame::Body::Ping(_) => "ping".into(),
+            other => format!("{other:?}"),
+        })
+        .collect()
+}
+
+/// What the session wants written, one word per change; written at once.
+fn written(session: &mut Session) -> Vec<String> {
+    let words = session
+        .take_changes()
+        .into_iter()
+        .map(|change| match change {
+            Change::Put { key, revision, .. } => format!("put {key}@{revision}"),
+            Change::Touch { key, revision, .. } => format!("touch {key}@{revision}"),
+            Change::Delete { key, revision, .. } => format!("delete {key}@{revision}"),
+            Change::Forget { key } => format!("forget {key}"),
+            Change::Epoch(epoch) => format!("epoch {epoch}"),
+            Change::Cursor(cursor) => format!("cursor {cursor}"),
+        })
+        .collect();
+    session.committed(secs(1));
+    words
+}
+
+#[test]
+fn nothing_is_acknowledged_before_it_is_on_disk() {
+    let mut session = open(7, 3, &[]);
+    assert_eq!(said(&mut session), ["hello 7/3"]);
+    welcome(&mut session, 7);
+    hear(&mut session, Body::Upsert(upsert("a", 5, "one", 5)));
+    assert_eq!(said(&mut session), [""; 0]);
+    let changes = session.take_changes();
+    assert_eq!(changes.len(), 2);
+    assert_eq!(said(&mut session), [""; 0], "taken to be written is not yet written");
+    session.committed(secs(1));
+    assert_eq!(said(&mut session), ["ack 5"]);
+}
+
+#[test]
+fn a_new_epoch_begins_anew_and_an_older_one_is_refused() {
+    let mut session = open(7, 900, &[("a", held("u-a", 900, b"old"))]);
+    said(&mut session);
+    welcome(&mut session, 8);
+    hear(&mut session, Body::Upsert(Upsert { epoch: 8, ..upsert("a", 4, "restored", 4) }));
+    assert_eq!(
+        written(&mut session),
+        ["epoch 8", "put a@4", "cursor 4"],
+        "revisions of old epochs do not count"
+    );
+    let mut session = open(7, 900, &[]);
+    welcome(&mut session, 6);
+    assert!(session.ended().is_some());
+}
+
+#[test]
+fn offers_are_taken_where_the_hash_is_held_and_the_cursor_waits_for_what_is_wanted() {
+    let hash = body::hash(b"one");
+    let mut session = open(7, 1, &[("a", held("u-a", 1, &hash)), ("b", held("u-b", 1, b"other"))]);
+    said(&mut session);
+    welcome(&mut session, 7);
+    hear(&mut session, Body::SnapshotStart(SnapshotStart { epoch: 7 }));
+    for key in ["a", "b"] {
+        let offer = Upsert { offer: true, chunk: Bytes::new(), ..upsert(key, 9, "one", 0) };
+        hear(&mut session, Body::Upsert(offer));
+    }
+    hear(&mut session, Body::SnapshotEnd(SnapshotEnd { epoch: 7, cursor: 10 }));
+    assert_eq!(said(&mut session), ["want b"]);
+    assert_eq!(written(&mut session), ["touch a@9"], "b is missing: the cursor stays");
+    hear(&mut session, Body::Upsert(upsert("b", 9, "one", 10)));
+    assert_eq!(written(&mut session), ["put b@9", "cursor 10"]);
+    assert_eq!(said(&mut session), ["ack 10"]);
+}
+
+#[test]
+fn absence_never_deletes_and_what_was_removed_is_forgotten() {
+    let removed = Held { phase: Phase::Removed, ..held("u-gone", 1, b"x") };
+    let mut session = open(7, 1, &[("orphan", held("u-o", 1, b"x")), ("gone", removed)]);
+    said(&mut session);
+    welcome(&mut session, 7);
+    hear(&mut session, Body::SnapshotStart(SnapshotStart { epoch: 7 }));
+    hear(&mut session, Body::Upsert(upsert("a", 4, "one", 0)));
+    hear(&mut session, Body::SnapshotEnd(SnapshotEnd { epoch: 7, cursor: 10 }));
+    assert_eq!(written(&mut session), ["put a@4", "forget gone", "cursor 10"]);
+    assert_eq!(said(&mut session), ["ack 10", "orphans [\"orphan\"]"]);
+}
+
+#[test]
+fn a_tombstone_removes_its_own_uid_or_what_is_older_and_nothing_newer() {
+    use TombstoneReason::{Deleted, Released};
+    for (what, uid, revision, reason, expect) in [
+        ("its own", "u-a", 6, Deleted, vec!["delete a@6", "cursor 6"]),
+        ("an older life of the name", "u-old", 4, Deleted, vec!["cursor 4"]),
+        ("a newer life of the name", "u-new", 6, Deleted, vec!["delete a@6", "cursor 6"]),
+        ("released", "u-a", 6, Released, vec!["forget a", "cursor 6"]),
+        ("an older life released", "u-old", 4, Released, vec!["cursor 4"]),
+    ] {
+        let mut session = open(7, 3, &[("a", held("u-a", 5, b"x"))]);
+        said(&mut session);
+        welcome(&mut session, 7);
+        hear(&mut session, tombstone("a", uid, revision, reason));
+        assert_eq!(written(&mut session), expect, "{what}");
+    }
+    let mut session = open(7, 3, &[]);
+    said(&mut session);
+    welcome(&mut session, 7);
+    hear(&mut session, tombstone("never", "u", 6, Deleted));
+    assert_eq!(said(&mut session), ["removed never"]);
+}
+
+#[test]
+fn frames_of_another_epoch_change_nothing() {
+    let mut session = open(7, 3, &[("a", held("u-a", 5, b"x"))]);
+    said(&mut session);
+    welcome(&mut session, 7);
+    hear(&mut session, Body::Upsert(Upsert { epoch: 6, ..upsert("a", 99, "x", 99) }));
+    let Body::Tombstone(mut old) = tombstone("a", "u-a", 99, TombstoneReason::Deleted) else {
+        unreachable!()
+    };
+    old.epoch = 6;
+    hear(&mut session, Body::Tombstone(old));
+    assert!(!session.has_changes());
+}
+
+#[test]
+fn a_body_that_does_not_hash_is_asked_for_again_and_one_too_large_is_refused() {
+    let mut session = open(7, 3, &[]);
+    said(&mut session);
+    welcome(&mut session, 7);
+    let wrong = Upsert { hash: body::hash(b"two"), ..upsert("a", 5, "one", 5) };
+    hear(&mut session, Body::Upsert(wrong));
+    assert_eq!(said(&mut session), ["want a"]);
+    assert!(!session.has_changes());
+    hear(&mut session, Body::Upsert(upsert("a", 5, "one", 5)));
+    assert_eq!(written(&mut session), ["put a@5", "cursor 5"]);
+    let large = Upsert { decoded_size: u64::MAX, ..upsert("b", 6, "one", 6) };
+    hear(&mut session, Body::Upsert(large));
+    assert_eq!(said(&mut session), ["ack 5", "nack b"]);
+    assert_eq!(written(&mut session), ["cursor 6"], "nobody waits for what can never come");
+}
+
+#[test]
+fn an_idle_link_is_pinged_and_a_silent_hub_is_left() {
+    let mut session = open(7, 3, &[]);
+    said(&mut session);
+    welcome(&mut session, 7);
+    assert_eq!(session.deadline(), secs(21));
+    session.tick(secs(21));
+    assert_eq!(said(&mut session), ["ping"]);
+    session.frame(frame::hub(Body::Pong(Pong { seq: 1, cursor: 40 })), secs(22));
+    session.tick(secs(30));
+    assert!(!session.has_changes(), "a cursor alone is not written at once");
+    session.tick(secs(400));
+    let ended = session.ended().unwrap();
+    assert_eq!(ended.advice, Advice::Lost(Duration::ZERO));
+    let mut idle = open(7, 3, &[]);
+    said(&mut idle);
+    welcome(&mut idle, 7);
+    for second in 1..301 {
+        idle.tick(secs(second));
+        for word in said(&mut idle) {
+            assert_eq!(word, "ping");
+            let seq = idle.pings;
+            idle.frame(frame::hub(Body::Pong(Pong { seq, cursor: 40 + second })), secs(second));
+        }
+    }
+    idle.tick(secs(302));
+    assert!(written(&mut idle)[0].starts_with("cursor "), "but every five minutes");
+    assert_eq!(idle.cadence.interval, secs(60), "the path bears it");
+}
+
+#[test]
+fn closes_say_when_to_come_back() {
+    let close = |retry: RetryClass, after_ms| {
+        let mut session = open(7, 3, &[]);
+        let close =
+            v1::Close { retry: retry.into(), after_ms, code: CloseCode::Busy.into(), ..v1::Close::default() };
+        hear(&mut session, Body::Close(close));
+        session.ended().unwrap().advice
+    };
+    assert_eq!(close(RetryClass::RetryNow, 5000), Advice::Now);
+    assert_eq!(close(RetryClass::RetryAfter, 5000), Advice::After(secs(5)));
+    assert_eq!(
+        close(RetryClass::Fatal, 0),
+        Advice::After(secs(60)),
+        "a hub that is mended finds its agents back"
+    );
+}
+
+#[test]
+fn an_unknown_frame_is_named_and_survived() {
+    let mut session = open(7, 3, &[]);
+    said(&mut session);
+    session.frame(HubFrame { kind: 77, body: None }, secs(1));
+    assert_eq!(said(&mut session), ["unsupported 77"]);
+    assert!(session.ended().is_none());
+}

@@ -1,0 +1,85 @@
+//! What the link, the reconciler and the summary share: the ledger, the outbox, and two bells.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+
+use crate::cause::Cause;
+use crate::ledger::Ledger;
+use crate::outbox::Outbox;
+
+/// Where the agent stands with its hub.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum LinkView {
+    /// Never welcomed in this process.
+    #[default]
+    Starting,
+    /// Welcomed by the hub, in this epoch.
+    Connected {
+        /// The hub's epoch.
+        epoch: u64,
+    },
+    /// Not connected, and why.
+    Away {
+        /// Its class.
+        cause: Cause,
+        /// In plain words.
+        reason: String,
+    },
+}
+
+/// Shared by the agent's tasks; none of them calls another.
+#[derive(Debug)]
+pub struct Shared {
+    /// What must survive.
+    pub ledger: Ledger,
+    /// What the hub has still to hear.
+    pub outbox: Mutex<Outbox>,
+    /// Rung when the outbox has news.
+    pub tell: Notify,
+    /// Where the link stands.
+    pub link: watch::Sender<LinkView>,
+    changed: Mutex<BTreeSet<String>>,
+    work: Notify,
+}
+
+impl Shared {
+    /// Over an opened ledger.
+    pub fn new(ledger: Ledger, link: watch::Sender<LinkView>) -> Arc<Self> {
+        Arc::new(Self {
+            ledger,
+            outbox: Mutex::default(),
+            tell: Notify::new(),
+            link,
+            changed: Mutex::default(),
+            work: Notify::new(),
+        })
+    }
+
+    /// The ledger's entries of `keys` changed.
+    pub fn changed(&self, keys: impl IntoIterator<Item = String>) {
+        self.changed.lock().extend(keys);
+        self.work.notify_one();
+    }
+
+    /// Waits for changed entries and takes their keys.
+    pub async fn take_changed(&self) -> BTreeSet<String> {
+        loop {
+            let notified = self.work.notified();
+            let changed = std::mem::take(&mut *self.changed.lock());
+            if !changed.is_empty() {
+                return changed;
+            }
+            notified.await;
+        }
+    }
+
+    /// Puts news into the outbox; `put` says whether there were any.
+    pub fn report(&self, put: impl FnOnce(&mut Outbox) -> bool) {
+        if put(&mut self.outbox.lock()) {
+            self.tell.notify_one();
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! How each Work stands: the outcome of applying it, and what the interpreter reads from its objects (behaviour
+//! 49, 50). One row per Work, one slot per manifest; nothing of an object is kept but what is reported.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use karmada_api::work::{ManifestStatus, ResourceIdentifier};
+use karmada_interpreter::{Interpreter, health_of};
+use karmada_proto::v1::Applied;
+use serde_json::Value;
+
+use crate::ledger::Entry;
+use crate::member::ObjectId;
+use crate::outbox::Standing;
+
+#[derive(Debug, Default)]
+struct Row {
+    uid: String,
+    revision: u64,
+    hash: Bytes,
+    applied: Option<Applied>,
+    /// JSON of one ManifestStatus per manifest that the member has.
+    slots: Vec<Option<String>>,
+}
+
+/// The rows of all Works.
+#[derive(Debug, Default)]
+pub struct Board {
+    rows: BTreeMap<String, Row>,
+}
+
+impl Board {
+    /// The ledger's entry of `key` is this; it has `manifests` manifests.
+    pub fn set_entry(&mut self, key: &str, entry: &Entry, manifests: usize) {
+        let row = self.rows.entry(key.to_owned()).or_default();
+        row.uid.clone_from(&entry.uid);
+        row.revision = entry.revision;
+        row.hash = entry.hash.clone();
+        row.applied = entry.applied.clone().filter(|(_, current)| *current).map(|(applied, _)| applied);
+        row.slots.resize(manifests, None);
+    }
+
+    /// Applying `key` came out like this. True where that is news.
+    pub fn set_applied(&mut self, key: &str, applied: Applied) -> bool {
+        let Some(row) = self.rows.get_mut(key) else { return false };
+        let news = row.applied.as_ref() != Some(&applied);
+        row.applied = Some(applied);
+        news
+    }
+
+    /// The member's object for manifest `ordinal` is this; `resource` is its plural.
+    pub fn observe(
+        &mut self,
+        interpreter: &dyn Interpreter,
+        key: &str,
+        ordinal: usize,
+        resource: &str,
+        observed: &Value,
+    ) {
+        let Some(slot) = self.rows.get_mut(key).and_then(|row| row.slots.get_mut(ordinal)) else { return };
+        let id = ObjectId::of(observed);
+        let status = ManifestStatus {
+            identifier: ResourceIdentifier {
+                ordinal: ordinal as i64,
+                group: id.gvk.group,
+                version: id.gvk.version,
+                kind: id.gvk.kind,
+                resource: resource.to_owned(),
+                namespace: id.namespace,
+                name: id.name,
+            },
+            status: interpreter.reflect_status(observed).unwrap_or_default(),
+            health: Some(health_of(interpreter, observed)),
+        };
+        *slot = serde_json::to_string(&status).ok();
+    }
+
+    /// The member has no object for manifest `ordinal`.
+    pub fn gone(&mut self, key: &str, ordinal: usize) {
+        if let Some(slot) = self.rows.get_mut(key).and_then(|row| row.slots.get_mut(ordinal)) {
+            *slot = None;
+        }
+    }
+
+    /// Nothing is known of `key` any more.
+    pub fn forget(&mut self, key: &str) {
+        self.rows.remove(key);
+    }
+
+    /// What to report. Statuses only of what is applied: those of an older body would be taken for this one's.
+    pub fn standing(&self, key: &str) -> Option<Standing> {
+        let row = self.rows.get(key)?;
+        let applied = row.applied.as_ref().is_some_and(|applied| applied.ok);
+        let statuses = || {
+            let slots: Vec<&str> = row.slots.iter().flatten().map(String::as_str).collect();
+            Bytes::from(format!("[{}]", slots.join(",")))
+        };
+        Some(Standing {
+            uid: row.uid.clone(),
+            revision: row.revision,
+            hash: row.hash.clone(),
+            applied: row.applied.clone(),
+            manifest_statuses: applied.then(statuses),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reconcile::outcome;
+    use crate::session::Phase;
+    use karmada_interpreter::Native;
+    use serde_json::json;
+
+    #[test]
+    fn statuses_are_reported_of_what_is_applied() {
+        let mut board = Board::default();
+        let entry = Entry {
+            uid: "u".into(),
+            revision: 3,
+            hash: Bytes::from_static(b"h"),
+            body: Bytes::new(),
+            suspended: false,
+            preserve: false,
+            phase: Phase::Desired,
+            attempts: 0,
+            applied: None,
+        };
+        board.set_entry("w", &entry, 1);
+        let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a", "namespace": "d", "generation": 1},
+            "spec": {"replicas": 2}, "status": {"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2, "readyReplicas": 2}});
+        board.observe(&Native, "w", 0, "deployments", &object);
+        assert_eq!(board.standing("w").unwrap().manifest_statuses, None);
+        assert!(board.set_applied("w", outcome(true, String::new())));
+        assert!(!board.set_applied("w", outcome(true, String::new())));
+        let standing = board.standing("w").unwrap();
+        let statuses: Vec<ManifestStatus> =
+            serde_json::from_slice(&standing.manifest_statuses.unwrap()).unwrap();
+        assert_eq!(statuses[0].identifier.resource, "deployments");
+        assert_eq!(statuses[0].status.as_ref().unwrap().get("readyReplicas"), Some(&json!(2)));
+        assert_eq!(serde_json::to_value(statuses[0].health).unwrap(), "Healthy");
+        board.gone("w", 0);
+        assert_eq!(board.standing("w").unwrap().manifest_statuses.unwrap(), Bytes::from_static(b"[]"));
+        board.forget("w");
+        assert_eq!(board.standing("w"), None);
+    }
+}

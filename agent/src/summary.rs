@@ -1,0 +1,290 @@
+//! How the cluster is, for `Cluster.status`: version, readiness, what it serves, nodes, resources.
+//!
+//! Comes in: the member's probe, its discovery, watches of nodes and pods (trimmed at once to a few numbers
+//! each). Goes out: JSON into the outbox, only where it changed. Conditions carry no times: the hub sets them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use karmada_api::cluster::ApiEnablement;
+use karmada_api::strings::conditions as c;
+use karmada_interpreter::summary::{NodeOffer, PodUse, node_summary, resource_summary};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::member::{Gvk, Member, MemberError, MemberEvent, ObjectId, Probe, Watch};
+use crate::shared::Shared;
+
+/// Between two looks (behaviour 60).
+const PERIOD: Duration = Duration::from_secs(10);
+/// After the first news of nodes or pods, more is waited for this long.
+const SETTLE: Duration = Duration::from_millis(500);
+/// Readiness flips only after this long of the other answer (behaviour 61).
+const FLIP: Duration = Duration::from_secs(30);
+
+/// Readiness with hysteresis. Pure; `now` is monotonic.
+#[derive(Debug, Default)]
+pub struct Readiness {
+    shown: Option<Probe>,
+    other_since: Option<Duration>,
+}
+
+impl Readiness {
+    /// Takes a probe's answer; what to show.
+    pub fn observe(&mut self, probe: Probe, now: Duration) -> Probe {
+        let Some(shown) = self.shown else {
+            self.shown = Some(probe);
+            return probe;
+        };
+        if (probe == Probe::Ok) == (shown == Probe::Ok) {
+            self.other_since = None;
+            self.shown = Some(probe);
+            return probe;
+        }
+        let since = *self.other_since.get_or_insert(now);
+        if now.saturating_sub(since) >= FLIP {
+            (self.shown, self.other_since) = (Some(probe), None);
+            return probe;
+        }
+        shown
+    }
+}
+
+/// The condition `Ready` for a probe's answer.
+fn ready_condition(probe: Probe) -> Value {
+    let (status, reason, message) = match probe {
+        Probe::Ok => (c::TRUE, c::CLUSTER_READY, c::CLUSTER_READY_MESSAGE),
+        Probe::Unhealthy => (c::FALSE, c::CLUSTER_NOT_READY, c::CLUSTER_NOT_READY_MESSAGE),
+        Probe::Unreachable => (c::FALSE, c::CLUSTER_NOT_REACHABLE, c::CLUSTER_NOT_REACHABLE_MESSAGE),
+    };
+    json!({"type": c::READY, "status": status, "reason": reason, "message": message})
+}
+
+/// The condition about the completeness of what is served.
+fn enablements_condition(enablements: &[ApiEnablement], complete: bool) -> Value {
+    let (status, reason, message) = match (enablements.is_empty(), complete) {
+        (true, _) => (c::FALSE, c::API_ENABLEMENTS_EMPTY, "collected empty APIEnablements from the cluster"),
+        (false, false) => {
+            (c::FALSE, c::API_ENABLEMENTS_PARTIAL, "might collect partial APIEnablements from the cluster")
+        }
+        (false, true) => {
+            (c::TRUE, c::API_ENABLEMENTS_COMPLETE, "collected complete APIEnablements from the cluster")
+        }
+    };
+    json!({"type": c::COMPLETE_API_ENABLEMENTS, "status": status, "reason": reason, "message": message})
+}
+
+/// What is known of a member.
+#[derive(Debug, Default)]
+struct View {
+    version: String,
+    enablements: Vec<ApiEnablement>,
+    complete: bool,
+    nodes: Collected<NodeOffer>,
+    pods: Collected<PodUse>,
+}
+
+/// Objects of a kind, trimmed; known once listed.
+#[derive(Debug)]
+struct Collected<T> {
+    known: bool,
+    items: BTreeMap<(String, String), T>,
+    listing: Option<BTreeMap<(String, String), T>>,
+}
+
+impl<T> Default for Collected<T> {
+    fn default() -> Self {
+        Self { known: false, items: BTreeMap::new(), listing: None }
+    }
+}
+
+impl<T: Clone + PartialEq> Collected<T> {
+    /// Takes an event. True where that is news.
+    fn take(&mut self, event: MemberEvent, trim: impl Fn(&Value) -> T) -> bool {
+        let name = |id: ObjectId| (id.namespace, id.name);
+        match event {
+            MemberEvent::Listing => {
+                self.listing = Some(BTreeMap::new());
+                false
+            }
+            MemberEvent::Listed => {
+                let Some(listing) = self.listing.take() else { return false };
+                let news = !self.known || self.items != listing;
+                (self.items, self.known) = (listing, true);
+                news
+            }
+            MemberEvent::Object(object) => {
+                let (name, item) = (name(ObjectId::of(&object)), trim(&object));
+                match &mut self.listing {
+                    Some(listing) => {
+                        listing.insert(name, item);
+                        false
+                    }
+                    None => self.items.insert(name, item.clone()) != Some(item),
+                }
+            }
+            MemberEvent::Gone(id) => self.items.remove(&name(id)).is_some(),
+        }
+    }
+
+    fn values(&self) -> Vec<T> {
+        self.items.values().cloned().collect()
+    }
+}
+
+impl View {
+    /// `Cluster.status`; only the condition where the member does not answer (behaviour 63).
+    fn status(&self, shown: Probe) -> Value {
+        if shown == Probe::Unreachable {
+            return json!({"conditions": [ready_condition(shown)]});
+        }
+        let conditions = [ready_condition(shown), enablements_condition(&self.enablements, self.complete)];
+        let mut status = json!({
+            "kubernetesVersion": self.version,
+            "apiEnablements": self.enablements,
+            "conditions": conditions,
+        });
+        if self.nodes.known {
+            let nodes = self.nodes.values();
+            status["nodeSummary"] = json!(node_summary(&nodes));
+            if self.pods.known {
+                status["resourceSummary"] = json!(resource_summary(&nodes, &self.pods.values(), &[]));
+            }
+        }
+        status
+    }
+}
+
+/// Reports the cluster's status until `stop`.
+pub async fn run(shared: Arc<Shared>, member: Arc<dyn Member>, stop: CancellationToken) {
+    let started = Instant::now();
+    let (mut view, mut readiness) = (View::default(), Readiness::default());
+    let mut nodes = watch(&member, "Node", "");
+    let mut pods = watch(&member, "Pod", "");
+    let mut next_look = Instant::now();
+    let mut next_report = next_look;
+    let mut shown = Probe::Ok;
+    loop {
+        if Instant::now() >= next_look {
+            let probe = member.probe().await;
+            shown = readiness.observe(probe, started.elapsed());
+            if probe != Probe::Unreachable {
+                look(&*member, &mut view).await;
+            }
+            next_look = Instant::now() + PERIOD;
+            next_report = Instant::now();
+        }
+        if Instant::now() >= next_report {
+            let status = view.status(shown).to_string();
+            shared.report(|outbox| outbox.cluster(status.into()));
+            next_report = next_look;
+        }
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            event = nodes.next() => {
+                if take(&mut view.nodes, event, NodeOffer::of, &mut nodes, || watch(&member, "Node", "")) {
+                    next_report = next_report.min(Instant::now() + SETTLE);
+                }
+            }
+            event = pods.next() => {
+                if take(&mut view.pods, event, PodUse::of, &mut pods, || watch(&member, "Pod", "")) {
+                    next_report = next_report.min(Instant::now() + SETTLE);
+                }
+            }
+            () = tokio::time::sleep_until(next_look.min(next_report)) => {}
+        }
+    }
+}
+
+type Events = BoxStream<'static, Result<MemberEvent, MemberError>>;
+
+fn watch(member: &Arc<dyn Member>, kind: &str, fields: &str) -> Events {
+    let watch = Watch { gvk: Gvk::new("v1", kind), labels: String::new(), fields: fields.to_owned() };
+    member.watch(watch)
+}
+
+/// Takes an event; a watch that ended is begun again after a pause.
+fn take<T: Clone + PartialEq>(
+    collected: &mut Collected<T>,
+    event: Option<Result<MemberEvent, MemberError>>,
+    trim: impl Fn(&Value) -> T,
+    stream: &mut Events,
+    again: impl Fn() -> Events,
+) -> bool {
+    match event {
+        Some(Ok(event)) => collected.take(event, trim),
+        Some(Err(error)) => {
+            tracing::debug!(%error, "watching nodes and pods");
+            false
+        }
+        None => {
+            let pause = futures::stream::once(tokio::time::sleep(PERIOD)).filter_map(|()| async { None });
+            *stream = pause.chain(again()).boxed();
+            false
+        }
+    }
+}
+
+/// Asks the member for version and discovery.
+async fn look(member: &dyn Member, view: &mut View) {
+    if let Ok(version) = member.version().await {
+        view.version = version;
+    }
+    match member.api_enablements().await {
+        Ok((enablements, complete)) => (view.enablements, view.complete) = (enablements, complete),
+        Err(error) => {
+            tracing::debug!(%error, "discovery");
+            view.complete = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readiness_flips_after_half_a_minute_and_begins_at_once() {
+        let mut readiness = Readiness::default();
+        let mut at = |probe, seconds| readiness.observe(probe, Duration::from_secs(seconds));
+        assert_eq!(at(Probe::Unreachable, 0), Probe::Unreachable);
+        assert_eq!(at(Probe::Ok, 10), Probe::Unreachable);
+        assert_eq!(at(Probe::Ok, 30), Probe::Unreachable);
+        assert_eq!(at(Probe::Ok, 40), Probe::Ok);
+        assert_eq!(at(Probe::Unhealthy, 50), Probe::Ok);
+        assert_eq!(at(Probe::Ok, 60), Probe::Ok);
+        assert_eq!(at(Probe::Unhealthy, 70), Probe::Ok, "the count begins anew");
+        assert_eq!(at(Probe::Unreachable, 90), Probe::Ok);
+        assert_eq!(at(Probe::Unhealthy, 100), Probe::Unhealthy);
+    }
+
+    #[test]
+    fn a_status_names_what_is_known_only() {
+        let mut view = View { version: "v1.34.1".into(), complete: true, ..View::default() };
+        assert_eq!(view.status(Probe::Unreachable).as_object().unwrap().len(), 1);
+        let status = view.status(Probe::Ok);
+        assert!(status.get("nodeSummary").is_none());
+        assert_eq!(status.pointer("/conditions/1/reason"), Some(&json!("Empty")));
+        let node = json!({"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4"}, "conditions": [{"type": "Ready", "status": "True"}]}});
+        let pod = json!({"kind": "Pod", "metadata": {"name": "p", "namespace": "d"}, "spec": {"nodeName": "n", "containers": [{"resources": {"requests": {"cpu": "500m"}}}]}, "status": {"phase": "Running"}});
+        for (event, news) in [
+            (MemberEvent::Listing, false),
+            (MemberEvent::Object(Box::new(node)), false),
+            (MemberEvent::Listed, true),
+        ] {
+            assert_eq!(view.nodes.take(event, NodeOffer::of), news);
+        }
+        for event in [MemberEvent::Listing, MemberEvent::Listed, MemberEvent::Object(Box::new(pod.clone()))] {
+            view.pods.take(event, PodUse::of);
+        }
+        assert!(!view.pods.take(MemberEvent::Object(Box::new(pod)), PodUse::of), "the same again is no news");
+        let status = view.status(Probe::Ok);
+        assert_eq!(status.pointer("/nodeSummary"), Some(&json!({"totalNum": 1, "readyNum": 1})));
+        assert_eq!(status.pointer("/resourceSummary/allocated/cpu"), Some(&json!("500m")));
+    }
+}

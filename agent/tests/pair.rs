@@ -1,0 +1,9 @@
+//! Both ends of the stream together: as bare state machines under a clock of the test's own, and over real TLS
+//! and gRPC on loopback with a member in memory.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+#[path = "pair/machines.rs"]
+mod machines;
+#[path = "pair/stream.rs"]
+mod stream;

@@ -1,0 +1,396 @@
+//! The two sessions wired together without IO: every frame is encoded and decoded on its way, and the link may
+//! be cut after any frame.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use karmada_agent::ledger::Ledger;
+use karmada_agent::outbox::{Outbox, Standing};
+use karmada_agent::session::{self as agent, Phase};
+use karmada_gateway::Options;
+use karmada_gateway::inbox::Report;
+use karmada_gateway::ports::{Position, Work, WorkEvent};
+use karmada_gateway::session::{self as gateway, Opening};
+use karmada_gateway::{admission, session::Effect};
+use karmada_proto::body::Assembly;
+use karmada_proto::cadence::Cadence;
+use karmada_proto::v1::{AgentFrame, HubFrame, agent_frame};
+use proptest::prelude::*;
+use prost::Message;
+
+/// A hub's Works with their history, and where it stands.
+#[derive(Default)]
+struct Hub {
+    epoch: u64,
+    revision: u64,
+    works: BTreeMap<String, Work>,
+    history: Vec<WorkEvent>,
+    kept_from: u64,
+}
+
+impl Hub {
+    fn put(&mut self, key: &str, text: &str) {
+        self.revision += 1;
+        let uid =
+            self.works.get(key).map_or_else(|| format!("u{}", self.revision), |work| work.uid.to_string());
+        let json = format!(
+            r#"{{"metadata":{{"name":"{key}","uid":"{uid}"}},"spec":{{"workload":{{"manifests":["{text}"]}}}}}}"#
+        );
+        let work = Work::from_json(self.revision, json.into()).unwrap();
+        self.works.insert(key.to_owned(), work.clone());
+        self.history.push(WorkEvent::Upsert(work));
+    }
+
+    fn delete(&mut self, key: &str) {
+        self.revision += 1;
+        if let Some(work) = self.works.get_mut(key) {
+            (work.deleting, work.revision) = (true, self.revision);
+            self.history.push(WorkEvent::Upsert(work.clone()));
+        }
+    }
+
+    fn finalize(&mut self, key: &str, uid: &str) {
+        let due = self.works.get(key).is_some_and(|work| work.deleting && *work.uid == *uid);
+        if due && let Some(work) = self.works.remove(key) {
+            self.revision += 1;
+            let (key, uid, revision) = (work.key, work.uid, self.revision);
+            self.history.push(WorkEvent::Deleted { key, uid, revision });
+        }
+    }
+
+    fn since(&self, resume: Option<u64>) -> (bool, Vec<WorkEvent>) {
+        let after = |event: &&WorkEvent, revision: u64| match event {
+            WorkEvent::Upsert(work) => work.revision > revision,
+            WorkEvent::Deleted { revision: at, .. } | WorkEvent::Synced { revision: at } => *at > revision,
+        };
+        match resume.filter(|revision| *revision >= self.kept_from) {
+            Some(revision) => (false, self.history.iter().filter(|e| after(e, revision)).cloned().collect()),
+            None => {
+                let mut events: Vec<_> = self.works.values().cloned().map(WorkEvent::Upsert).collect();
+                events.push(WorkEvent::Synced { revision: self.revision });
+                (true, events)
+            }
+        }
+    }
+
+    /// Old history is no longer kept.
+    fn compact(&mut self) {
+        self.kept_from = self.revision;
+    }
+
+    /// A backup is put back.
+    fn restore(&mut self, backup: (u64, BTreeMap<String, Work>)) {
+        (self.revision, self.works) = backup;
+        self.history.clear();
+        self.kept_from = self.revision;
+    }
+}
+
+/// The agent's side that outlives a session.
+struct Site {
+    ledger: Ledger,
+    outbox: Outbox,
+    assembly: Assembly,
+    told: BTreeSet<String>,
+}
+
+impl Site {
+    fn new() -> Self {
+        Self {
+            ledger: Ledger::in_memory().unwrap(),
+            outbox: Outbox::default(),
+            assembly: Assembly::default(),
+            told: BTreeSet::new(),
+        }
+    }
+
+    fn bodies(&self) -> BTreeMap<String, (Phase, String)> {
+        let mut bodies = BTreeMap::new();
+        for key in self.ledger.keys().unwrap() {
+            let entry = self.ledger.entry(&key).unwrap().unwrap();
+            bodies.insert(key, (entry.phase, String::from_utf8(entry.body.to_vec()).unwrap()));
+        }
+        bodies
+    }
+
+    /// What the reconciler would do: removes what is to be removed.
+    fn reconcile(&mut self) {
+        let held = self.ledger.held().unwrap();
+        for key in std::mem::take(&mut self.told) {
+            if !held.contains_key(&key) {
+                self.outbox.forget(&key);
+            }
+        }
+        for (key, held) in held {
+            self.told.insert(key.clone());
+            if held.phase != Phase::Desired {
+                self.ledger.removed(std::slice::from_ref(&key)).unwrap();
+                self.outbox.removed(&key, &held.uid, held.revision);
+            } else {
+                let standing = Standing {
+                    uid: held.uid,
+                    revision: held.revision,
+                    hash: held.hash,
+                    ..Standing::default()
+                };
+                self.outbox.work(&key, standing);
+            }
+        }
+    }
+}
+
+/// What passed in one session.
+#[derive(Default)]
+struct Passed {
+    bodies: usize,
+    offers: usize,
+    bytes: usize,
+    frames: usize,
+}
+
+/// One session from hello to quiet, or to a cut after `budget` frames from the hub.
+fn session(hub: &mut Hub, site: &mut Site, budget: usize) -> Passed {
+    let now = Duration::from_secs(1);
+    let (epoch, cursor) = site.ledger.position().unwrap();
+    let opening = agent::Opening {
+        cluster_name: "m".into(),
+        boot_id: "b".into(),
+        epoch,
+        cursor,
+        ..agent::Opening::default()
+    };
+    let held = site.ledger.held().unwrap();
+    let mut agent =
+        agent::Session::open(opening, held, std::mem::take(&mut site.assembly), Cadence::default(), now);
+    site.outbox.session_begins();
+    let hello = match over_the_wire(&agent.next_frame(&mut site.outbox, now).unwrap()).body {
+        Some(agent_frame::Body::Hello(hello)) => hello,
+        other => panic!("{other:?}"),
+    };
+    let position = Position { epoch: hub.epoch, revision: hub.revision };
+    if admission::ahead(&hello, position) {
+        hub.epoch = hello.epoch + 1;
+    }
+    let (full, events) = hub.since(admission::resume(&hello, hub.epoch));
+    let opening = Opening {
+        protocol: admission::check("m", &hello).unwrap(),
+        session_seq: 1,
+        epoch: hub.epoch,
+        resumed: admission::resume(&hello, hub.epoch).filter(|_| !full),
+        retry_hint: Duration::ZERO,
+        hub_clock_ms: 0,
+    };
+    let mut gateway = gateway::Session::open(hello, &opening, &Options::default(), now);
+    let mut seen = hub.history.len();
+    let mut feed: VecDeque<WorkEvent> = events.into();
+    let mut passed = Passed::default();
+    loop {
+        let mut quiet = true;
+        while let Some(event) = feed.pop_front() {
+            gateway.work(event);
+        }
+        while let Some(frame) = gateway.next_frame() {
+            quiet = false;
+            passed.frames += 1;
+            passed.bytes += frame.encoded_len();
+            if let Some(karmada_proto::v1::hub_frame::Body::Upsert(upsert)) = &frame.body {
+                passed.offers += usize::from(upsert.offer);
+                passed.bodies += usize::from(!upsert.offer && upsert.offset == 0);
+            }
+            if passed.frames > budget {
+                // Cut: what was not committed is lost, and so is what was on its way.
+                let (_, _, assembly) = agent.into_parts();
+                site.assembly = assembly;
+                return passed;
+            }
+            let frame = HubFrame::decode(&*frame.encode_to_vec()).unwrap();
+            agent.frame(frame, now);
+            assert!(agent.ended().is_none(), "{:?}", agent.ended());
+        }
+        if agent.has_changes() {
+            quiet = false;
+            site.ledger.commit(&agent.take_changes()).unwrap();
+            agent.committed(now);
+            site.reconcile();
+        }
+        while let Some(frame) = agent.next_frame(&mut site.outbox, now) {
+            quiet = false;
+            gateway.frame(over_the_wire(&frame), now);
+        }
+        while let Some(effect) = gateway.next_effect() {
+            assert_ne!(effect, Effect::Relist, "nothing was lost");
+        }
+        while let Some(report) = gateway.next_report(now) {
+            quiet = false;
+            if let Report::Finalize { key, uid } = &report {
+                hub.finalize(key, uid);
+            }
+            gateway.report_done(report, false, now);
+        }
+        feed.extend(hub.history[seen..].iter().cloned());
+        seen = hub.history.len();
+        if quiet && feed.is_empty() {
+            let (_, cursor, assembly) = agent.into_parts();
+            site.assembly = assembly;
+            if let Some(cursor) = cursor {
+                site.ledger.commit(&[agent::Change::Cursor(cursor)]).unwrap();
+            }
+            return passed;
+        }
+    }
+}
+
+fn over_the_wire(frame: &AgentFrame) -> AgentFrame {
+    AgentFrame::decode(&*frame.encode_to_vec()).unwrap()
+}
+
+/// What the site should hold, once all is quiet.
+fn wanted(hub: &Hub) -> BTreeMap<String, (Phase, String)> {
+    let body = |work: &Work| {
+        let json: serde_json::Value = serde_json::from_slice(&work.body).unwrap();
+        serde_json::json!({"manifests": json["spec"]["workload"]["manifests"]}).to_string()
+    };
+    hub.works.values().map(|work| (work.key.to_string(), (Phase::Desired, body(work)))).collect()
+}
+
+fn noise(len: usize) -> String {
+    let mut state = 9u64;
+    let step = |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        char::from(b'a' + ((state >> 40) % 26) as u8)
+    };
+    (0..len).map(step).collect()
+}
+
+#[test]
+fn a_session_resumes_where_it_was_and_sends_nothing_twice() {
+    let (mut hub, mut site) = (Hub { epoch: 7, ..Hub::default() }, Site::new());
+    for at in 0..50 {
+        hub.put(&format!("w{at}"), &noise(300));
+    }
+    assert_eq!(session(&mut hub, &mut site, usize::MAX).bodies, 50);
+    assert_eq!(site.bodies(), wanted(&hub));
+    assert_eq!(session(&mut hub, &mut site, usize::MAX).bodies, 0);
+    hub.put("w3", "new");
+    let passed = session(&mut hub, &mut site, usize::MAX);
+    assert_eq!((passed.bodies, passed.offers), (1, 0));
+    assert_eq!(site.bodies(), wanted(&hub));
+}
+
+#[test]
+fn compacted_history_costs_hashes_and_not_bodies() {
+    let (mut hub, mut site) = (Hub { epoch: 7, ..Hub::default() }, Site::new());
+    for at in 0..50 {
+        hub.put(&format!("w{at}"), &noise(5000));
+    }
+    let first = session(&mut hub, &mut site, usize::MAX);
+    hub.put("w7", "changed while away");
+    hub.compact();
+    hub.put("w8", "changed after");
+    hub.compact();
+    let again = session(&mut hub, &mut site, usize::MAX);
+    assert_eq!((again.offers, again.bodies), (50, 2));
+    assert!(again.bytes * 10 < first.bytes, "{} and {}", again.bytes, first.bytes);
+    assert_eq!(site.bodies(), wanted(&hub));
+}
+
+#[test]
+fn a_restored_hub_removes_nothing_and_its_agents_come_along() {
+    let (mut hub, mut site) = (Hub { epoch: 7, ..Hub::default() }, Site::new());
+    hub.put("old", "1");
+    hub.put("edited", "1");
+    let backup = (hub.revision, hub.works.clone());
+    hub.put("new", "1");
+    hub.put("edited", "2");
+    session(&mut hub, &mut site, usize::MAX);
+    hub.restore(backup);
+    session(&mut hub, &mut site, usize::MAX);
+    assert_eq!(hub.epoch, 8, "nobody announced the restore: the agent's hello did");
+    let bodies = site.bodies();
+    assert_eq!(bodies["edited"], wanted(&hub)["edited"]);
+    assert_eq!(bodies["new"].0, Phase::Desired, "absence never deletes");
+}
+
+#[test]
+fn a_large_body_goes_on_where_the_link_was_cut() {
+    let (mut hub, mut site) = (Hub { epoch: 7, ..Hub::default() }, Site::new());
+    session(&mut hub, &mut site, usize::MAX);
+    hub.put("big", &noise(2_000_000));
+    let whole = session(
+        &mut Hub { epoch: 7, revision: hub.revision, works: hub.works.clone(), ..Hub::default() },
+        &mut Site::new(),
+        usize::MAX,
+    );
+    let before = session(&mut hub, &mut site, 10);
+    assert!(site.bodies().is_empty());
+    let after = session(&mut hub, &mut site, usize::MAX);
+    assert_eq!(site.bodies(), wanted(&hub));
+    assert!(
+        before.bytes + after.bytes < whole.bytes + 100_000,
+        "{} + {}, {}",
+        before.bytes,
+        after.bytes,
+        whole.bytes
+    );
+}
+
+#[test]
+fn a_deletion_is_carried_out_confirmed_and_forgotten() {
+    let (mut hub, mut site) = (Hub { epoch: 7, ..Hub::default() }, Site::new());
+    hub.put("a", "1");
+    session(&mut hub, &mut site, usize::MAX);
+    hub.delete("a");
+    session(&mut hub, &mut site, usize::MAX);
+    assert!(hub.works.is_empty() && site.bodies().is_empty());
+    hub.put("a", "2");
+    session(&mut hub, &mut site, usize::MAX);
+    assert_eq!(site.bodies(), wanted(&hub));
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Put(u8, u16),
+    Delete(u8),
+    Compact,
+    LoseLedger,
+    Session(u8),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0..6u8, 0..2000u16).prop_map(|(key, len)| Step::Put(key, len)),
+        2 => (0..6u8).prop_map(Step::Delete),
+        1 => Just(Step::Compact),
+        1 => Just(Step::LoseLedger),
+        4 => any::<u8>().prop_map(Step::Session),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+    /// Whatever happens and wherever the link is cut: after one session to quiet, the site holds what the hub
+    /// wants, and nothing that is being deleted is left on the hub.
+    #[test]
+    fn both_ends_agree_in_the_end(steps in prop::collection::vec(step(), 1..30)) {
+        let (mut hub, mut site) = (Hub { epoch: 7, ..Hub::default() }, Site::new());
+        for step in steps {
+            match step {
+                Step::Put(key, len) => {
+                    let key = format!("k{key}");
+                    if !hub.works.get(&key).is_some_and(|work| work.deleting) {
+                        hub.put(&key, &noise(len.into()));
+                    }
+                }
+                Step::Delete(key) => hub.delete(&format!("k{key}")),
+                Step::Compact => hub.compact(),
+                Step::LoseLedger => site = Site::new(),
+                Step::Session(cut) => {
+                    session(&mut hub, &mut site, usize::from(cut) % 20);
+                }
+            }
+        }
+        session(&mut hub, &mut site, usize::MAX);
+        prop_assert!(hub.works.values().all(|work| !work.deleting));
+        prop_assert_eq!(site.bodies(), wanted(&hub));
+    }
+}

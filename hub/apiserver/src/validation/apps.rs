@@ -1,0 +1,252 @@
+//! Deployments, replica sets, stateful sets, daemon sets, replication controllers.
+
+use serde_json::{Value, json};
+
+use super::selector::{is_blank, label_selector, matches};
+use super::{
+    Errors, at_most_all, immutable, int_or_percent, invalid_each, is_empty, list, names, non_negative, pod,
+    text,
+};
+use crate::schema::path::Path;
+use crate::schema::{FieldError, Shown};
+
+const SPEC: &str = "spec";
+
+/// A selector that must be there and say something.
+fn required_selector(spec: &Value, path: &Path<'_>, kind: &str, errors: &mut Errors) {
+    let at = path.child("selector");
+    if spec["selector"].is_null() {
+        errors.push(FieldError::required(&at, ""));
+        return;
+    }
+    label_selector(&spec["selector"], &at, errors);
+    if is_blank(&spec["selector"]) {
+        let detail = format!("empty selector is invalid for {kind}");
+        errors.push(FieldError::invalid(&at, spec["selector"].clone(), detail));
+    }
+}
+
+/// A template that the selector must match, and whose Pods must restart.
+fn template(spec: &Value, path: &Path<'_>, kind: &str, errors: &mut Errors) {
+    let at = path.child("template");
+    let labels = &spec["template"]["metadata"]["labels"];
+    // No selector at all matches nothing; an empty one, everything.
+    if spec["selector"].is_null() || (!is_blank(&spec["selector"]) && !matches(&spec["selector"], labels)) {
+        errors.push(FieldError::invalid(
+            &at.child("metadata").child("labels"),
+            labels.clone(),
+            "`selector` does not match template `labels`",
+        ));
+    }
+    pod::template(&spec["template"], &at, errors);
+    let pod = at.child(SPEC);
+    let policy = text(&spec["template"]["spec"], "restartPolicy");
+    if policy != "Always" {
+        errors.push(FieldError::not_supported(&pod.child("restartPolicy"), policy, &["Always"]));
+    }
+    if spec["template"]["spec"]["activeDeadlineSeconds"].is_number() {
+        let detail = format!("activeDeadlineSeconds in {kind} is not Supported");
+        errors.push(FieldError::forbidden(&pod.child("activeDeadlineSeconds"), detail));
+    }
+}
+
+pub(super) fn deployment(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let (spec, path) = (&new[SPEC], Path::field(SPEC));
+    non_negative(spec, "replicas", &path, errors);
+    required_selector(spec, &path, "deployment", errors);
+    template(spec, &path, "ReplicaSet", errors);
+    strategy(&spec["strategy"], &path.child("strategy"), errors);
+    for field in ["minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"] {
+        non_negative(spec, field, &path, errors);
+    }
+    let ready = spec["minReadySeconds"].as_i64().unwrap_or(0);
+    if let Some(deadline) = spec["progressDeadlineSeconds"].as_i64().filter(|deadline| *deadline <= ready) {
+        let detail = "must be greater than minReadySeconds";
+        errors.push(FieldError::invalid(&path.child("progressDeadlineSeconds"), deadline, detail));
+    }
+    if let Some(old) = old {
+        immutable(&spec["selector"], &old[SPEC]["selector"], &path.child("selector"), errors);
+    }
+}
+
+/// A strategy as an internal struct prints.
+fn shown(strategy: &Value) -> Shown {
+    Shown::Raw(format!("{{\"Type\":{},\"RollingUpdate\":{}}}", strategy["type"], strategy["rollingUpdate"]))
+}
+
+/// Whether an int-or-percent is nothing.
+fn is_zero(value: &Value) -> bool {
+    matches!(value, Value::Number(n) if n.as_i64() == Some(0)) || *value == json!("0%") || value.is_null()
+}
+
+fn strategy(strategy: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let rolling = &strategy["rollingUpdate"];
+    let at = path.child("rollingUpdate");
+    match text(strategy, "type") {
+        "Recreate" if rolling.is_object() => {
+            errors
+                .push(FieldError::forbidden(&at, "may not be specified when strategy `type` is 'Recreate'"));
+        }
+        "Recreate" => {}
+        "RollingUpdate" => {
+            int_or_percent(&rolling["maxUnavailable"], &at.child("maxUnavailable"), errors);
+            int_or_percent(&rolling["maxSurge"], &at.child("maxSurge"), errors);
+            if is_zero(&rolling["maxUnavailable"]) && is_zero(&rolling["maxSurge"]) {
+                errors.push(FieldError::invalid(
+                    &at.child("maxUnavailable"),
+                    rolling["maxUnavailable"].clone(),
+                    "may not be 0 when `maxSurge` is 0",
+                ));
+            }
+            at_most_all(&rolling["maxUnavailable"], &at.child("maxUnavailable"), errors);
+        }
+        _ => errors.push(FieldError::not_supported(path, shown(strategy), &["Recreate", "RollingUpdate"])),
+    }
+}
+
+pub(super) fn replica_set(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let (spec, path) = (&new[SPEC], Path::field(SPEC));
+    non_negative(spec, "replicas", &path, errors);
+    non_negative(spec, "minReadySeconds", &path, errors);
+    required_selector(spec, &path, "deployment", errors);
+    template(spec, &path, "ReplicaSet", errors);
+    if let Some(old) = old {
+        immutable(&spec["selector"], &old[SPEC]["selector"], &path.child("selector"), errors);
+    }
+}
+
+pub(super) fn replication_controller(new: &Value, errors: &mut Errors) {
+    let (spec, path) = (&new[SPEC], Path::field(SPEC));
+    non_negative(spec, "replicas", &path, errors);
+    non_negative(spec, "minReadySeconds", &path, errors);
+    if is_empty(&spec["selector"]) {
+        errors.push(FieldError::required(&path.child("selector"), ""));
+    }
+    if spec["template"].is_null() {
+        errors.push(FieldError::required(&path.child("template"), ""));
+        return;
+    }
+    let selector = json!({"selector": {"matchLabels": spec["selector"]}, "template": spec["template"]});
+    template(&selector, &path, "ReplicationController", errors);
+}
+
+pub(super) fn stateful_set(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let (spec, path) = (&new[SPEC], Path::field(SPEC));
+    let policy = text(spec, "podManagementPolicy");
+    if !matches!(policy, "OrderedReady" | "Parallel") {
+        let detail = "must be 'OrderedReady' or 'Parallel'";
+        errors.push(FieldError::invalid(&path.child("podManagementPolicy"), policy, detail));
+    }
+    update_strategy(&spec["updateStrategy"], &path.child("updateStrategy"), errors);
+    non_negative(spec, "replicas", &path, errors);
+    non_negative(spec, "minReadySeconds", &path, errors);
+    let service = text(spec, "serviceName");
+    if old.is_none() && !service.is_empty() {
+        invalid_each(errors, &path.child("serviceName"), service, names::dns_label(service));
+    }
+    required_selector(spec, &path, "statefulset", errors);
+    // The claims' volumes are made by the controller: the template may mount them.
+    let mut whole = spec.clone();
+    let claims: Vec<Value> = list(spec, "volumeClaimTemplates")
+        .iter()
+        .map(|claim| json!({"name": claim["metadata"]["name"], "persistentVolumeClaim": {"claimName": "made"}}))
+        .collect();
+    if let Some(pod) = whole.pointer_mut("/template/spec").and_then(Value::as_object_mut) {
+        pod.remove("subdomain");
+        pod.remove("hostname");
+        if !claims.is_empty() {
+            let volumes = pod.entry("volumes").or_insert_with(|| json!([]));
+            if let Some(volumes) = volumes.as_array_mut() {
+                volumes.retain(|volume| !claims.iter().any(|claim| claim["name"] == volume["name"]));
+                volumes.extend(claims);
+            }
+        }
+    }
+    template(&whole, &path, "StatefulSet", errors);
+    if let Some(old) = old {
+        stateful_set_update(spec, &old[SPEC], &path, errors);
+    }
+}
+
+fn stateful_set_update(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
+    const MAY: [&str; 7] = [
+        "replicas",
+        "template",
+        "updateStrategy",
+        "minReadySeconds",
+        "ordinals",
+        "revisionHistoryLimit",
+        "persistentVolumeClaimRetentionPolicy",
+    ];
+    let rest = |spec: &Value| -> Vec<(String, Value)> {
+        let fields = spec.as_object().into_iter().flatten().filter(|(name, _)| !MAY.contains(&name.as_str()));
+        fields.map(|(name, value)| (name.clone(), value.clone())).collect()
+    };
+    if rest(new) != rest(old) {
+        errors.push(FieldError::forbidden(
+            path,
+            "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', \
+             'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden",
+        ));
+    }
+}
+
+fn update_strategy(strategy: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let rolling = &strategy["rollingUpdate"];
+    let at = path.child("rollingUpdate");
+    match text(strategy, "type") {
+        "OnDelete" if rolling.is_object() => errors.push(FieldError::invalid(
+            &at,
+            rolling.clone(),
+            "only allowed for updateStrategy 'RollingUpdate'",
+        )),
+        "OnDelete" => {}
+        "RollingUpdate" => {
+            non_negative(rolling, "partition", &at, errors);
+            int_or_percent(&rolling["maxUnavailable"], &at.child("maxUnavailable"), errors);
+            at_most_all(&rolling["maxUnavailable"], &at.child("maxUnavailable"), errors);
+        }
+        "" => errors.push(FieldError::required(path, "")),
+        _ => {
+            errors.push(FieldError::invalid(path, shown(strategy), "must be 'RollingUpdate' or 'OnDelete'"));
+        }
+    }
+}
+
+pub(super) fn daemon_set(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let (spec, path) = (&new[SPEC], Path::field(SPEC));
+    required_selector(spec, &path, "daemonset", errors);
+    template(spec, &path, "DaemonSet", errors);
+    non_negative(spec, "minReadySeconds", &path, errors);
+    non_negative(spec, "revisionHistoryLimit", &path, errors);
+    let (strategy, at) = (&spec["updateStrategy"], path.child("updateStrategy"));
+    match text(strategy, "type") {
+        "OnDelete" => {}
+        "RollingUpdate" => daemon_rolling(&strategy["rollingUpdate"], &at.child("rollingUpdate"), errors),
+        other => {
+            errors.push(FieldError::not_supported(&at.child("type"), other, &["RollingUpdate", "OnDelete"]));
+        }
+    }
+    if let Some(old) = old {
+        immutable(&spec["selector"], &old[SPEC]["selector"], &path.child("selector"), errors);
+    }
+}
+
+fn daemon_rolling(rolling: &Value, path: &Path<'_>, errors: &mut Errors) {
+    for field in ["maxUnavailable", "maxSurge"] {
+        int_or_percent(&rolling[field], &path.child(field), errors);
+        at_most_all(&rolling[field], &path.child(field), errors);
+    }
+    match (is_zero(&rolling["maxUnavailable"]), is_zero(&rolling["maxSurge"])) {
+        (true, true) => {
+            errors
+                .push(FieldError::required(&path.child("maxUnavailable"), "cannot be 0 when maxSurge is 0"));
+        }
+        (false, false) => errors.push(FieldError::invalid(
+            &path.child("maxSurge"),
+            rolling["maxSurge"].clone(),
+            "may not be set when maxUnavailable is non-zero",
+        )),
+        _ => {}
+    }
+}

@@ -1,0 +1,251 @@
+//! Jobs, cron jobs, autoscalers, disruption budgets.
+
+use serde_json::Value;
+
+use super::selector::{label_selector, matches};
+use super::{Errors, at_most_all, immutable, int_or_percent, non_negative, one_of, pod, text};
+use crate::schema::path::Path;
+use crate::schema::{FieldError, Shown, go_json};
+
+pub(super) fn job(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let (spec, path) = (&new["spec"], Path::field("spec"));
+    job_spec(spec, &path, errors);
+    // A selector that is not set by hand is made from the uid, once there is one.
+    if !spec["selector"].is_null() {
+        label_selector(&spec["selector"], &path.child("selector"), errors);
+        let labels = &spec["template"]["metadata"]["labels"];
+        if !matches(&spec["selector"], labels) {
+            let at = path.child("template");
+            errors.push(FieldError::invalid(
+                &at.child("metadata").child("labels"),
+                labels.clone(),
+                "`selector` does not match template `labels`",
+            ));
+        }
+    } else if spec["manualSelector"] == true || old.is_some() {
+        errors.push(FieldError::required(&path.child("selector"), ""));
+    }
+    if let Some(old) = old {
+        job_update(spec, &old["spec"], &path, errors);
+    }
+}
+
+fn job_update(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
+    if text(new, "completionMode") != "Indexed" {
+        immutable(&new["completions"], &old["completions"], &path.child("completions"), errors);
+    } else if new["completions"] != old["completions"] && new["completions"] != new["parallelism"] {
+        let detail = "can only be modified in tandem with spec.parallelism";
+        errors.push(FieldError::invalid(&path.child("completions"), new["completions"].clone(), detail));
+    }
+    immutable(&new["selector"], &old["selector"], &path.child("selector"), errors);
+    // A suspended job that has not run may still move.
+    if old["suspend"] != true {
+        immutable(&new["template"], &old["template"], &path.child("template"), errors);
+    }
+    for field in ["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"]
+    {
+        immutable(&new[field], &old[field], &path.child(field), errors);
+    }
+}
+
+fn job_spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    for field in [
+        "parallelism",
+        "completions",
+        "activeDeadlineSeconds",
+        "backoffLimit",
+        "ttlSecondsAfterFinished",
+        "backoffLimitPerIndex",
+        "maxFailedIndexes",
+    ] {
+        non_negative(spec, field, path, errors);
+    }
+    match text(spec, "completionMode") {
+        "" | "NonIndexed" => {
+            for field in ["backoffLimitPerIndex", "maxFailedIndexes"] {
+                if let Some(number) = spec[field].as_i64() {
+                    errors.push(FieldError::invalid(
+                        &path.child(field),
+                        number,
+                        "requires indexed completion mode",
+                    ));
+                }
+            }
+        }
+        "Indexed" if spec["completions"].is_null() => {
+            errors.push(FieldError::required(&path.child("completions"), "when completion mode is Indexed"));
+        }
+        "Indexed" => {}
+        other => {
+            let at = path.child("completionMode");
+            errors.push(FieldError::not_supported(&at, other, &["NonIndexed", "Indexed"]));
+        }
+    }
+    let at = path.child("template");
+    pod::template(&spec["template"], &at, errors);
+    let policy = at.child("spec");
+    let policy = policy.child("restartPolicy");
+    match text(&spec["template"]["spec"], "restartPolicy") {
+        "" | "Always" => {
+            errors.push(FieldError::required(&policy, "valid values: \"OnFailure\", \"Never\""));
+        }
+        "OnFailure" | "Never" => {}
+        other => errors.push(FieldError::not_supported(&policy, other, &["OnFailure", "Never"])),
+    }
+}
+
+pub(super) fn cron_job(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let (spec, path) = (&new["spec"], Path::field("spec"));
+    let name = text(&new["metadata"], "name");
+    if old.is_none() && name.len() > 52 {
+        let meta = Path::field("metadata");
+        errors.push(FieldError::invalid(&meta.child("name"), name, "must be no more than 52 characters"));
+    }
+    let (schedule, at) = (text(spec, "schedule"), path.child("schedule"));
+    if schedule.is_empty() {
+        errors.push(FieldError::required(&at, ""));
+    } else {
+        if let Some(problem) = schedule_problem(schedule) {
+            errors.push(FieldError::invalid(&at, schedule, problem));
+        }
+        if schedule.contains("TZ") && old.is_none_or(|old| !text(&old["spec"], "schedule").contains("TZ")) {
+            let detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
+            errors.push(FieldError::invalid(&at, schedule, detail));
+        }
+    }
+    for field in ["startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"] {
+        non_negative(spec, field, &path, errors);
+    }
+    one_of(spec, "concurrencyPolicy", &["Allow", "Forbid", "Replace"], &path, errors);
+    let template = path.child("jobTemplate");
+    job_spec(&spec["jobTemplate"]["spec"], &template.child("spec"), errors);
+}
+
+/// What is wrong with a cron schedule: five fields of numbers, names, ranges, steps and lists, or a macro.
+fn schedule_problem(schedule: &str) -> Option<String> {
+    let schedule = match schedule.split_once(' ') {
+        Some((zone, rest)) if zone.starts_with("TZ=") || zone.starts_with("CRON_TZ=") => rest.trim(),
+        _ => schedule.trim(),
+    };
+    if let Some(name) = schedule.strip_prefix('@') {
+        let known = ["yearly", "annually", "monthly", "weekly", "daily", "midnight", "hourly"];
+        return (!known.contains(&name) && !name.starts_with("every "))
+            .then(|| format!("unrecognized descriptor: {schedule}"));
+    }
+    let fields: Vec<&str> = schedule.split_whitespace().collect();
+    if fields.len() != 5 {
+        let list: Vec<&str> = fields.clone();
+        return Some(format!("expected exactly 5 fields, found {}: [{}]", fields.len(), list.join(" ")));
+    }
+    const BOUNDS: [(u32, u32); 5] = [(0, 59), (0, 23), (1, 31), (1, 12), (0, 6)];
+    fields
+        .iter()
+        .zip(BOUNDS)
+        .enumerate()
+        .find_map(|(index, (field, bounds))| field.split(',').find_map(|part| cron_part(part, bounds, index)))
+}
+
+fn cron_part(part: &str, (low, high): (u32, u32), field: usize) -> Option<String> {
+    const MONTHS: [&str; 12] =
+        ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+    const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+    let (range, step) = part.split_once('/').map_or((part, None), |(range, step)| (range, Some(step)));
+    let number = |text: &str| -> Result<u32, String> {
+        let lower = text.to_lowercase();
+        let named = match field {
+            3 => MONTHS.iter().position(|name| *name == lower).map(|at| at as u32 + 1),
+            4 => DAYS.iter().position(|name| *name == lower).map(|at| at as u32),
+            _ => None,
+        };
+        named.map_or_else(
+            || {
+                text.parse().map_err(|_| {
+                    format!("failed to parse int from {text}: strconv.Atoi: parsing {text:?}: invalid syntax")
+                })
+            },
+            Ok,
+        )
+    };
+    if let Some(step) = step {
+        match number(step) {
+            Err(problem) => return Some(problem),
+            Ok(0) => return Some(format!("step of range should be a positive number: {part}")),
+            Ok(_) => {}
+        }
+    }
+    if range == "*" || range == "?" {
+        return None;
+    }
+    let (start, end) = range.split_once('-').map_or((range, None), |(start, end)| (start, Some(end)));
+    let (start, end) = match (number(start), end.map(number)) {
+        (Err(problem), _) | (_, Some(Err(problem))) => return Some(problem),
+        (Ok(start), None) => (start, start),
+        (Ok(start), Some(Ok(end))) => (start, end),
+    };
+    if start < low {
+        return Some(format!("beginning of range ({start}) below minimum ({low}): {part}"));
+    }
+    if end > high {
+        return Some(format!("end of range ({end}) above maximum ({high}): {part}"));
+    }
+    (start > end).then(|| format!("beginning of range ({start}) beyond end of range ({end}): {part}"))
+}
+
+pub(super) fn horizontal_pod_autoscaler(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let (spec, path) = (&new["spec"], Path::field("spec"));
+    let (minimum, maximum) = (spec["minReplicas"].as_i64(), spec["maxReplicas"].as_i64().unwrap_or(0));
+    if let Some(minimum) = minimum.filter(|minimum| *minimum < 1) {
+        let detail = "must be greater than or equal to 1";
+        errors.push(FieldError::invalid(&path.child("minReplicas"), minimum, detail));
+    }
+    if maximum < 1 {
+        errors.push(FieldError::invalid(&path.child("maxReplicas"), maximum, "must be greater than 0"));
+    }
+    if minimum.is_some_and(|minimum| maximum < minimum) {
+        let detail = "must be greater than or equal to `minReplicas`";
+        errors.push(FieldError::invalid(&path.child("maxReplicas"), maximum, detail));
+    }
+    let target = path.child("scaleTargetRef");
+    for field in ["kind", "name"] {
+        if text(&spec["scaleTargetRef"], field).is_empty() {
+            errors.push(FieldError::required(&target.child(field), ""));
+        }
+    }
+    if old.is_none() {
+        target_version(&spec["scaleTargetRef"], &target, errors);
+    }
+}
+
+/// A target outside the core group names its group.
+fn target_version(reference: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let (version, core) = (text(reference, "apiVersion"), text(reference, "kind") == "ReplicationController");
+    if !version.contains('/') && !core {
+        let detail = "apiVersion must specify API group";
+        errors.push(FieldError::invalid(&path.child("apiVersion"), version, detail));
+    }
+}
+
+/// A scale that is written.
+pub(super) fn scale(new: &Value, errors: &mut Errors) {
+    non_negative(&new["spec"], "replicas", &Path::field("spec"), errors);
+}
+
+pub(super) fn pod_disruption_budget(new: &Value, errors: &mut Errors) {
+    let (spec, path) = (&new["spec"], Path::field("spec"));
+    if !spec["minAvailable"].is_null() && !spec["maxUnavailable"].is_null() {
+        let detail = "minAvailable and maxUnavailable cannot be both set";
+        let shown = format!(
+            "{{\"MinAvailable\":{},\"Selector\":{},\"MaxUnavailable\":{},\"UnhealthyPodEvictionPolicy\":{}}}",
+            spec["minAvailable"],
+            go_json(&spec["selector"]),
+            spec["maxUnavailable"],
+            spec["unhealthyPodEvictionPolicy"]
+        );
+        errors.push(FieldError::invalid(&path, Shown::Raw(shown), detail));
+    }
+    for field in ["minAvailable", "maxUnavailable"] {
+        int_or_percent(&spec[field], &path.child(field), errors);
+        at_most_all(&spec[field], &path.child(field), errors);
+    }
+    label_selector(&spec["selector"], &path.child("selector"), errors);
+}

@@ -1,0 +1,64 @@
+//! Label selectors: what they may say, and what they match.
+
+use serde_json::Value;
+
+use super::metadata::labels;
+use super::{Errors, entries, invalid_each, list, names, text};
+use crate::schema::FieldError;
+use crate::schema::path::Path;
+
+/// What is wrong with a label selector.
+pub(super) fn label_selector(selector: &Value, path: &Path<'_>, errors: &mut Errors) {
+    labels(&selector["matchLabels"], &path.child("matchLabels"), errors);
+    let expressions = path.child("matchExpressions");
+    for (index, expression) in list(selector, "matchExpressions").iter().enumerate() {
+        let at = expressions.index(index);
+        let values = list(expression, "values");
+        match text(expression, "operator") {
+            "In" | "NotIn" if values.is_empty() => errors.push(FieldError::required(
+                &at.child("values"),
+                "must be specified when `operator` is 'In' or 'NotIn'",
+            )),
+            "Exists" | "DoesNotExist" if !values.is_empty() => errors.push(FieldError::forbidden(
+                &at.child("values"),
+                "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+            )),
+            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+            other => {
+                errors.push(FieldError::invalid(
+                    &at.child("operator"),
+                    other,
+                    "not a valid selector operator",
+                ));
+            }
+        }
+        let key = text(expression, "key");
+        invalid_each(errors, &at.child("key"), key, names::qualified_name(key));
+        for (index, value) in values.iter().filter_map(Value::as_str).enumerate() {
+            invalid_each(errors, &at.child("values").index(index), value, names::label_value(value));
+        }
+    }
+}
+
+/// Whether a selector says nothing.
+pub(super) fn is_blank(selector: &Value) -> bool {
+    entries(selector, "matchLabels").next().is_none() && list(selector, "matchExpressions").is_empty()
+}
+
+/// Whether a selector matches labels. A blank one matches all.
+pub(super) fn matches(selector: &Value, labels: &Value) -> bool {
+    let label = |key: &str| labels.get(key).and_then(Value::as_str);
+    entries(selector, "matchLabels").all(|(key, value)| label(key) == value.as_str())
+        && list(selector, "matchExpressions").iter().all(|expression| {
+            let found = label(text(expression, "key"));
+            let listed =
+                found.is_some_and(|found| list(expression, "values").iter().any(|value| value == found));
+            match text(expression, "operator") {
+                "In" => listed,
+                "NotIn" => !listed,
+                "Exists" => found.is_some(),
+                "DoesNotExist" => found.is_none(),
+                _ => false,
+            }
+        })
+}

@@ -1,0 +1,268 @@
+//! Works of a binding, and the statuses that come back.
+
+use std::collections::BTreeMap;
+
+use karmada_api::admission::{self, Context, Operation};
+use karmada_api::binding::ResourceBinding;
+use karmada_api::cluster::Cluster;
+use karmada_api::override_policy::OverridePolicy;
+use karmada_api::work::Work;
+use karmada_core::binding::{self as works, Input, WorkError};
+use karmada_core::status;
+use karmada_interpreter::Native;
+use serde_json::{Value, json};
+
+use super::{binding, deployment, later, member, now};
+
+fn clusters() -> BTreeMap<String, Cluster> {
+    ["m1", "m2", "m3"].into_iter().map(|name| (name.to_owned(), member(name))).collect()
+}
+
+fn placed(targets: Value) -> ResourceBinding {
+    let mut binding = binding(
+        json!({"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"}}),
+    );
+    binding.spec.clusters = serde_json::from_value(targets).unwrap();
+    binding
+}
+
+fn wanted(binding: &ResourceBinding, template: &Value, overrides: &[OverridePolicy]) -> Vec<works::Wanted> {
+    let clusters = clusters();
+    works::works(&Input {
+        binding,
+        template,
+        clusters: &clusters,
+        cluster_overrides: &[],
+        overrides,
+        interpreter: &Native,
+    })
+}
+
+fn work(wanted: &works::Wanted) -> Value {
+    serde_json::to_value(wanted.work.as_ref().unwrap()).unwrap()
+}
+
+/// A Work as the store has it: admitted.
+fn stored(work: &Work) -> Work {
+    let mut value = serde_json::to_value(work).unwrap();
+    let context = Context { now: now(), new_uuid: &|| "w-1".to_owned() };
+    admission::mutate("work.karmada.io", "Work", Operation::Create, &mut value, None, &context);
+    value["metadata"]["resourceVersion"] = json!("5");
+    value["metadata"]["uid"] = json!("uid");
+    serde_json::from_value(value).unwrap()
+}
+
+#[test]
+fn one_work_per_cluster() {
+    let binding = placed(json!([{"name": "m1", "replicas": 4}, {"name": "m2", "replicas": 2}]));
+    let wanted = wanted(&binding, &deployment(), &[]);
+    assert_eq!(wanted.iter().map(|w| w.cluster.as_str()).collect::<Vec<_>>(), ["m1", "m2"]);
+    let first = work(&wanted[0]);
+    assert_eq!(
+        first["metadata"],
+        json!({"name": "nginx-687f7fb96f", "namespace": "karmada-es-m1",
+        "labels": {"resourcebinding.karmada.io/permanent-id": "b-1"},
+        "annotations": {"resourcebinding.karmada.io/name": "nginx-deployment", "resourcebinding.karmada.io/namespace": "default"},
+        "finalizers": ["karmada.io/execution-controller"]})
+    );
+    let manifest = &first["spec"]["workload"]["manifests"][0];
+    assert_eq!(
+        manifest["metadata"],
+        json!({"name": "nginx", "namespace": "default",
+        "labels": {"app": "nginx", "karmada.io/managed": "true", "resourcebinding.karmada.io/permanent-id": "b-1"},
+        "annotations": {"resourcebinding.karmada.io/name": "nginx-deployment", "resourcebinding.karmada.io/namespace": "default",
+            "work.karmada.io/namespace": "karmada-es-m1", "work.karmada.io/name": "nginx-687f7fb96f",
+            "resourcetemplate.karmada.io/uid": "t-1", "resourcetemplate.karmada.io/generation": "3",
+            "work.karmada.io/conflict-resolution": "abort"}})
+    );
+    assert_eq!(manifest.get("status"), None);
+    assert_eq!(manifest["spec"]["replicas"], 4);
+    assert_eq!(work(&wanted[1])["spec"]["workload"]["manifests"][0]["spec"]["replicas"], 2);
+}
+
+#[test]
+fn a_config_map_and_a_required_binding() {
+    let template = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default", "uid": "t-1",
+        "annotations": {"work.karmada.io/conflict-resolution": "overwrite"}}, "data": {"a": "b"}});
+    let mut attached = placed(json!([]));
+    attached.spec.replicas = 0;
+    attached.spec.required_by = serde_json::from_value(
+        json!([{"namespace": "default", "name": "x", "clusters": [{"name": "m3", "replicas": 2}]}]),
+    )
+    .unwrap();
+    let wanted = wanted(&attached, &template, &[]);
+    assert_eq!(wanted.len(), 1);
+    let manifest = &work(&wanted[0])["spec"]["workload"]["manifests"][0];
+    assert_eq!(manifest["data"], json!({"a": "b"}));
+    assert_eq!(manifest["metadata"]["annotations"]["work.karmada.io/conflict-resolution"], "overwrite");
+    assert_eq!(manifest["metadata"]["annotations"].get("resourcetemplate.karmada.io/generation"), None);
+}
+
+#[test]
+fn a_job_is_divided_with_its_completions() {
+    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "default", "uid": "t-1"},
+        "spec": {"parallelism": 3, "completions": 9, "ttlSecondsAfterFinished": 5, "template": {"spec": {}}}});
+    let mut divided = placed(json!([{"name": "m1", "replicas": 2}, {"name": "m2", "replicas": 1}]));
+    divided.spec.replicas = 3;
+    let specs: Vec<Value> = wanted(&divided, &job, &[])
+        .iter()
+        .map(|w| work(w)["spec"]["workload"]["manifests"][0]["spec"].clone())
+        .collect();
+    assert_eq!(specs[0], json!({"parallelism": 2, "completions": 6, "template": {"spec": {}}}));
+    assert_eq!((&specs[1]["parallelism"], &specs[1]["completions"]), (&json!(1), &json!(3)));
+    divided.spec.placement = Some(karmada_api::policy::Placement::default());
+    let copied = wanted(&divided, &job, &[]);
+    assert_eq!(work(&copied[0])["spec"]["workload"]["manifests"][0]["spec"]["completions"], 9);
+}
+
+#[test]
+fn suspension_conflict_and_preservation() {
+    let mut binding = placed(json!([{"name": "m1", "replicas": 4}, {"name": "m2", "replicas": 2}]));
+    binding.spec.conflict_resolution = Some(karmada_api::policy::ConflictResolution::Overwrite);
+    binding.spec.preserve_resources_on_deletion = Some(true);
+    binding.spec.suspension =
+        serde_json::from_value(json!({"dispatchingOnClusters": {"clusterNames": ["m2"]}})).unwrap();
+    let specs: Vec<Value> =
+        wanted(&binding, &deployment(), &[]).iter().map(|w| work(w)["spec"].clone()).collect();
+    assert_eq!(specs[0].get("suspendDispatching"), None);
+    assert_eq!(specs[1]["suspendDispatching"], true);
+    assert_eq!(specs[0]["preserveResourcesOnDeletion"], true);
+    assert_eq!(
+        specs[0]["workload"]["manifests"][0]["metadata"]["annotations"]["work.karmada.io/conflict-resolution"],
+        "overwrite"
+    );
+    binding.spec.suspension = serde_json::from_value(json!({"dispatching": true})).unwrap();
+    assert!(
+        wanted(&binding, &deployment(), &[]).iter().all(|w| work(w)["spec"]["suspendDispatching"] == true)
+    );
+}
+
+#[test]
+fn one_bad_override_spoils_one_cluster() {
+    let policy: OverridePolicy = serde_json::from_value(json!({"metadata": {"name": "o", "namespace": "default"}, "spec": {"overrideRules": [
+        {"targetCluster": {"clusterNames": ["m1"]}, "overriders": {"imageOverrider": [{"component": "Registry", "operator": "replace", "value": "r.io"}]}},
+        {"targetCluster": {"clusterNames": ["m2"]}, "overriders": {"plaintext": [{"path": "/spec/nope", "operator": "remove"}]}}]}})).unwrap();
+    let binding = placed(
+        json!([{"name": "m1", "replicas": 4}, {"name": "m2", "replicas": 2}, {"name": "gone", "replicas": 1}]),
+    );
+    let wanted = wanted(&binding, &deployment(), &[policy]);
+    let by_name = |name: &str| wanted.iter().find(|w| w.cluster == name).unwrap();
+    assert!(matches!(by_name("gone").work, Err(WorkError::NoCluster(_))));
+    assert!(matches!(by_name("m2").work, Err(WorkError::Override(_))));
+    let good = by_name("m1");
+    assert_eq!(good.applied.namespaced.names(), ["o"]);
+    let good = work(good);
+    assert_eq!(
+        good["spec"]["workload"]["manifests"][0]["spec"]["template"]["spec"]["containers"][0]["image"],
+        "r.io/nginx:1"
+    );
+    assert_eq!(
+        good["metadata"]["annotations"]["policy.karmada.io/applied-overrides"],
+        "[{\"policyName\":\"o\",\"overriders\":{\"imageOverrider\":[{\"component\":\"Registry\",\"operator\":\"replace\",\"value\":\"r.io\"}]}}]"
+    );
+}
+
+#[test]
+fn nothing_is_written_when_nothing_changed() {
+    let binding = placed(json!([{"name": "m1", "replicas": 4}]));
+    let first = wanted(&binding, &deployment(), &[])[0].work.clone().unwrap();
+    let existing = stored(&first);
+    assert_eq!(works::merged(&existing, &first), None);
+    let mut template = deployment();
+    template["metadata"]["resourceVersion"] = json!("8");
+    template["status"] = json!({"replicas": 2});
+    assert_eq!(works::merged(&existing, wanted(&binding, &template, &[])[0].work.as_ref().unwrap()), None);
+    template["metadata"]["labels"]["new"] = json!("label");
+    let changed =
+        works::merged(&existing, wanted(&binding, &template, &[])[0].work.as_ref().unwrap()).unwrap();
+    assert_eq!(changed.metadata.resource_version.as_deref(), Some("5"));
+    let manifest = &changed.spec.workload.manifests[0]["metadata"];
+    assert_eq!(manifest["labels"]["work.karmada.io/permanent-id"], "w-1");
+    assert!(
+        manifest["annotations"]["resourcetemplate.karmada.io/managed-labels"]
+            .as_str()
+            .unwrap()
+            .contains("new")
+    );
+    // An override that no longer applies is no longer noted.
+    let mut noted = existing.clone();
+    noted
+        .metadata
+        .annotations
+        .as_mut()
+        .unwrap()
+        .insert("policy.karmada.io/applied-overrides".to_owned(), "[]".to_owned());
+    assert_eq!(works::merged(&noted, &first).unwrap().metadata.annotations, existing.metadata.annotations);
+}
+
+fn work_in(cluster: &str, applied: Option<bool>, status: Value) -> Work {
+    let conditions = applied.map(|applied| json!([{"type": "Applied", "status": if applied { "True" } else { "False" },
+        "reason": "r", "message": if applied { "" } else { "it broke" }, "lastTransitionTime": "2024-01-01T00:00:00Z"}]));
+    serde_json::from_value(json!({"metadata": {"name": "w", "namespace": format!("karmada-es-{cluster}")}, "spec": {},
+        "status": {"conditions": conditions.unwrap_or(json!([])),
+                   "manifestStatuses": if status.is_null() { json!([]) } else { json!([{"identifier": {}, "status": status, "health": "Healthy"}]) }}})).unwrap()
+}
+
+#[test]
+fn works_nobody_wants_go() {
+    let mut binding = placed(json!([{"name": "m1", "replicas": 4}]));
+    binding.spec.graceful_eviction_tasks = serde_json::from_value(json!([
+        {"fromCluster": "m2", "purgeMode": "Gracefully", "reason": "r", "producer": "p"},
+        {"fromCluster": "m3", "purgeMode": "Directly", "reason": "r", "producer": "p"}]))
+    .unwrap();
+    let all: Vec<Work> = ["m1", "m2", "m3", "m4"].iter().map(|c| work_in(c, None, Value::Null)).collect();
+    let gone: Vec<&str> =
+        works::orphans(&binding, &all).iter().map(|w| w.metadata.namespace.as_deref().unwrap()).collect();
+    assert_eq!(gone, ["karmada-es-m3", "karmada-es-m4"]);
+    assert!(works::must_wait(&binding, &all));
+    assert!(!works::must_wait(&binding, &all[..2]));
+    assert_eq!(works::work_selector(&binding), ("resourcebinding.karmada.io/permanent-id", "b-1".to_owned()));
+}
+
+#[test]
+fn statuses_come_together() {
+    let binding = placed(json!([{"name": "m1", "replicas": 4}, {"name": "m2", "replicas": 2}]));
+    let (good, bad) =
+        (work_in("m2", Some(true), json!({"replicas": 2})), work_in("m1", Some(false), Value::Null));
+    let mut leaving = work_in("m3", Some(true), Value::Null);
+    leaving.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now()));
+    let partly = status::binding_status(&binding, &[good.clone(), bad, leaving], now()).unwrap();
+    assert_eq!(
+        serde_json::to_value(&partly.aggregated_status).unwrap(),
+        json!([
+        {"clusterName": "m1", "appliedMessage": "it broke", "health": "Unknown"},
+        {"clusterName": "m2", "applied": true, "health": "Healthy", "status": {"replicas": 2}}])
+    );
+    assert_eq!(partly.condition("FullyApplied").unwrap().reason, "FullyAppliedFailed");
+    let works = [good, work_in("m1", Some(true), Value::Null)];
+    let mut known = binding.clone();
+    known.status = status::binding_status(&binding, &works, now()).unwrap();
+    assert_eq!(known.status.condition("FullyApplied").unwrap().status, "True");
+    assert_eq!(status::binding_status(&known, &works, later()), None);
+    assert_eq!(
+        status::binding_status(&known, &works[..1], later())
+            .unwrap()
+            .condition("FullyApplied")
+            .unwrap()
+            .status,
+        "False"
+    );
+    assert!(!status::fully_applied(&placed(json!([])), &[]));
+}
+
+#[test]
+fn a_template_shows_all_its_members() {
+    let item = |replicas: i64| {
+        json!({"replicas": replicas, "updatedReplicas": replicas, "readyReplicas": replicas, "availableReplicas": replicas,
+        "generation": 1, "observedGeneration": 1, "resourceTemplateGeneration": 3})
+    };
+    let items = status::aggregate(&[work_in("m1", Some(true), item(4)), work_in("m2", Some(true), item(2))]);
+    let template = status::template_status(&deployment(), &items, &Native, now()).unwrap().unwrap();
+    assert_eq!(
+        (&template["status"]["readyReplicas"], &template["status"]["observedGeneration"]),
+        (&json!(6), &json!(3))
+    );
+    assert_eq!(status::template_status(&template, &items, &Native, later()).unwrap(), None);
+    let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}});
+    assert_eq!(status::template_status(&config, &items, &Native, now()).unwrap(), None);
+}

@@ -1,0 +1,262 @@
+//! Who claims a template, and what its binding says.
+
+use std::collections::BTreeSet;
+
+use karmada_api::binding::ResourceBinding;
+use karmada_core::detector::{self, BindingChange, BindingError, Decision};
+use karmada_core::skip::SkipRules;
+use karmada_interpreter::Native;
+use serde_json::{Value, json};
+
+use super::{all_deployments, deployment, policy};
+
+fn decide<'a>(
+    template: &Value,
+    namespaced: &'a [karmada_api::policy::PropagationPolicy],
+    cluster_wide: &'a [karmada_api::policy::PropagationPolicy],
+) -> Decision<'a> {
+    detector::decide(template, namespaced, cluster_wide, &SkipRules::default())
+}
+
+fn winner<'a>(decision: &Decision<'a>) -> &'a str {
+    match decision {
+        Decision::Claimed(policy) => policy.metadata.name.as_deref().unwrap(),
+        Decision::Leave => "leave",
+        Decision::Waits => "waits",
+    }
+}
+
+#[test]
+fn a_near_policy_beats_a_cluster_wide_one() {
+    let spec = json!({"resourceSelectors": all_deployments()});
+    let near = [policy("near", "default", spec.clone()), policy("elsewhere", "other", spec)];
+    let wide = [policy("wide", "", json!({"resourceSelectors": all_deployments(), "priority": 9}))];
+    assert_eq!(winner(&decide(&deployment(), &near, &wide)), "near");
+    assert_eq!(winner(&decide(&deployment(), &near[1..], &wide)), "wide");
+    assert_eq!(winner(&decide(&deployment(), &near[1..], &[])), "waits");
+}
+
+#[test]
+fn a_claim_holds_until_the_policy_lets_go() {
+    let spec = json!({"resourceSelectors": all_deployments()});
+    let mut template = deployment();
+    let first = [policy("b", "default", spec)];
+    detector::claim(&mut template, &first[0]);
+    let better = [
+        first[0].clone(),
+        policy("a", "default", json!({"resourceSelectors": all_deployments(), "priority": 9})),
+    ];
+    assert_eq!(winner(&decide(&template, &better, &[])), "b");
+
+    let elsewhere =
+        json!({"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "other"}]});
+    let narrowed = [policy("b", "default", elsewhere), better[1].clone()];
+    assert_eq!(winner(&decide(&template, &narrowed, &[])), "a");
+
+    let mut leaving = better.clone();
+    leaving[0].metadata.deletion_timestamp =
+        Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(super::now()));
+    assert_eq!(winner(&decide(&template, &leaving, &[])), "a");
+    // A policy of the same name made anew has another id.
+    let mut anew = [first[0].clone()];
+    anew[0]
+        .metadata
+        .labels
+        .as_mut()
+        .unwrap()
+        .insert("propagationpolicy.karmada.io/permanent-id".to_owned(), "new".to_owned());
+    assert_eq!(winner(&decide(&template, &anew, &better[1..])), "b");
+    assert!(!detector::is_claimed_by(&template, &anew[0]));
+}
+
+#[test]
+fn some_things_are_left_alone() {
+    let wide = [policy(
+        "wide",
+        "",
+        json!({"resourceSelectors": [
+        {"apiVersion": "apps/v1", "kind": "Deployment"}, {"apiVersion": "v1", "kind": "ConfigMap"},
+        {"apiVersion": "v1", "kind": "Event"}, {"apiVersion": "v1", "kind": "Namespace"},
+        {"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work"}]}),
+    )];
+    let of = |api_version: &str, kind: &str, namespace: &str, name: &str| json!({"apiVersion": api_version, "kind": kind, "metadata": {"namespace": namespace, "name": name}});
+    let table = [
+        (of("v1", "ConfigMap", "default", "a"), "wide"),
+        (of("v1", "ConfigMap", "kubernetes", "a"), "wide"),
+        (of("v1", "ConfigMap", "kube-public", "a"), "leave"),
+        (of("v1", "ConfigMap", "karmada-system", "a"), "leave"),
+        (of("v1", "ConfigMap", "karmada-cluster", "a"), "leave"),
+        (of("v1", "ConfigMap", "karmada-es-m1", "a"), "leave"),
+        (of("v1", "ConfigMap", "my-kube-public", "a"), "wide"),
+        (of("v1", "Event", "default", "a"), "leave"),
+        (of("v1", "Namespace", "", "kube-system"), "leave"),
+        (of("v1", "Namespace", "", "team"), "wide"),
+        (of("work.karmada.io/v1alpha1", "Work", "default", "a"), "leave"),
+    ];
+    for (object, wanted) in table {
+        assert_eq!(winner(&decide(&object, &[], &wide)), wanted, "{object}");
+    }
+    let mut mcs = deployment();
+    mcs["metadata"]["labels"]["resourcetemplate.karmada.io/claimed-by"] = json!("x");
+    assert_eq!(winner(&decide(&mcs, &[], &wide)), "leave");
+    let auth = of("v1", "ConfigMap", "kube-system", "extension-apiserver-authentication");
+    let nothing_skipped = SkipRules::new([]).unwrap();
+    assert_eq!(detector::decide(&auth, &[], &wide, &nothing_skipped), Decision::Leave);
+    assert!(SkipRules::new(["("]).is_err());
+}
+
+#[test]
+fn claims_replace_each_other_and_go() {
+    let spec = json!({"resourceSelectors": all_deployments()});
+    let (near, wide) = (policy("near", "default", spec.clone()), policy("wide", "", spec));
+    let bare = deployment();
+    let mut template = bare.clone();
+    assert!(detector::claim(&mut template, &wide));
+    assert!(!detector::claim(&mut template, &wide));
+    assert_eq!(
+        template["metadata"]["annotations"],
+        json!({"clusterpropagationpolicy.karmada.io/name": "wide"})
+    );
+    assert!(detector::is_claimed_by(&template, &wide));
+    assert!(detector::claim(&mut template, &near));
+    assert!(!detector::is_claimed_by(&template, &wide) && detector::is_claimed_by(&template, &near));
+    assert_eq!(
+        template["metadata"]["annotations"],
+        json!({"propagationpolicy.karmada.io/name": "near", "propagationpolicy.karmada.io/namespace": "default"})
+    );
+    assert!(detector::unclaim(&mut template));
+    assert!(!detector::unclaim(&mut template));
+    assert_eq!(template["metadata"]["labels"], bare["metadata"]["labels"]);
+}
+
+fn made(template: &Value, policy: &karmada_api::policy::PropagationPolicy) -> ResourceBinding {
+    match detector::binding(template, policy, None, &Native, None).unwrap() {
+        BindingChange::Create(binding) => *binding,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_binding_says_what_template_and_policy_say() {
+    let policy = policy(
+        "p",
+        "default",
+        json!({"resourceSelectors": all_deployments(), "propagateDeps": true,
+        "conflictResolution": "Overwrite", "preserveResourcesOnDeletion": true, "suspension": {"dispatching": true},
+        "placement": {"clusterAffinity": {"clusterNames": ["m1"]}}, "dependentOverrides": ["o1", "o2"]}),
+    );
+    let binding = serde_json::to_value(made(&deployment(), &policy)).unwrap();
+    assert_eq!(binding["metadata"]["name"], "nginx-deployment");
+    assert_eq!(binding["metadata"]["finalizers"], json!(["karmada.io/binding-controller"]));
+    assert_eq!(
+        binding["metadata"]["ownerReferences"][0],
+        json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "name": "nginx", "uid": "t-1", "controller": true, "blockOwnerDeletion": true})
+    );
+    assert_eq!(binding["metadata"]["labels"], json!({"propagationpolicy.karmada.io/permanent-id": "id-p"}));
+    assert_eq!(
+        binding["spec"],
+        json!({
+        "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "default", "name": "nginx", "uid": "t-1", "resourceVersion": "7"},
+        "replicas": 6, "replicaRequirements": {"resourceRequest": {"cpu": "100m"}}, "propagateDeps": true,
+        "schedulerName": "default-scheduler", "placement": {"clusterAffinity": {"clusterNames": ["m1"]}},
+        "conflictResolution": "Overwrite", "preserveResourcesOnDeletion": true, "suspension": {"dispatching": true}})
+    );
+    assert_eq!(detector::missing_overrides(&policy, &BTreeSet::from(["o2".to_owned()])), ["o1"]);
+
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "a:b", "uid": "u"}});
+    let wide = made(&role, &super::policy("w", "", json!({"resourceSelectors": []})));
+    assert_eq!(
+        (wide.kind.as_str(), wide.name(), wide.namespace()),
+        ("ClusterResourceBinding", "a.b-clusterrole", "")
+    );
+    assert_eq!(wide.spec.replicas, 0);
+}
+
+#[test]
+fn a_binding_keeps_what_others_decided() {
+    let policy = policy("p", "default", json!({"resourceSelectors": all_deployments()}));
+    let mut existing = made(&deployment(), &policy);
+    existing.metadata.resource_version = Some("11".to_owned());
+    existing.metadata.labels.as_mut().unwrap().insert("mine".to_owned(), "yes".to_owned());
+    existing
+        .metadata
+        .annotations
+        .as_mut()
+        .unwrap()
+        .insert("policy.karmada.io/applied-placement".to_owned(), "{}".to_owned());
+    existing.spec = serde_json::from_value({
+        let mut spec = serde_json::to_value(&existing.spec).unwrap();
+        spec["clusters"] = json!([{"name": "m1", "replicas": 6}]);
+        spec["gracefulEvictionTasks"] = json!([{"fromCluster": "m2", "reason": "r", "producer": "p"}]);
+        spec["requiredBy"] = json!([{"namespace": "d", "name": "x"}]);
+        spec["suspension"] = json!({"scheduling": true});
+        spec["rescheduleTriggeredAt"] = json!("2024-01-01T00:00:00Z");
+        spec
+    })
+    .unwrap();
+    let mut template = deployment();
+    assert_eq!(
+        detector::binding(&template, &policy, Some(&existing), &Native, None).unwrap(),
+        BindingChange::Nothing
+    );
+    template["metadata"]["resourceVersion"] = json!("8");
+    assert_eq!(
+        detector::binding(&template, &policy, Some(&existing), &Native, None).unwrap(),
+        BindingChange::Nothing
+    );
+    template["spec"]["replicas"] = json!(9);
+    let BindingChange::Update(updated) =
+        detector::binding(&template, &policy, Some(&existing), &Native, Some(5)).unwrap()
+    else {
+        panic!("nothing changed")
+    };
+    assert_eq!((updated.spec.replicas, updated.spec.resource.resource_version.as_str()), (9, "8"));
+    assert_eq!(updated.spec.clusters, existing.spec.clusters);
+    assert_eq!(updated.spec.graceful_eviction_tasks, existing.spec.graceful_eviction_tasks);
+    assert_eq!(updated.spec.required_by, existing.spec.required_by);
+    assert_eq!(updated.spec.suspension, existing.spec.suspension);
+    assert_eq!(updated.spec.reschedule_triggered_at, existing.spec.reschedule_triggered_at);
+    assert_eq!(updated.spec.schedule_priority.as_ref().unwrap().priority, 5);
+    assert_eq!(updated.metadata, existing.metadata);
+
+    let wide = super::policy("w", "", json!({"resourceSelectors": all_deployments()}));
+    let BindingChange::Update(taken) =
+        detector::binding(&deployment(), &wide, Some(&existing), &Native, None).unwrap()
+    else {
+        panic!("nothing changed")
+    };
+    assert_eq!(taken.label("propagationpolicy.karmada.io/permanent-id"), None);
+    assert_eq!(
+        (taken.label("mine"), taken.annotation("clusterpropagationpolicy.karmada.io/name")),
+        (Some("yes"), Some("w"))
+    );
+}
+
+#[test]
+fn a_binding_of_an_older_template_waits() {
+    let policy = policy("p", "default", json!({"resourceSelectors": all_deployments()}));
+    let existing = made(&deployment(), &policy);
+    let mut anew = deployment();
+    anew["metadata"]["uid"] = json!("t-2");
+    let error = detector::binding(&anew, &policy, Some(&existing), &Native, None).unwrap_err();
+    assert!(matches!(error, BindingError::OtherOwner { .. }));
+    let mut broken = deployment();
+    broken["spec"]["replicas"] = json!("many");
+    assert!(matches!(
+        detector::binding(&broken, &policy, None, &Native, None),
+        Err(BindingError::Interpret(_))
+    ));
+}
+
+#[test]
+fn status_alone_is_no_change() {
+    let template = deployment();
+    let mut other = template.clone();
+    other["status"] = json!({"replicas": 9});
+    other["metadata"]["resourceVersion"] = json!("99");
+    other["metadata"]["managedFields"] = json!([{}]);
+    assert!(detector::same_template(&template, &other));
+    other["metadata"]["labels"]["x"] = json!("y");
+    assert!(!detector::same_template(&template, &other));
+}

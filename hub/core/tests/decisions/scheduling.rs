@@ -1,0 +1,357 @@
+//! When and where bindings are scheduled.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use karmada_api::binding::{ResourceBinding, TargetCluster};
+use karmada_api::cluster::Cluster;
+use karmada_core::scheduler::division::{self, Candidate, Division, Mode};
+use karmada_core::scheduler::trigger::{Cause, Trigger, trigger};
+use karmada_core::scheduler::{self, Decision, Failure, Input, Outcome, Verdict, webster};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{binding, later, member, now};
+
+fn members(names: &[&str]) -> Vec<Cluster> {
+    names.iter().map(|name| member(name)).collect()
+}
+
+fn schedule(binding: &ResourceBinding, clusters: &[Cluster]) -> Decision {
+    scheduler::schedule(&Input { binding, clusters, scheduler: "default-scheduler" })
+}
+
+fn result(decision: &Decision) -> Value {
+    match &decision.outcome {
+        Outcome::Scheduled(targets) => {
+            json!(targets.iter().map(|t| (t.name.clone(), t.replicas)).collect::<Vec<_>>())
+        }
+        Outcome::Failed(failure) => json!({failure.reason(): failure.to_string()}),
+        Outcome::NotOurs => json!("not ours"),
+        Outcome::UpToDate => json!("up to date"),
+    }
+}
+
+/// Writes a decision down as the controller does.
+fn written(binding: &ResourceBinding, decision: &Decision) -> ResourceBinding {
+    let mut written = scheduler::apply(binding, decision).unwrap_or_else(|| binding.clone());
+    if let Some(status) = scheduler::status(&written, &binding.spec.clusters, decision, now()) {
+        written.status = status;
+    }
+    written
+}
+
+fn static_weights(pairs: &[(&str, i64)]) -> Value {
+    let list: Vec<Value> = pairs
+        .iter()
+        .map(|(name, weight)| json!({"targetCluster": {"clusterNames": [name]}, "weight": weight}))
+        .collect();
+    json!({"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
+                                 "weightPreference": {"staticWeightList": list}}})
+}
+
+#[test]
+fn the_tutorials_placements() {
+    let clusters = members(&["m1", "m2", "m3"]);
+    let table = [
+        (json!({}), json!([["m1", 6], ["m2", 6], ["m3", 6]])),
+        (json!({"clusterAffinity": {"clusterNames": ["m1", "m2"]}}), json!([["m1", 6], ["m2", 6]])),
+        (json!({"clusterAffinity": {"labelSelector": {"matchLabels": {"name": "m3"}}}}), json!([["m3", 6]])),
+        (json!({"clusterAffinity": {"exclude": ["m1"]}}), json!([["m2", 6], ["m3", 6]])),
+        (static_weights(&[("m1", 2), ("m2", 1)]), json!([["m1", 4], ["m2", 2]])),
+        (
+            json!({"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"}}),
+            json!([["m1", 2], ["m2", 2], ["m3", 2]]),
+        ),
+        (
+            json!({"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}}),
+            json!([["m1", 6]]),
+        ),
+    ];
+    for (placement, wanted) in table {
+        assert_eq!(result(&schedule(&binding(placement.clone()), &clusters)), wanted, "{placement}");
+    }
+}
+
+#[test]
+fn every_cluster_says_why() {
+    let mut clusters = members(&["m1", "m2", "m3", "m4", "m5"]);
+    clusters[1].spec.taints =
+        serde_json::from_value(json!([{"key": "cluster.karmada.io/not-ready", "effect": "NoSchedule"}]))
+            .unwrap();
+    clusters[2].status.api_enablements.clear();
+    clusters[3].metadata.deletion_timestamp = Some(Time(now()));
+    let fits = binding(json!({"clusterAffinity": {"exclude": ["m5"]}}));
+    let decision = schedule(&fits, &clusters);
+    assert_eq!(result(&decision), json!([["m1", 6]]));
+    let texts: Vec<String> = decision
+        .report
+        .values()
+        .map(|verdict| match verdict {
+            Verdict::Unfit(reason) => reason.to_string(),
+            other => format!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(
+        texts,
+        [
+            "Chosen(6)",
+            "cluster(s) had untolerated taint {cluster.karmada.io/not-ready:NoSchedule}",
+            "cluster(s) did not have the API resource",
+            "Deleting",
+            "cluster(s) did not match the placement cluster affinity constraint"
+        ]
+    );
+    let nothing = binding(json!({"clusterAffinity": {"clusterNames": ["m2", "m3"]}}));
+    assert_eq!(
+        result(&schedule(&nothing, &clusters)),
+        json!({"NoClusterFit":
+        "0/5 clusters are available: 1 cluster(s) did not have the API resource, 1 cluster(s) had untolerated taint \
+         {cluster.karmada.io/not-ready:NoSchedule}, 2 cluster(s) did not match the placement cluster affinity constraint."})
+    );
+    assert_eq!(
+        result(&schedule(&nothing, &[])),
+        json!({"NoClusterFit": "0/0 clusters are available: no cluster exists."})
+    );
+}
+
+#[test]
+fn a_kind_is_placed_once_the_site_gains_it() {
+    let mut clusters = members(&["m1", "m2"]);
+    let enablements = std::mem::take(&mut clusters[1].status.api_enablements);
+    let first = binding(json!({}));
+    let placed = written(&first, &schedule(&first, &clusters));
+    assert_eq!(placed.spec.clusters.len(), 1);
+    clusters[1].status.api_enablements = enablements;
+    assert_eq!(result(&schedule(&placed, &clusters)), json!([["m1", 6], ["m2", 6]]));
+    // What is placed is not taken back when discovery hiccups.
+    let placed = written(&placed, &schedule(&placed, &clusters));
+    clusters[0].status.api_enablements.clear();
+    assert_eq!(result(&schedule(&placed, &clusters)), json!([["m1", 6], ["m2", 6]]));
+}
+
+#[test]
+fn what_triggers_scheduling() {
+    let clusters = members(&["m1", "m2"]);
+    let first = binding(static_weights(&[("m1", 1), ("m2", 1)]));
+    let placed = written(&first, &schedule(&first, &clusters));
+    let of = |binding: &ResourceBinding| trigger(binding, &clusters, "default-scheduler");
+    let steady = |cause| Trigger::Schedule { mode: Mode::Steady, cause };
+    assert_eq!(of(&first), steady(Cause::Placement));
+    assert_eq!(of(&placed), Trigger::UpToDate);
+
+    let changed = |change: &dyn Fn(&mut ResourceBinding)| {
+        let mut binding = placed.clone();
+        change(&mut binding);
+        of(&binding)
+    };
+    let labels = |b: &mut ResourceBinding| b.metadata.labels = None;
+    assert_eq!(changed(&labels), Trigger::NotOurs);
+    assert_eq!(changed(&|b| b.spec.placement = None), Trigger::NotOurs);
+    assert_eq!(changed(&|b| b.spec.scheduler_name = "mine".to_owned()), Trigger::NotOurs);
+    assert_eq!(changed(&|b| b.metadata.deletion_timestamp = Some(Time(now()))), Trigger::NotOurs);
+    assert_eq!(
+        changed(&|b| b.spec.suspension = serde_json::from_value(json!({"scheduling": true})).unwrap()),
+        Trigger::NotOurs
+    );
+    assert_eq!(changed(&|b| b.spec.replicas = 7), steady(Cause::Replicas));
+    assert_eq!(changed(&|b| b.spec.clusters[0].name = "gone".to_owned()), steady(Cause::Terminating));
+    assert_eq!(
+        changed(&|b| b.spec.reschedule_triggered_at = Some(Time(later()))),
+        Trigger::Schedule { mode: Mode::Fresh, cause: Cause::Rebalance }
+    );
+    assert_eq!(
+        changed(&|b| b.spec.placement.as_mut().unwrap().cluster_tolerations =
+            serde_json::from_value(json!([{"operator": "Exists"}])).unwrap()),
+        steady(Cause::Placement)
+    );
+    assert_eq!(
+        changed(&|b| b.spec.placement.as_mut().unwrap().workload_affinity =
+            serde_json::from_value(json!({"affinity": {"groupByLabelKey": "k"}})).unwrap()),
+        Trigger::UpToDate
+    );
+
+    let copied = binding(json!({}));
+    let copied = written(&copied, &schedule(&copied, &clusters));
+    assert_eq!(of(&copied), steady(Cause::EveryCluster));
+    let mut more = copied;
+    more.spec.replicas = 7;
+    more.spec.placement.as_mut().unwrap().replica_scheduling =
+        serde_json::from_value(json!({"replicaSchedulingType": "Duplicated"})).unwrap();
+    more.metadata.annotations.as_mut().unwrap().insert(
+        "policy.karmada.io/applied-placement".to_owned(),
+        serde_json::to_string(&more.spec.placement).unwrap(),
+    );
+    assert_eq!(of(&more), steady(Cause::Replicas));
+}
+
+#[test]
+fn scheduling_again_writes_nothing() {
+    let clusters = members(&["m1", "m2"]);
+    for placement in [json!({}), static_weights(&[("m1", 2), ("m2", 1)])] {
+        let first = binding(placement);
+        let decision = schedule(&first, &clusters);
+        let placed = written(&first, &decision);
+        assert_eq!(placed.status.conditions[0].reason, "Success");
+        assert_eq!(placed.status.scheduler_observed_generation, 1);
+        let again = schedule(&placed, &clusters);
+        assert_eq!(scheduler::apply(&placed, &again), None);
+        assert_eq!(scheduler::status(&placed, &placed.spec.clusters, &again, later()), None);
+    }
+}
+
+#[test]
+fn failures_say_so_and_take_back_only_what_cannot_stay() {
+    let clusters = members(&["m1"]);
+    let first = binding(json!({"clusterAffinity": {"clusterNames": ["m1"]}}));
+    let placed = written(&first, &schedule(&first, &clusters));
+    let mut moved = placed.clone();
+    moved.spec.placement =
+        serde_json::from_value(json!({"clusterAffinity": {"clusterNames": ["nowhere"]}})).unwrap();
+    let decision = schedule(&moved, &clusters);
+    let failed = written(&moved, &decision);
+    assert!(failed.spec.clusters.is_empty());
+    let condition = failed.status.condition("Scheduled").unwrap();
+    assert_eq!((condition.status.as_str(), condition.reason.as_str()), ("False", "NoClusterFit"));
+    assert_eq!(failed.status.last_scheduled_time, placed.status.last_scheduled_time);
+
+    let mut big = binding(
+        json!({"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}}),
+    );
+    big.spec.replicas = 1000;
+    big.spec.clusters =
+        vec![TargetCluster { name: "m1".to_owned(), replicas: 3, ..TargetCluster::default() }];
+    let decision = schedule(&big, &clusters);
+    assert_eq!(
+        result(&decision),
+        json!({"Unschedulable":
+        "failed to assign replicas: failed to scale up: Clusters available replicas 100 are not enough to schedule."})
+    );
+    assert_eq!(scheduler::apply(&big, &decision), None);
+    let zone = binding(json!({"spreadConstraints": [{"spreadByField": "zone", "maxGroups": 1}]}));
+    let mut zoned = clusters;
+    zoned[0].spec.zones = vec!["z".to_owned()];
+    assert!(matches!(schedule(&zone, &zoned).outcome, Outcome::Failed(Failure::Error(_))));
+}
+
+#[test]
+fn the_next_group_is_tried_and_kept() {
+    let mut clusters = members(&["m1", "m2"]);
+    let groups = json!({"clusterAffinities": [{"affinityName": "a", "clusterNames": ["m1"]}, {"affinityName": "b", "clusterNames": ["m2"]}],
+        "replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}});
+    let first = binding(groups);
+    let on_a = written(&first, &schedule(&first, &clusters));
+    assert_eq!(
+        (on_a.spec.clusters[0].name.as_str(), on_a.status.scheduler_observing_affinity_name.as_str()),
+        ("m1", "a")
+    );
+    clusters[0].metadata.deletion_timestamp = Some(Time(now()));
+    let on_b = written(&on_a, &schedule(&on_a, &clusters));
+    assert_eq!(
+        (on_b.spec.clusters[0].name.as_str(), on_b.status.scheduler_observing_affinity_name.as_str()),
+        ("m2", "b")
+    );
+    clusters[0].metadata.deletion_timestamp = None;
+    assert_eq!(schedule(&on_b, &clusters).outcome, Outcome::UpToDate);
+    let mut asked = on_b.clone();
+    asked.spec.reschedule_triggered_at = Some(Time(later()));
+    let back = written(&asked, &schedule(&asked, &clusters));
+    assert_eq!(back.spec.clusters[0].name, "m1");
+    // A term that is not observed may change without effect.
+    let mut edited = on_b;
+    edited.spec.placement.as_mut().unwrap().cluster_affinities[0].affinity.cluster_names.push("x".to_owned());
+    assert_eq!(schedule(&edited, &clusters).outcome, Outcome::UpToDate);
+    let nowhere: Vec<Cluster> = Vec::new();
+    let lost = schedule(&edited, &nowhere);
+    assert!(matches!(lost.outcome, Outcome::Failed(Failure::NoClusterFit(_))));
+}
+
+#[test]
+fn the_event_lists_the_result() {
+    let targets = [("m1", 4), ("m2", 2)].map(|(name, replicas)| TargetCluster {
+        name: name.to_owned(),
+        replicas,
+        ..TargetCluster::default()
+    });
+    assert_eq!(
+        scheduler::event_message(&targets),
+        "Binding has been scheduled successfully. Result: {m1:4, m2:2}"
+    );
+}
+
+/// Webster's method as its definition says it, seat by seat.
+fn slow_webster(seats: i64, votes: &[(String, i64)]) -> Vec<(String, i64)> {
+    let mut held: Vec<(String, i64, i64)> =
+        votes.iter().map(|(name, votes)| (name.clone(), *votes, 0)).collect();
+    held.sort();
+    for _ in 0..seats {
+        let worth = |(_, votes, seats): &(String, i64, i64)| *votes as f64 / (2 * seats + 1) as f64;
+        let mut best = 0;
+        for index in 1..held.len() {
+            let (a, b) = (worth(&held[index]), worth(&held[best]));
+            if a > b || (a == b && held[index].2 < held[best].2) {
+                best = index;
+            }
+        }
+        held[best].2 += 1;
+    }
+    held.into_iter().map(|(name, _, seats)| (name, seats)).collect()
+}
+
+fn votes() -> impl Strategy<Value = Vec<(String, i64)>> {
+    prop::collection::btree_map("[a-f]{1,2}", 1_i64..1000, 1..8).prop_map(|map| map.into_iter().collect())
+}
+
+proptest! {
+    #[test]
+    fn bulk_is_the_same_as_seat_by_seat(votes in votes(), seats in 1000_i64..4000) {
+        prop_assert_eq!(webster::divide(seats, &votes, &[], ""), slow_webster(seats, &votes));
+    }
+
+    #[test]
+    fn any_number_of_seats_is_divided(votes in votes(), seats in 0_i64..=i64::from(i32::MAX)) {
+        let total: i64 = webster::divide(seats, &votes, &[], "u").iter().map(|(_, n)| n).sum();
+        prop_assert_eq!(total, seats);
+    }
+
+    #[test]
+    fn replicas_add_up_and_stay(free in prop::collection::vec(0_i64..60, 1..8), held in prop::collection::vec(0_i32..9, 1..8),
+                                replicas in 1_i64..80, kind in 0_u8..3) {
+        let names: Vec<String> = (0..free.len()).map(|i| format!("m{i}")).collect();
+        let clusters: Vec<Cluster> = names.iter().map(|name| member(name)).collect();
+        let strategy = match kind {
+            0 => json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"}),
+            1 => json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}),
+            _ => json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted", "weightPreference": {"dynamicWeight": "AvailableReplicas"}}),
+        };
+        let strategy = serde_json::from_value(strategy).unwrap();
+        let previous: Vec<TargetCluster> = names.iter().zip(&held)
+            .map(|(name, n)| TargetCluster { name: name.clone(), replicas: *n, ..TargetCluster::default() }).collect();
+        let candidates: Vec<Candidate<'_>> = clusters.iter().zip(&free).map(|(cluster, free)| Candidate { cluster, free: *free, tier: 0, score: 0 }).collect();
+        let divide = |candidates: &[Candidate<'_>], previous: &[TargetCluster]| division::divide(&Division {
+            candidates, replicas, strategy: Some(&strategy), previous, uid: "u", mode: Mode::Steady, tiers: false, workload: true });
+        if let Ok(result) = divide(&candidates, &previous) {
+            prop_assert_eq!(result.iter().map(|t| i64::from(t.replicas)).sum::<i64>(), replicas);
+            // Once placed, placing again moves nothing.
+            let again = divide(&candidates, &result).unwrap();
+            prop_assert_eq!(&again, &result);
+            if kind > 0 {
+                for target in &result {
+                    let index = names.iter().position(|name| *name == target.name).unwrap();
+                    let had = i64::from(held.get(index).copied().unwrap_or(0));
+                    prop_assert!(i64::from(target.replicas) <= had + free[index]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_order_of_clusters_does_not_matter(rotation in 0_usize..5, aggregated in any::<bool>(), replicas in 1_i32..50) {
+        let mut clusters = members(&["m1", "m2", "m3", "m4", "m5"]);
+        let preference = if aggregated { "Aggregated" } else { "Weighted" };
+        let mut first = binding(json!({"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": preference},
+            "spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 3}]}));
+        first.spec.replicas = replicas;
+        let forth = schedule(&first, &clusters);
+        clusters.rotate_left(rotation);
+        prop_assert_eq!(forth, schedule(&first, &clusters));
+    }
+}

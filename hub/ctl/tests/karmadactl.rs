@@ -1,0 +1,309 @@
+//! The program itself against a hub, and against a second hub that stands in for a member's API. No kubelet and no agent run: the
+//! test writes what they would.
+
+// Helpers of tests are no tests to the lint.
+#![allow(clippy::unwrap_used)]
+
+use std::process::Output;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use futures::StreamExt;
+use http::{Method, Request};
+use karmada_hub::{Hub, Settings, StoreKind};
+use kube::Client;
+use kube::api::{Api, ApiResource, DynamicObject, WatchEvent, WatchParams};
+use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::process::Command;
+
+const NAMESPACE: &str = "edge";
+
+struct Cluster {
+    directory: TempDir,
+    client: Client,
+    _hub: Hub,
+}
+
+impl Cluster {
+    async fn start() -> Cluster {
+        let directory = tempfile::tempdir().unwrap();
+        let settings = Settings {
+            data_dir: directory.path().to_owned(),
+            listen: "127.0.0.1:0".parse().unwrap(),
+            advertise: Vec::new(),
+            store: StoreKind::Memory,
+        };
+        let hub = Hub::start(&settings, Arc::new(jiff::Timestamp::now)).await.unwrap();
+        let kubeconfig = Kubeconfig::read_from(hub.data.kubeconfig_file()).unwrap();
+        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+        Cluster { directory, client: Client::try_from(config).unwrap(), _hub: hub }
+    }
+
+    fn kubeconfig(&self) -> String {
+        self.directory.path().join("admin.kubeconfig").to_str().unwrap().to_owned()
+    }
+
+    async fn send(&self, method: Method, path: &str, kind: &str, body: &Value) -> Result<Value, kube::Error> {
+        let request = Request::builder().method(method).uri(path).header("content-type", kind);
+        let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+        self.client.request(request.body(body).unwrap()).await
+    }
+
+    async fn get(&self, path: &str) -> Option<Value> {
+        self.send(Method::GET, path, "application/json", &Value::Null).await.ok()
+    }
+
+    async fn create(&self, path: &str, object: Value) -> Value {
+        self.send(Method::POST, path, "application/json", &object).await.unwrap()
+    }
+
+    async fn merge(&self, path: &str, patch: Value) -> Value {
+        self.send(Method::PATCH, path, "application/merge-patch+json", &patch).await.unwrap()
+    }
+
+    /// Runs karmadactl with this cluster's kubeconfig.
+    fn command(&self, arguments: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_karmadactl"));
+        command
+            .args(arguments.split_whitespace())
+            .args(["--kubeconfig", &self.kubeconfig()])
+            .kill_on_drop(true);
+        command
+    }
+
+    async fn run(&self, arguments: &str) -> Output {
+        self.command(arguments).output().await.unwrap()
+    }
+
+    async fn succeed(&self, arguments: &str) -> String {
+        let output = self.run(arguments).await;
+        assert!(output.status.success(), "{arguments}: {}", stderr(&output));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    async fn fail(&self, arguments: &str) -> String {
+        let output = self.run(arguments).await;
+        assert!(!output.status.success(), "{arguments} succeeded");
+        stderr(&output)
+    }
+
+    /// Waits until the agent's Deployment for this token is there.
+    async fn installed(&self, token: &str) {
+        let id = token.split('.').next().unwrap();
+        let kind = kube::api::GroupVersionKind::gvk("apps", "v1", "Deployment");
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), NAMESPACE, &ApiResource::from_gvk(&kind));
+        let mut events = Box::pin(api.watch(&WatchParams::default(), "0").await.unwrap());
+        while let Some(event) = events.next().await {
+            let (WatchEvent::Added(found) | WatchEvent::Modified(found)) = event.unwrap() else { continue };
+            let annotations = &found.data["spec"]["template"]["metadata"]["annotations"];
+            if annotations["edge.karmada.io/join-token-id"] == id {
+                return;
+            }
+        }
+        panic!("the watch ended");
+    }
+
+    /// What an agent writes of itself.
+    async fn say(&self, state: &str, cause: &str) {
+        let said = json!({"state": state, "cause": cause, "message": format!("words of {cause}"), "at": "2026-01-01T00:00:00Z"});
+        let patch = json!({"metadata": {"annotations": {"edge.karmada.io/agent-state": said.to_string()}}});
+        self.merge(&identity(), patch).await;
+    }
+}
+
+fn identity() -> String {
+    format!("/api/v1/namespaces/{NAMESPACE}/secrets/karmada-agent-identity")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The printed command's arguments, for a member, with the token.
+async fn register_line(hub: &Cluster) -> (String, String) {
+    let line = hub.succeed("token create --print-register-command --advertise hub.example:5443").await;
+    let line = line.trim().strip_prefix("karmadactl ").unwrap().to_owned();
+    assert!(
+        line.starts_with("register hub.example:5443 --token ")
+            && line.contains("--discovery-token-ca-cert-hash sha256:")
+    );
+    let token = line.split_whitespace().nth(3).unwrap().to_owned();
+    (format!("{line} --cluster-name shop -n {NAMESPACE}"), token)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_are_made_listed_without_their_secret_and_deleted() {
+    let hub = Cluster::start().await;
+    let token = hub.succeed("token create --description shops --ttl 1h --uses 2").await.trim().to_owned();
+    let (id, secret) = token.split_once('.').unwrap();
+    let stored =
+        hub.get(&format!("/api/v1/namespaces/kube-system/secrets/bootstrap-token-{id}")).await.unwrap();
+    assert_eq!(stored["type"], "bootstrap.kubernetes.io/token");
+    assert_eq!(stored["data"]["token-secret"], BASE64.encode(secret));
+    let shown = hub.succeed("token list").await;
+    assert!(
+        shown.starts_with("TOKEN ") && shown.contains(id) && shown.contains("shops (2 uses left)"),
+        "{shown}"
+    );
+    assert!(!shown.contains(secret));
+    assert!(hub.fail("token delete nosuch").await.contains("there is no token nosuch"));
+    hub.succeed(&format!("token delete {id}")).await;
+    assert!(!hub.succeed("token list").await.contains(id));
+    assert!(hub.fail("token create --groups system:masters").await.contains("system:bootstrappers:"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn register_returns_when_the_hub_has_seen_the_agent_and_unregister_takes_everything_back() {
+    let (hub, member) = (Cluster::start().await, Cluster::start().await);
+    let (line, token) = register_line(&hub).await;
+    let running = member.command(&line).spawn().unwrap();
+    member.installed(&token).await;
+    member.say("Joining", "").await;
+    member.say("Connected", "").await;
+    let output = running.wait_with_output().await.unwrap();
+    assert!(output.status.success());
+    // Again, with nothing changed: the agent goes on, and what it said holds.
+    let again = member.succeed(&line).await;
+    assert!(again.contains("cluster shop is registered"), "{again}");
+
+    let clusters = "/apis/cluster.karmada.io/v1alpha1/clusters";
+    let spec = json!({"syncMode": "Pull"});
+    hub.create(clusters, json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "shop"}, "spec": spec})).await;
+    let from = format!("unregister shop -n {NAMESPACE} --karmada-config {} --wait 5s", hub.kubeconfig());
+    let wrong = member.fail(&from.replace("shop", "store")).await;
+    assert!(wrong.contains("is that of the cluster shop, not of store"), "{wrong}");
+    let dry = member.succeed(&format!("{from} --dry-run")).await;
+    assert!(
+        dry.contains("deployments/karmada-agent would be deleted") && member.get(&identity()).await.is_some(),
+        "{dry}"
+    );
+    member.succeed(&from).await;
+    assert!(hub.get(&format!("{clusters}/shop")).await.is_none());
+    for path in [
+        identity(),
+        format!("/api/v1/namespaces/{NAMESPACE}/secrets/karmada-agent-join"),
+        format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/karmada-agent-sa"),
+        format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments/karmada-agent"),
+        "/apis/rbac.authorization.k8s.io/v1/clusterroles/karmada-agent".to_owned(),
+        "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/karmada-agent".to_owned(),
+        format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/roles/karmada-agent"),
+        format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/rolebindings/karmada-agent"),
+    ] {
+        assert!(member.get(&path).await.is_none(), "{path} is left");
+    }
+    // Namespaces may take a while to end; this one must be on its way.
+    let all = member.get("/api/v1/namespaces").await.unwrap();
+    let find =
+        |name: &str| all["items"].as_array().unwrap().iter().find(|found| found["metadata"]["name"] == name);
+    assert!(find(NAMESPACE).is_none_or(|namespace| !namespace["metadata"]["deletionTimestamp"].is_null()));
+    // What there was before register stays, and a second time is no error.
+    assert!(
+        find("karmada-system").is_some_and(|namespace| namespace["metadata"]["deletionTimestamp"].is_null())
+    );
+    assert!(member.succeed(&from).await.contains("cluster shop is not registered"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_cause_fails_with_its_name_and_what_to_do_next() {
+    let (hub, member) = (Cluster::start().await, Cluster::start().await);
+    for (cause, advice) in [
+        ("DNS", "cannot resolve"),
+        ("TCP", "open connections to hub.example:5443"),
+        ("TLS", "answers at hub.example:5443"),
+        ("PinMismatch", "another CA"),
+        ("HTTP2Refused", "does not pass HTTP/2"),
+        ("Clock", "clock is wrong"),
+        ("TokenUnknown", "make a new token"),
+        ("TokenExpired", "make a new token"),
+        ("NameTaken", "another --cluster-name"),
+        ("IdTaken", "as --cluster-name"),
+        ("Permission", "wider --permissions"),
+    ] {
+        let (line, token) = register_line(&hub).await;
+        let running = member
+            .command(&format!("{line} --timeout 3s"))
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        member.installed(&token).await;
+        member.say("Failed", cause).await;
+        let output = running.wait_with_output().await.unwrap();
+        let text = stderr(&output);
+        assert!(!output.status.success(), "{cause}");
+        assert!(
+            text.contains(&format!("{cause}: words of {cause}\nnext: ")) && text.contains(advice),
+            "{text}"
+        );
+        assert!(!text.contains(&token), "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_never_starts_is_quoted_and_a_foreign_agent_is_left_alone() {
+    let (hub, member) = (Cluster::start().await, Cluster::start().await);
+    let (line, _) = register_line(&hub).await;
+    let silent = member.fail(&format!("{line} --timeout 1s")).await;
+    assert!(silent.contains("NoPod") && silent.contains("karmadactl unregister shop"), "{silent}");
+
+    let pods = format!("/api/v1/namespaces/{NAMESPACE}/pods");
+    let container = json!({"name": "karmada-agent", "image": "karmada-agent:v0"});
+    let labels = json!({"app": "karmada-agent"});
+    member.create(&pods, json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "agent-0", "labels": labels}, "spec": {"containers": [container]}})).await;
+    let waiting = json!({"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}});
+    let status = json!({"name": "karmada-agent", "image": "x", "imageID": "", "ready": false, "restartCount": 0, "state": waiting});
+    member.merge(&format!("{pods}/agent-0/status"), json!({"status": {"containerStatuses": [status]}})).await;
+    let text = member.fail(&format!("{line} --timeout 3s")).await;
+    assert!(
+        text.contains("ImagePullBackOff: no such image") && text.contains("--karmada-agent-image"),
+        "{text}"
+    );
+
+    let (other, _) = register_line(&Cluster::start().await).await;
+    let text = member.fail(&other).await;
+    assert!(text.contains("already has an agent of another hub (hub.example:5443, as shop)"), "{text}");
+    let text = member.fail(&line.replace("shop", "store")).await;
+    assert!(text.contains("already registered at this hub as shop"), "{text}");
+    let text = member.fail(&line.replace(&format!("-n {NAMESPACE}"), "-n elsewhere")).await;
+    assert!(text.contains(&format!("use -n {NAMESPACE}")), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clusters_are_shown_cordoned_tainted_and_deleted() {
+    let hub = Cluster::start().await;
+    let path = "/apis/cluster.karmada.io/v1alpha1/clusters";
+    let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "shop"}, "spec": {"syncMode": "Pull"}});
+    hub.create(path, cluster).await;
+    let taints = async || {
+        let cluster = hub.get(&format!("{path}/shop")).await.unwrap();
+        let all = cluster["spec"]["taints"].as_array().cloned().unwrap_or_default();
+        all.iter()
+            .map(|t| format!("{}:{}", t["key"].as_str().unwrap(), t["effect"].as_str().unwrap()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(hub.succeed("cordon shop").await, "shop cluster cordoned\n");
+    assert_eq!(hub.succeed("cordon shop").await, "shop cluster already cordoned\n");
+    assert_eq!(taints().await, ["cluster.karmada.io/unschedulable:NoSchedule"]);
+    hub.succeed("taint clusters shop site=edge:NoExecute").await;
+    assert!(hub.fail("taint clusters shop site=core:NoExecute").await.contains("--overwrite"));
+    assert_eq!(hub.succeed("uncordon shop").await, "shop cluster uncordoned\n");
+    assert_eq!(taints().await, ["site:NoExecute"]);
+    assert_eq!(hub.succeed("taint clusters shop site-").await, "cluster/shop untainted\n");
+    assert!(taints().await.is_empty());
+    assert!(hub.fail("cordon store").await.contains("there is no cluster store"));
+
+    let table = hub.succeed("get clusters").await;
+    assert!(table.starts_with("NAME ") || table.starts_with("NAME\n"), "{table}");
+    assert!(table.contains("\nshop"), "{table}");
+    assert_eq!(hub.succeed("get clusters -o name").await, "cluster.cluster.karmada.io/shop\n");
+    let object: Value = serde_json::from_str(&hub.succeed("get cluster shop -o json").await).unwrap();
+    assert_eq!((&object["kind"], &object["spec"]["syncMode"]), (&json!("Cluster"), &json!("Pull")));
+    assert!(hub.succeed("get cluster shop -o yaml").await.contains("syncMode: Pull"));
+    assert_eq!(hub.succeed("delete cluster shop").await, "cluster.cluster.karmada.io \"shop\" deleted\n");
+    assert!(hub.fail("get cluster shop").await.contains("not found"));
+    assert!(hub.fail("get nosuch").await.contains("doesn't have a resource type"));
+    assert!(hub.fail("get clusters --context nosuch").await.contains("there are: karmada-apiserver"));
+}

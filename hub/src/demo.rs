@@ -1,0 +1,234 @@
+//! `karmada-hub demo`: a hub, agents and embedded members in one process, a sample spread over them, shown as it arrives.
+//!
+//! In: how many clusters. Out: lines for a person, and a kubeconfig that works until Ctrl-C. Everything but the members is the
+//! real thing: real TLS, real joins by token, real agents. The members are in memory, and their Pods are make-believe.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use karmada_agent::identity::Keeper;
+use karmada_agent::link::dial::Tcp;
+use karmada_agent::member::memory::MemoryMember;
+use karmada_agent::{Config, LinkView, Parts};
+use karmada_apiserver::registry::{Clock, User, WriteOptions};
+use karmada_certs::JoinToken;
+use karmada_interpreter::Native;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::{Hub, Settings, StoreKind};
+
+/// How long an embedded member's Pods take to become ready.
+const READY_AFTER: Duration = Duration::from_millis(300);
+
+/// How long the sample may take to arrive everywhere before the demo gives up.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Replicas of the sample, two for each cluster.
+const REPLICAS_PER_CLUSTER: usize = 2;
+
+/// Runs the demo until `stop`.
+pub async fn run(clusters: usize, clock: Clock, stop: CancellationToken) -> Result<()> {
+    let started = Instant::now();
+    let directory = Directory::make()?;
+    let settings = Settings {
+        data_dir: directory.0.join("hub"),
+        listen: ([127, 0, 0, 1], 0).into(),
+        advertise: Vec::new(),
+        store: StoreKind::Memory,
+    };
+    let hub = Hub::start(&settings, clock).await?;
+    say(started, &format!("hub          {}", hub.url));
+    let tasks = TaskTracker::new();
+    let outcome = tokio::select! {
+        () = stop.cancelled() => Ok(()),
+        outcome = show(&hub, &directory, clusters, started, &tasks, &stop) => outcome,
+    };
+    if outcome.is_ok() {
+        stop.cancelled().await;
+    }
+    stop.cancel();
+    tasks.close();
+    tasks.wait().await;
+    hub.stop().await;
+    outcome
+}
+
+/// Starts the agents, spreads the sample, and tells how it goes.
+async fn show(
+    hub: &Hub,
+    directory: &Directory,
+    clusters: usize,
+    started: Instant,
+    tasks: &TaskTracker,
+    stop: &CancellationToken,
+) -> Result<()> {
+    let token = make_token(hub).await?;
+    let mut links = Vec::new();
+    for number in 1..=clusters {
+        links.push(start_agent(hub, directory, &format!("member{number}"), &token, tasks, stop)?);
+    }
+    for (number, mut link) in (1..).zip(links) {
+        let connected = link.wait_for(|view| matches!(view, LinkView::Connected { .. }));
+        tokio::time::timeout(PATIENCE, connected)
+            .await
+            .with_context(|| format!("member{number} did not connect"))??;
+        say(started, &format!("member{number}      joined over TLS"));
+    }
+    apply_sample(hub, clusters).await?;
+    say(started, "sample       deployment/nginx and a PropagationPolicy applied");
+    watch_sample(hub, clusters, started).await?;
+    invite(hub);
+    Ok(())
+}
+
+fn start_agent(
+    hub: &Hub,
+    directory: &Directory,
+    name: &str,
+    token: &JoinToken,
+    tasks: &TaskTracker,
+    stop: &CancellationToken,
+) -> Result<tokio::sync::watch::Receiver<LinkView>> {
+    let state = directory.0.join(name);
+    std::fs::create_dir_all(&state).with_context(|| format!("making {}", state.display()))?;
+    let (link, seen) = tokio::sync::watch::channel(LinkView::default());
+    let config = Config {
+        hub: vec![hub.address.to_string()],
+        token: Some(token.clone()),
+        pins: vec![hub.data.authority.pin()],
+        cluster_name: name.to_owned(),
+        ..Config::default()
+    };
+    let parts = Parts {
+        member: Arc::new(MemoryMember::new(name, 3, READY_AFTER)),
+        interpreter: Arc::new(Native),
+        connector: Arc::new(Tcp),
+        keeper: Keeper::Directory(state),
+        link,
+    };
+    let (name, stop) = (name.to_owned(), stop.clone());
+    tasks.spawn(async move {
+        if let Err(error) = Box::pin(karmada_agent::run(config, parts, stop)).await {
+            tracing::error!(cluster = name, %error, "an agent of the demo ended");
+        }
+    });
+    Ok(seen)
+}
+
+fn options() -> WriteOptions {
+    let user = User { name: "demo".to_owned(), groups: vec!["system:masters".to_owned()], ..User::default() };
+    WriteOptions { user, field_manager: "karmada-hub-demo".to_owned(), ..WriteOptions::default() }
+}
+
+async fn create(hub: &Hub, api: (&str, &str, &str), namespace: &str, object: Value) -> Result<()> {
+    let catalogue = hub.registry.catalogue();
+    let definition = catalogue.resource(api.0, api.1, api.2).context("a kind of the demo is not served")?;
+    let created = hub.registry.create(definition, namespace, object, &options()).await;
+    created.map(|_| ()).map_err(|status| anyhow!("making a {}: {}", definition.kind, status.message))
+}
+
+/// A join token, as `karmadactl token create` makes it.
+async fn make_token(hub: &Hub) -> Result<JoinToken> {
+    let token = JoinToken::generate(&mut rand::rng());
+    let field = |text: &str| BASE64.encode(text);
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
+        "metadata": {"name": format!("bootstrap-token-{}", token.id()), "namespace": "kube-system"},
+        "data": {
+            "token-id": field(token.id()), "token-secret": field(token.secret()),
+            "usage-bootstrap-authentication": field("true"), "usage-bootstrap-signing": field("true"),
+            "auth-extra-groups": field("system:bootstrappers:karmada:default-cluster-token"),
+        },
+    });
+    create(hub, ("", "v1", "secrets"), "kube-system", secret).await?;
+    Ok(token)
+}
+
+async fn apply_sample(hub: &Hub, clusters: usize) -> Result<()> {
+    let labels = json!({"app": "nginx"});
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "nginx", "labels": labels},
+        "spec": {"replicas": REPLICAS_PER_CLUSTER * clusters, "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "nginx", "image": "nginx"}]}}},
+    });
+    let policy = json!({
+        "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy", "metadata": {"name": "nginx"},
+        "spec": {
+            "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "nginx"}],
+            "placement": {"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"}},
+        },
+    });
+    create(hub, ("policy.karmada.io", "v1alpha1", "propagationpolicies"), "default", policy).await?;
+    create(hub, ("apps", "v1", "deployments"), "default", deployment).await
+}
+
+/// Tells of the sample's replicas as the hub's own Deployment shows them, until all are ready.
+async fn watch_sample(hub: &Hub, clusters: usize, started: Instant) -> Result<()> {
+    let catalogue = hub.registry.catalogue();
+    let definition = catalogue.resource("apps", "v1", "deployments").context("deployments are not served")?;
+    let wanted = (REPLICAS_PER_CLUSTER * clusters) as i64;
+    let mut told = -1;
+    loop {
+        let nginx =
+            hub.registry.get(definition, "default", "nginx").map_err(|status| anyhow!(status.message))?;
+        let ready = nginx.value()["status"]["readyReplicas"].as_i64().unwrap_or(0);
+        if ready != told {
+            say(started, &format!("nginx        {ready}/{wanted} ready over {clusters} clusters"));
+            told = ready;
+        }
+        if ready == wanted {
+            return Ok(());
+        }
+        if started.elapsed() > PATIENCE {
+            return Err(anyhow!("the sample did not become ready in {} s", PATIENCE.as_secs()));
+        }
+        let next = hub.registry.cache().revision() + 1;
+        let _ = tokio::time::timeout(Duration::from_millis(200), hub.registry.cache().wait_for(next)).await;
+    }
+}
+
+#[allow(clippy::print_stdout, reason = "the demo talks to a person")]
+fn say(started: Instant, line: &str) {
+    println!("{:>5.1} s  {line}", started.elapsed().as_secs_f32());
+}
+
+#[allow(clippy::print_stdout, reason = "the demo talks to a person")]
+fn invite(hub: &Hub) {
+    println!(
+        "
+  export KUBECONFIG={}
+
+  kubectl get clusters
+  kubectl get deployment nginx --watch
+  kubectl scale deployment nginx --replicas=9
+  kubectl get resourcebinding nginx-deployment -o jsonpath='{{.spec.clusters}}'
+  kubectl get works -A
+
+  Ctrl-C ends it all.",
+        hub.data.kubeconfig_file().display()
+    );
+}
+
+/// A folder of the demo's own, gone with it.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn make() -> Result<Directory> {
+        let path = std::env::temp_dir().join(format!("karmada-demo-{}", std::process::id()));
+        std::fs::create_dir_all(&path).with_context(|| format!("making {}", path.display()))?;
+        Ok(Directory(path))
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,65 @@
+//! Memory of hub and agents, and sizes of the programs.
+
+use std::time::Duration;
+
+use tests::built::program;
+
+use crate::rows::{Better, Rows};
+use crate::site::Site;
+
+const MIB: f64 = 1024.0;
+
+/// Sizes of the release programs.
+pub fn binaries(rows: &mut Rows) {
+    for (name, goal) in [("karmada-hub", 25.0), ("karmada-agent", 15.0)] {
+        let size = std::fs::metadata(program(name)).expect("the program is built").len();
+        rows.add(&format!("{name}, stripped"), size as f64 / MIB / MIB, "-", "MB", goal, Better::Less);
+    }
+}
+
+/// What a user's tools ask for first: discovery, OpenAPI, explain, tables.
+pub fn warm_up(site: &Site) {
+    let kubectl = site.hub.kubectl();
+    for command in [
+        &["api-resources"][..],
+        &["explain", "deployment.spec.template.spec"],
+        &["explain", "propagationpolicy.spec.placement"],
+        &["get", "clusters", "-o", "wide"],
+        &["get", "all", "-A"],
+        &["get", "--raw", "/openapi/v2"],
+    ] {
+        kubectl.ok(command);
+    }
+}
+
+/// Memory after a quiet time.
+pub fn idle(rows: &mut Rows, site: &mut Site, quiet: Duration) {
+    std::thread::sleep(quiet);
+    let hub = resident(site.hub.process());
+    rows.add(
+        "hub, idle with 3 clusters (VmRSS)",
+        hub,
+        "Karmada 715–888 MB in 7 processes",
+        "MB",
+        50.0,
+        Better::Less,
+    );
+    for (n, agent) in site.agents.iter_mut().enumerate() {
+        let row = format!("agent {}, idle (VmRSS)", n + 1);
+        rows.add(&row, resident(agent.process()), "Karmada 70–100 MB", "MB", 15.0, Better::Less);
+    }
+}
+
+/// Memory right after the burst.
+pub fn after_burst(rows: &mut Rows, site: &mut Site) {
+    let hub = resident(site.hub.process());
+    rows.add("hub, right after the burst (VmRSS)", hub, "Karmada 1,320–1,519 MB", "MB", 80.0, Better::Less);
+    let agents: Vec<f64> = site.agents.iter_mut().map(|agent| resident(agent.process())).collect();
+    let most = agents.iter().copied().fold(0.0, f64::max);
+    rows.add("agent, right after the burst, the largest (VmRSS)", most, "-", "MB", 40.0, Better::Less);
+}
+
+/// `VmRSS` of a process, in MB.
+pub fn resident(process: Option<&mut tests::process::Process>) -> f64 {
+    process.expect("the process runs").resident_kib() as f64 / MIB
+}

@@ -1,0 +1,57 @@
+//! The first figures: how fast and how small the whole line is, beside the real thing done directly.
+//!
+//! In: a release hub, release agents, three real members (etcd, kube-apiserver, controllers, kwok). Out: one JSON line a row
+//! (`{"row","ours","peer","unit","goal","met"}`) and a table. `cargo bench -p tests --bench line`; with `-- --quick` the quiet
+//! times are short and the fleet is small, to see that it runs.
+
+mod footprint;
+mod idle;
+mod propagation;
+mod rows;
+mod site;
+
+use std::time::Duration;
+
+use rows::Rows;
+use site::Site;
+
+/// How much of everything.
+struct Plan {
+    serial: usize,
+    burst: usize,
+    quiet: Duration,
+    idle: Duration,
+    fleet: usize,
+}
+
+fn main() {
+    let quick = std::env::args().any(|argument| argument == "--quick");
+    let plan = if quick {
+        Plan {
+            serial: 10,
+            burst: 30,
+            quiet: Duration::from_secs(3),
+            idle: Duration::from_secs(20),
+            fleet: 50,
+        }
+    } else {
+        Plan {
+            serial: 100,
+            burst: 300,
+            quiet: Duration::from_secs(60),
+            idle: Duration::from_secs(300),
+            fleet: 1000,
+        }
+    };
+    let mut rows = Rows::default();
+    footprint::binaries(&mut rows);
+    let mut site = Site::start(3);
+    footprint::warm_up(&site);
+    footprint::idle(&mut rows, &mut site, plan.quiet);
+    propagation::run(&mut rows, &site, plan.serial, plan.burst);
+    footprint::after_burst(&mut rows, &mut site);
+    idle::traffic(&mut rows, &mut site, plan.idle);
+    site.stop();
+    idle::fleet(&mut rows, plan.fleet, plan.quiet.min(Duration::from_secs(20)));
+    rows.table();
+}

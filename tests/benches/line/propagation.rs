@@ -1,0 +1,175 @@
+//! From a create on the hub to ADDED on every member, one after another and in a burst, beside the same objects created
+//! straight on the members in the same run.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use kube::api::{Api as Objects, DynamicObject, ListParams, WatchParams};
+use kube::core::{ApiResource, WatchEvent};
+use serde_json::{Value, json};
+use tests::api::Api;
+
+use crate::rows::{Better, Rows};
+use crate::site::Site;
+
+const COLLECTION: &str = "/api/v1/namespaces/default/configmaps";
+
+/// When each member's watch told of each name.
+#[derive(Default)]
+struct Seen {
+    at: Mutex<Vec<BTreeMap<String, Instant>>>,
+    changed: Condvar,
+}
+
+impl Seen {
+    fn wait(&self, names: &[String]) {
+        let end = Instant::now() + Duration::from_secs(120);
+        let mut at = self.at.lock().expect("no watcher panics");
+        while !at.iter().all(|member| names.iter().all(|name| member.contains_key(name))) {
+            let left = end.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "objects did not arrive within 120 s");
+            at = self.changed.wait_timeout(at, left).expect("no watcher panics").0;
+        }
+    }
+
+    fn times(&self, name: &str) -> Vec<Instant> {
+        self.at.lock().expect("no watcher panics").iter().map(|member| member[name]).collect()
+    }
+
+    fn last(&self, names: &[String]) -> Instant {
+        names.iter().flat_map(|name| self.times(name)).max().expect("there are names")
+    }
+}
+
+/// Measures, and adds the rows.
+pub fn run(rows: &mut Rows, site: &Site, serial: usize, burst: usize) {
+    let seen = Arc::new(Seen::default());
+    for (n, member) in site.members.iter().enumerate() {
+        seen.at.lock().expect("no watcher panics").push(BTreeMap::new());
+        watch(member.api().clone(), n, seen.clone());
+    }
+    place_everywhere(site);
+    let hub = site.hub.api();
+    let members: Vec<Api> = site.members.iter().map(|member| member.api().clone()).collect();
+
+    // Turn by turn, so that both meet the same machine.
+    let (mut ours, mut direct) = (Vec::new(), Vec::new());
+    for n in 0..serial {
+        let name = format!("serial-{n}");
+        let from = Instant::now();
+        hub.create(COLLECTION, &config_map(&name)).expect("the hub creates");
+        seen.wait(std::slice::from_ref(&name));
+        ours.extend(seen.times(&name).into_iter().map(|at| at - from));
+        let name = format!("direct-{n}");
+        let from = Instant::now();
+        create_on_all(&members, &name);
+        seen.wait(std::slice::from_ref(&name));
+        direct.extend(seen.times(&name).into_iter().map(|at| at - from));
+    }
+    let (ours, direct) = (median(ours), median(direct));
+    rows.add(
+        "create on the hub → ADDED on 3 members, p50, as a multiple of creating on the members",
+        ours / direct,
+        &format!("{ours:.1} ms beside {direct:.1} ms; Karmada 44 ×"),
+        "×",
+        2.0,
+        Better::Less,
+    );
+
+    let names: Vec<String> = (0..burst).map(|n| format!("burst-{n}")).collect();
+    let from = Instant::now();
+    for name in &names {
+        hub.create(COLLECTION, &config_map(name)).expect("the hub creates");
+    }
+    seen.wait(&names);
+    let through_hub = seen.last(&names) - from;
+    let names: Vec<String> = (0..burst).map(|n| format!("straight-{n}")).collect();
+    let from = Instant::now();
+    std::thread::scope(|scope| {
+        for member in &members {
+            scope.spawn(|| names.iter().for_each(|name| create(member, name)));
+        }
+    });
+    seen.wait(&names);
+    let straight = seen.last(&names) - from;
+    let objects = (burst * members.len()) as f64;
+    rows.add(
+        &format!("{burst} objects to 3 members, share of the members' own rate"),
+        100.0 * straight.as_secs_f64() / through_hub.as_secs_f64(),
+        &format!(
+            "{:.0}/s beside {:.0}/s; Karmada 3.6 %",
+            objects / through_hub.as_secs_f64(),
+            objects / straight.as_secs_f64()
+        ),
+        "%",
+        80.0,
+        Better::More,
+    );
+}
+
+fn place_everywhere(site: &Site) {
+    let policy = json!({
+        "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy", "metadata": {"name": "bench"},
+        "spec": {
+            "resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap", "labelSelector": {"matchLabels": {"bench": "hub"}}}],
+            "placement": {"clusterAffinity": {"clusterNames": []}},
+        },
+    });
+    let path = "/apis/policy.karmada.io/v1alpha1/namespaces/default/propagationpolicies";
+    site.hub.api().create(path, &policy).expect("the hub takes the policy");
+}
+
+fn config_map(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"bench": "hub"}},
+        "data": {"payload": "x".repeat(512)}})
+}
+
+fn create(api: &Api, name: &str) {
+    api.create(COLLECTION, &config_map(name)).expect("the member creates");
+}
+
+fn create_on_all(members: &[Api], name: &str) {
+    std::thread::scope(|scope| {
+        for member in members {
+            scope.spawn(|| create(member, name));
+        }
+    });
+}
+
+/// Notes when ConfigMaps of the bench are told as ADDED; returns once the watch is open.
+fn watch(api: Api, member: usize, seen: Arc<Seen>) {
+    let (ready, is_ready) = std::sync::mpsc::channel();
+    tests::runtime().spawn(async move {
+        let resource = ApiResource {
+            group: String::new(),
+            version: "v1".to_owned(),
+            api_version: "v1".to_owned(),
+            kind: "ConfigMap".to_owned(),
+            plural: "configmaps".to_owned(),
+        };
+        let objects: Objects<DynamicObject> = Objects::namespaced_with(api.client(), "default", &resource);
+        let list = objects.list(&ListParams::default()).await.expect("the member lists");
+        let version = list.metadata.resource_version.unwrap_or_default();
+        let parameters = WatchParams::default().labels("bench=hub");
+        let stream = objects.watch(&parameters, &version).await.expect("the member watches");
+        let mut stream = std::pin::pin!(stream);
+        ready.send(()).expect("the bench waits");
+        while let Some(event) = stream.next().await {
+            if let Ok(WatchEvent::Added(object)) = event {
+                let name = object.metadata.name.unwrap_or_default();
+                seen.at.lock().expect("the bench does not panic")[member]
+                    .entry(name)
+                    .or_insert_with(Instant::now);
+                seen.changed.notify_all();
+            }
+        }
+    });
+    is_ready.recv().expect("the watch opens");
+}
+
+fn median(mut times: Vec<Duration>) -> f64 {
+    times.sort();
+    times[times.len() / 2].as_secs_f64() * 1e3
+}

@@ -1,0 +1,55 @@
+//! Rows: what was measured, beside its goal.
+
+use serde_json::json;
+
+/// Whether more or less is better.
+#[derive(Clone, Copy)]
+pub enum Better {
+    /// Less is better.
+    Less,
+    /// More is better.
+    More,
+}
+
+/// All rows so far.
+#[derive(Default)]
+pub struct Rows(Vec<[String; 6]>);
+
+impl Rows {
+    /// Adds a row, and prints it as a JSON line. `peer` is the same thing done by the real thing, in the same run or as recorded.
+    pub fn add(&mut self, row: &str, ours: f64, peer: &str, unit: &str, goal: f64, better: Better) {
+        let met = match better {
+            Better::Less => ours <= goal,
+            Better::More => ours >= goal,
+        };
+        println!(
+            "{}",
+            json!({"row": row, "ours": round(ours), "peer": peer, "unit": unit, "goal": goal, "met": met})
+        );
+        let sign = match better {
+            Better::Less => "≤",
+            Better::More => "≥",
+        };
+        let met = if met { "yes" } else { "no" };
+        self.0.push([
+            row.to_owned(),
+            format!("{} {unit}", round(ours)),
+            peer.to_owned(),
+            format!("{sign} {goal} {unit}"),
+            met.to_owned(),
+            String::new(),
+        ]);
+    }
+
+    /// Prints all rows as a Markdown table.
+    pub fn table(&self) {
+        println!("\n| what | ours | beside | goal | met |\n| --- | --- | --- | --- | --- |");
+        for [row, ours, peer, goal, met, _] in &self.0 {
+            println!("| {row} | {ours} | {peer} | {goal} | {met} |");
+        }
+    }
+}
+
+fn round(value: f64) -> f64 {
+    if value.abs() >= 100.0 { value.round() } else { (value * 100.0).round() / 100.0 }
+}
