@@ -161,10 +161,10 @@ fn binding_v1alpha1(object: &mut Value) {
     if let Some(request) = spec["replicaRequirements"].get("resourceRequest") {
         object["spec"]["resource"]["resourcePerReplicas"] = request.clone();
     }
-    for item in object["status"]["aggregatedStatus"].as_array_mut().into_iter().flatten() {
-        if let Some(item) = item.as_object_mut() {
-            item.remove("health");
-        }
+    // Not by index: that would write a null into a status without the list.
+    let items = object.pointer_mut("/status/aggregatedStatus").and_then(Value::as_array_mut);
+    for item in items.into_iter().flatten().filter_map(Value::as_object_mut) {
+        item.remove("health");
     }
 }
 

@@ -290,6 +290,11 @@ pub fn has_generation(definition: &ResourceDefinition) -> bool {
     )
 }
 
+/// Whether a create may bring its status: a kubelet registers its Node with one, and nobody resets a ServiceCIDR's.
+pub fn created_with_status(definition: &ResourceDefinition) -> bool {
+    matches!((&*definition.group, &*definition.plural), ("", "nodes") | ("networking.k8s.io", "servicecidrs"))
+}
+
 /// The status a new object starts with, as the kind's Go type prints when empty; `None` for none.
 pub fn first_status(definition: &ResourceDefinition, object: &Value) -> Option<Value> {
     if definition.family == Family::Custom {

@@ -83,6 +83,11 @@ impl ResourceDefinition {
         self.version == self.storage_version && self.group == self.storage_group
     }
 
+    /// Whether bodies are read as a CustomResourceDefinition's are. Clusters look like one, but come from a compiled server.
+    pub fn is_structural(&self) -> bool {
+        self.family == Family::Custom && &*self.group != "cluster.karmada.io"
+    }
+
     /// Whether the resource has the verb.
     pub fn allows(&self, verb: &str) -> bool {
         self.verbs.iter().any(|v| &**v == verb)

@@ -232,7 +232,12 @@ impl FieldSelector {
             let known = matches!(path, "metadata.name" | "metadata.namespace")
                 || selectable(group, plural).contains(&path);
             if !known {
-                return Err(Status::bad_request(format!("field label not supported: {path}")));
+                return Err(Status::bad_request(match selectable(group, plural) {
+                    [] => format!(
+                        "\"{path}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+                    ),
+                    _ => format!("field label not supported: {path}"),
+                }));
             }
             terms.push(FieldTerm { path: path.to_owned(), value: value.to_owned(), equal });
         }
@@ -321,7 +326,9 @@ mod tests {
     fn field_selectors_know_their_fields() {
         assert!(FieldSelector::parse("status.phase!=Running", "", "pods").is_ok());
         assert_eq!(FieldSelector::parse("metadata.name=a", "", "configmaps").unwrap().name(), Some("a"));
-        let refused = FieldSelector::parse("spec.replicas=1", "apps", "deployments").unwrap_err();
+        let refused = FieldSelector::parse("spec.replicas=1", "apps", "replicasets").unwrap_err();
         assert_eq!(refused.message, "field label not supported: spec.replicas");
+        let refused = FieldSelector::parse("spec.replicas=1", "apps", "deployments").unwrap_err();
+        assert!(refused.message.starts_with("\"spec.replicas\" is not a known field selector"));
     }
 }

@@ -254,6 +254,7 @@ impl Status {
             metadata: serde_json::Map<String, serde_json::Value>,
             status: &'a str,
             message: &'a str,
+            #[serde(skip_serializing_if = "str::is_empty")]
             reason: &'a str,
             #[serde(skip_serializing_if = "Option::is_none")]
             details: Option<&'a Details>,

@@ -1,6 +1,7 @@
 //! Every kind that is stored, through every verb: the same sequence for all, with the objects of `samples.yaml`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -11,6 +12,9 @@ use crate::request::{Answer, Caller, short};
 use crate::samples::{self, Sample};
 use crate::subject::shared;
 
+/// Kinds under way at once: most of a write is waiting for the disk.
+const WORKERS: usize = 6;
+
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 #[test]
@@ -19,13 +23,22 @@ fn every_stored_kind_goes_through_every_verb() {
     let caller = subject.caller();
     let namespace = subject.namespace("kinds");
     let samples = samples::all(&caller, &namespace);
-    let mut failed = Vec::new();
-    for sample in &samples {
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| life(&caller, sample))) {
-            let words = panic.downcast_ref::<String>().cloned().unwrap_or_default();
-            failed.push(format!("{}: {words}", sample.kind()));
+    let queue = Mutex::new(samples.iter());
+    let failed = Mutex::new(Vec::new());
+    let next = || queue.lock().unwrap().next();
+    std::thread::scope(|scope| {
+        for _ in 0..WORKERS {
+            scope.spawn(|| {
+                while let Some(sample) = next() {
+                    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| life(&caller, sample))) {
+                        let words = panic.downcast_ref::<String>().cloned().unwrap_or_default();
+                        failed.lock().unwrap().push(format!("{}: {words}", sample.kind()));
+                    }
+                }
+            });
         }
-    }
+    });
+    let failed = failed.into_inner().unwrap();
     assert!(failed.is_empty(), "{} of {} kinds:\n{}", failed.len(), samples.len(), failed.join("\n"));
 }
 
@@ -55,7 +68,7 @@ fn life(caller: &Caller, sample: &Sample) {
     let has_status = sample.subresources.iter().any(|s| s == "status");
     if has_status {
         assert!(
-            !contains(&created["status"], &sample.object["status"]),
+            brings(sample) || !contains(&created["status"], &sample.object["status"]),
             "a create wrote the status: {created}"
         );
     }
@@ -85,6 +98,11 @@ fn life(caller: &Caller, sample: &Sample) {
     delete_many(caller, sample);
 }
 
+/// Whether a create may bring its status: a kubelet registers its Node with one, and nobody resets a ServiceCIDR's.
+fn brings(sample: &Sample) -> bool {
+    matches!(sample.plural.as_str(), "nodes" | "servicecidrs")
+}
+
 fn read(caller: &Caller, sample: &Sample, created: &Value) {
     let path = sample.path();
     let got = caller.get(&path).is(200).json();
@@ -99,7 +117,8 @@ fn read(caller: &Caller, sample: &Sample, created: &Value) {
     assert_eq!(table["rows"][0]["object"]["metadata"]["name"], sample.name(), "{table}");
     let (columns, cells) =
         (table["columnDefinitions"].as_array().unwrap(), table["rows"][0]["cells"].as_array().unwrap());
-    assert_eq!(columns.len(), cells.len(), "{table}");
+    // An IPAddress has a cell without a column in kube-apiserver.
+    assert!(columns.len() == cells.len() || sample.plural == "ipaddresses", "{table}");
     let partial =
         caller.get_as(&path, "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io").is(200).json();
     assert_eq!(text_at(&partial, "/kind"), "PartialObjectMetadata");
@@ -154,7 +173,10 @@ fn status(caller: &Caller, sample: &Sample) {
     let before = caller.get(&path).is(200).json();
     caller.patch("merge", &path, &json!({"status": wanted})).is(200);
     let after = caller.get(&path).is(200).json();
-    assert!(!contains(&after["status"], wanted), "a patch of the whole wrote the status: {after}");
+    assert!(
+        brings(sample) || !contains(&after["status"], wanted),
+        "a patch of the whole wrote the status: {after}"
+    );
 
     let part = format!("{path}/status");
     let got = caller.get(&part).is(200).json();

@@ -14,7 +14,7 @@ fn probes_need_no_credential() {
     let nobody = subject.caller().anonymous();
     for path in ["/healthz", "/readyz", "/livez"] {
         assert_eq!(nobody.get(path).is(200).text, "ok", "{path}");
-        assert_eq!(nobody.send(http::Method::POST, path, &[], "").code, 405, "POST {path}");
+        assert_eq!(nobody.send(http::Method::POST, path, &[], "").code, 403, "POST {path}");
     }
     let version = nobody.get("/version").is(200).json();
     assert_eq!((text_at(&version, "/major"), text_at(&version, "/minor")), ("1", "34"));

@@ -10,6 +10,9 @@
 mod discovery;
 mod every_kind;
 mod health;
+mod lists;
+mod refusals;
 mod request;
 mod samples;
 mod subject;
+mod watches;

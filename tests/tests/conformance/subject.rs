@@ -31,7 +31,10 @@ pub fn shared() -> Arc<Subject> {
     let started = Arc::new(if is_hub() {
         Subject::Hub(Hub::start(HubOptions::default()))
     } else {
-        Subject::Member(Member::start(MemberOptions::new("truth")))
+        // As Karmada runs it: nothing protects volumes from deletion. The last flag wins, so the harness' own is in it.
+        let plugins = "--disable-admission-plugins=TaintNodesByCondition,StorageObjectInUseProtection";
+        let options = MemberOptions { apiserver_args: vec![plugins.into()], ..MemberOptions::new("truth") };
+        Subject::Member(Member::start(options))
     });
     *shared = Arc::downgrade(&started);
     started

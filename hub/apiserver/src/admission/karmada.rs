@@ -5,6 +5,7 @@
 use karmada_api::admission::{self as karmada, Context};
 
 use super::Admission;
+use crate::kinds;
 use crate::object::meta;
 use crate::registry::{AdmissionRequest, Operation, Registry};
 use crate::status::{Cause, Status};
@@ -28,6 +29,11 @@ impl Admission for KarmadaPolicies {
         let errors = karmada::validate(group, kind, operation, request.object, request.old);
         if errors.is_empty() {
             return Ok(());
+        }
+        // What the schema refuses it says more plainly than the typed reading that stumbled over it.
+        let plain = kinds::validate(request.definition, request.object, request.old);
+        if !plain.is_empty() {
+            return Err(Status::invalid(group, kind, meta::name(request.object), plain));
         }
         let causes = errors
             .iter()

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
+use http::header::{ACCEPT, CACHE_CONTROL, ETAG, EXPIRES, HeaderValue, IF_NONE_MATCH, VARY};
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -67,7 +67,13 @@ impl ApiServer {
             }
             ["openapi", "v3"] => Ok(cached(call, kinds::openapi_v3_index(&catalogue), "application/json")),
             ["openapi", "v3", rest @ ..] => match kinds::openapi_v3(&catalogue, &rest.join("/")) {
-                Some(bytes) => Ok(cached(call, bytes, "application/json")),
+                Some(bytes) => {
+                    let mut response = cached(call, bytes, "application/json");
+                    if !call.query.get("hash").is_empty() {
+                        keep(&mut response, self.registry.now());
+                    }
+                    Ok(response)
+                }
                 None => Err(Status::no_resource()),
             },
             _ => Err(Status::no_resource()),
@@ -104,6 +110,16 @@ fn cached(call: &Call<'_>, bytes: Bytes, content_type: &'static str) -> Response
     }
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
     response
+}
+
+/// A document asked for by its hash never changes: clients may keep it for a year, and kubectl then asks no more.
+fn keep(response: &mut Response<Body>, now: jiff::Timestamp) {
+    let later = now.checked_add(jiff::Span::new().hours(365 * 24)).unwrap_or(now);
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
+    if let Ok(value) = HeaderValue::from_str(&later.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()) {
+        headers.insert(EXPIRES, value);
+    }
 }
 
 fn core_versions(advertise: &str) -> Value {

@@ -168,6 +168,9 @@ impl ApiServer {
         let shard = self.registry.cache().shard(&definition.storage);
         let token = query.get("continue");
         if !token.is_empty() {
+            if !matches!(query.get("resourceVersion"), "" | "0") {
+                return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
+            }
             let place = read_token(token)?;
             let after = ObjectKey::new(&place.after.0, &place.after.1);
             let (items, more) = shard

@@ -40,7 +40,12 @@ impl ApiServer {
             return self.subresource(call, definition, wanted, form, body).await;
         }
         let one = !wanted.name.is_empty();
-        let watch = call.query.flag("watch");
+        if definition.namespaced && wanted.namespace.is_empty() && !matches!(call.method, Method::GET | Method::HEAD) {
+            // Across namespaces there is only looking.
+            return Err(Status::method_not_allowed());
+        }
+        // One object is got, whatever the query says: a watch of it is a watch of the collection with a field selector.
+        let watch = call.query.flag("watch") && !one;
         let verb = match call.method {
             Method::GET | Method::HEAD if watch => "watch",
             Method::GET | Method::HEAD => {
@@ -77,6 +82,7 @@ impl ApiServer {
             "update" => {
                 let bytes = body::read(body).await?;
                 let value = body::parse(body::media_type(call.headers), &bytes)?;
+                names_its_type(definition, &value)?;
                 let options = self.write_options(call, "", &bytes)?;
                 self.put(call, definition, wanted, form, value, &options).await
             }
@@ -143,7 +149,7 @@ impl ApiServer {
         };
         Ok(WriteOptions {
             user: call.user.clone(),
-            field_manager: field_manager(call),
+            field_manager: field_manager(call)?,
             dry_run,
             field_validation,
             subresource: subresource.to_owned(),
@@ -166,6 +172,7 @@ impl ApiServer {
     {
         let bytes = body::read(body).await?;
         let value = body::parse(body::media_type(call.headers), &bytes)?;
+        names_its_type(definition, &value)?;
         if !definition.is_stored() {
             let answer = self.access.review(definition, &call.user, &wanted.namespace, value)?;
             return Ok(respond::document(StatusCode::CREATED, answer.to_string().into(), form));
@@ -288,6 +295,20 @@ impl ApiServer {
     }
 }
 
+/// A custom kind's body says what it is; a compiled kind's may leave that to the path.
+fn names_its_type(definition: &ResourceDefinition, object: &Value) -> Result<(), Status> {
+    if !definition.is_structural() {
+        return Ok(());
+    }
+    let missing = [("kind", "Kind"), ("apiVersion", "apiVersion")]
+        .into_iter()
+        .find(|(field, _)| object[*field].as_str().is_none_or(str::is_empty));
+    match missing {
+        Some((_, named)) => Err(Status::bad_request(format!("Object '{named}' is missing in '{object}'"))),
+        None => Ok(()),
+    }
+}
+
 /// Namespaced paths are for namespaced resources, and one object of those is reached through its namespace only.
 fn check_scope(definition: &ResourceDefinition, wanted: &Wanted) -> Result<(), Status> {
     let is_namespace = definition.group.is_empty() && *definition.plural == *"namespaces";
@@ -306,14 +327,25 @@ pub(super) fn namespace_of(definition: &ResourceDefinition, wanted: &Wanted) -> 
     if definition.namespaced { wanted.namespace.clone() } else { String::new() }
 }
 
+/// The longest name of a field manager.
+const MAX_MANAGER: usize = 128;
+
 /// Who writes: as named, or the first word of the client's own name.
-fn field_manager(call: &Call<'_>) -> String {
+fn field_manager(call: &Call<'_>) -> Result<String, Status> {
     let named = call.query.get("fieldManager");
+    if named.chars().count() > MAX_MANAGER {
+        let cause = crate::status::Cause {
+            reason: "FieldValueTooLong".into(),
+            message: format!("Too long: may not be more than {MAX_MANAGER} bytes"),
+            field: "fieldManager".into(),
+        };
+        return Err(Status::invalid("meta.k8s.io", "CreateOptions", "", vec![cause]));
+    }
     if !named.is_empty() {
-        return named.to_owned();
+        return Ok(named.to_owned());
     }
     let agent = call.headers.get(http::header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("unknown");
-    agent.split('/').next().unwrap_or(agent).chars().take(128).collect()
+    Ok(agent.split('/').next().unwrap_or(agent).chars().take(MAX_MANAGER).collect())
 }
 
 fn dry_run(call: &Call<'_>) -> Result<bool, Status> {

@@ -77,7 +77,7 @@ impl Target {
                 let mut name = wanted.name.clone();
                 let one = !name.is_empty();
                 let verb = match *method {
-                    Method::GET | Method::HEAD if one && !query.flag("watch") => "get",
+                    Method::GET | Method::HEAD if one => "get",
                     Method::GET | Method::HEAD if query.flag("watch") => "watch",
                     Method::GET | Method::HEAD => "list",
                     Method::POST => "create",

@@ -30,6 +30,9 @@ use crate::status::{Cause, Status};
 /// How often a quiet watcher that asked for them gets a bookmark.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 
+/// How long before its end a watch gets its last one.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+
 /// How long a watch lasts that names no end.
 const LONGEST: Duration = Duration::from_secs(45 * 60);
 
@@ -56,11 +59,12 @@ impl ApiServer {
         let seconds = list::number(&call.query, "timeoutSeconds")?.filter(|s| *s > 0);
         let bookmarks = call.query.flag("allowWatchBookmarks");
         let shard = self.registry.cache().shard(&definition.storage);
+        let end = Instant::now() + seconds.map_or(LONGEST, Duration::from_secs);
         let mut watcher = Watcher {
             registry: self.registry.clone(),
             definition: definition.clone(),
             shard,
-            namespace: wanted.namespace.clone(),
+            namespace: super::objects::namespace_of(definition, wanted),
             selector,
             shape: form.shape,
             include: Include::parse(call.query.get("includeObject")),
@@ -68,13 +72,15 @@ impl ApiServer {
             place: 0,
             ready: VecDeque::new(),
             columns_sent: false,
-            next_bookmark: Instant::now() + BOOKMARK_EVERY,
-            end: Instant::now() + seconds.map_or(LONGEST, Duration::from_secs),
+            next_bookmark: next_bookmark(end),
+            end,
             ended: false,
             stop: self.stop.clone(),
         };
+        let declined = !initial && !call.query.all("sendInitialEvents").is_empty();
         match asked {
             Some(from) if from > 0 && !initial => watcher.place = from,
+            _ if declined => watcher.place = watcher.shard.snapshot(&watcher.namespace).revision,
             _ => watcher.start(initial),
         }
         let lines = stream::unfold(watcher, |mut watcher| async move {
@@ -112,6 +118,13 @@ fn check_initial(call: &Call<'_>, initial: bool) -> Result<(), Status> {
     }
     let _ = initial;
     Ok(())
+}
+
+/// The next bookmark: in a while, or shortly before the watch ends, so that the next one begins where this one stood.
+fn next_bookmark(end: Instant) -> Instant {
+    let now = Instant::now();
+    let last = end.checked_sub(LAST_BOOKMARK).filter(|last| *last > now);
+    last.map_or(now + BOOKMARK_EVERY, |last| last.min(now + BOOKMARK_EVERY))
 }
 
 struct Watcher {
@@ -200,7 +213,7 @@ impl Watcher {
             },
             () = tokio::time::sleep_until(self.end) => Wake::End,
             () = tokio::time::sleep_until(self.next_bookmark), if self.bookmarks => {
-                self.next_bookmark = Instant::now() + BOOKMARK_EVERY;
+                self.next_bookmark = next_bookmark(self.end);
                 self.place = self.place.max(settled);
                 Wake::Bookmark
             }

@@ -68,6 +68,7 @@ impl DeleteOptions {
     pub fn orphaning(&self, definition: &ResourceDefinition) -> Result<Orphaning, Status> {
         if self.orphan_dependents.is_some() && self.propagation_policy.is_some() {
             return Err(invalid_options(
+                "FieldValueInvalid",
                 "propagationPolicy",
                 "Invalid value: orphanDependents and deletionPropagation cannot be both set",
             ));
@@ -77,6 +78,7 @@ impl DeleteOptions {
             (Some("Foreground"), _) => Ok(Orphaning::Foreground),
             (Some("Orphan"), _) | (None, Some(true)) => Ok(Orphaning::Orphan),
             (Some(other), _) => Err(invalid_options(
+                "FieldValueNotSupported",
                 "propagationPolicy",
                 &format!(
                     "Unsupported value: \"{other}\": supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""
@@ -95,9 +97,9 @@ fn default_orphaning(definition: &ResourceDefinition) -> Orphaning {
     }
 }
 
-fn invalid_options(field: &str, message: &str) -> Status {
+fn invalid_options(reason: &'static str, field: &str, message: &str) -> Status {
     let cause = crate::status::Cause {
-        reason: "FieldValueInvalid".into(),
+        reason: reason.into(),
         message: message.to_owned(),
         field: field.to_owned(),
     };

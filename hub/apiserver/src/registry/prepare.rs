@@ -78,7 +78,9 @@ pub(super) fn identity_of_new(
     set_type(definition, object);
     check_namespace(definition, namespace, object)?;
     if !matches!(meta::text(object, "resourceVersion"), "" | "0") {
-        return Err(Status::bad_request("resourceVersion should not be set on objects to be created"));
+        // As kube-apiserver's: its storage's error, which nothing gives a reason to.
+        let message = "resourceVersion should not be set on objects to be created".to_owned();
+        return Err(Status { code: 500, reason: "".into(), message, details: None });
     }
     let generate = meta::text(object, "generateName").to_owned();
     let named = !meta::name(object).is_empty();
@@ -150,14 +152,14 @@ fn check_namespace(
     Ok(())
 }
 
-/// Makes a changed object keep the identity of the live one. Returns whether the caller pinned the version it had read.
+/// Makes a changed object keep the identity of the live one. Refuses one that names another version than the live one's.
 pub(super) fn identity_of_changed(
     definition: &ResourceDefinition,
     key: &ObjectKey,
     live: &Stored,
     old: &Value,
     new: &mut Value,
-) -> Result<bool, Status> {
+) -> Result<(), Status> {
     set_type(definition, new);
     check_namespace(definition, &key.namespace, new)?;
     let name = meta::name(new).to_owned();
@@ -180,7 +182,7 @@ pub(super) fn identity_of_changed(
     if pinned && version.parse() != Ok(live.revision) {
         return Err(Status::conflict(definition, &key.name));
     }
-    if !pinned && definition.family == Family::Custom && &*definition.group != "cluster.karmada.io" {
+    if !pinned && definition.is_structural() {
         let cause = Cause {
             reason: "FieldValueInvalid".into(),
             message: "Invalid value: 0x0: must be specified for an update".into(),
@@ -198,7 +200,7 @@ pub(super) fn identity_of_changed(
     }
     metadata.insert("resourceVersion".into(), json!(live.revision.to_string()));
     metadata.remove("selfLink");
-    Ok(pinned)
+    Ok(())
 }
 
 /// Fills in defaults.
@@ -208,7 +210,8 @@ pub(super) fn defaults(definition: &ResourceDefinition, object: &mut Value) {
 
 /// What the server decides about a new object: no status of the client's, first generation.
 pub(super) fn new_object(definition: &ResourceDefinition, object: &mut Value) {
-    if definition.subresource("status").is_some() {
+    let brought = kinds::created_with_status(definition) && object["status"].is_object();
+    if definition.subresource("status").is_some() && !brought {
         match kinds::first_status(definition, object) {
             Some(status) => object["status"] = status,
             None => {

@@ -1,7 +1,7 @@
 //! Changing an object, whole or in part: update, patch, apply, status, scale.
 //!
-//! The change is a function of the live object and is run again when another writer was faster, unless the caller named the
-//! version it had read.
+//! The change is a function of the live object and is run again when another writer was faster. A caller that named the version
+//! it had read is refused in that second round, as the live object then has another.
 
 use karmada_store::{Expect, StoreError};
 use serde_json::Value;
@@ -60,7 +60,7 @@ impl Registry {
         let mut warnings = Vec::new();
         prepare::check_type(definition, &new)?;
         prepare::decode(definition, &mut new, options, &mut warnings)?;
-        let pinned = prepare::identity_of_changed(definition, key, live, &old, &mut new)?;
+        prepare::identity_of_changed(definition, key, live, &old, &mut new)?;
         prepare::defaults(definition, &mut new);
         prepare::changed_object(definition, &options.subresource, &old, &mut new);
         let mut request = AdmissionRequest {
@@ -108,10 +108,6 @@ impl Registry {
                 self.cache().wait_for(revision).await;
                 Ok(Some(Written { object: Registry::stored(&bytes, revision)?, created: false, warnings }))
             }
-            Err(StoreError::Conflict { current }) if pinned => Err(match current {
-                Some(_) => Status::conflict(definition, &key.name),
-                None => Status::not_found(definition, &key.name),
-            }),
             Err(StoreError::Conflict { current }) => {
                 self.catch_up(current.map(|kv| kv.mod_revision)).await;
                 Ok(None)
