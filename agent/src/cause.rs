@@ -44,6 +44,8 @@ pub enum Cause {
     Unregistered,
     /// The identity was given to another key since.
     Revoked,
+    /// The agent's own certificate ended while it was away.
+    CertificateExpired,
     /// Another agent with this identity is connected.
     Clone,
     /// Hub and agent are too far apart in version.
@@ -75,6 +77,7 @@ impl fmt::Display for Cause {
             Self::Permission => "Permission",
             Self::Unregistered => "Unregistered",
             Self::Revoked => "Revoked",
+            Self::CertificateExpired => "CertificateExpired",
             Self::Clone => "Clone",
             Self::Version => "Version",
             Self::Member => "Member",

@@ -12,7 +12,7 @@ use karmada_apiserver::cache::Cache;
 use karmada_apiserver::http::{ApiServer, ServerOptions};
 use karmada_apiserver::kinds;
 use karmada_apiserver::registry::{Clock, Registry, WriteOptions};
-use karmada_gateway::ports::Ports;
+use karmada_gateway::ports::{Ports, Registrar};
 use karmada_gateway::{Gateway, Options};
 use karmada_store::{MemoryStore, SqliteOptions, SqliteStore, Store};
 use serde_json::json;
@@ -121,9 +121,13 @@ impl Hub {
         let api = api_server(&registry, access, &url, &stop);
         let control = Control::new(&registry, &clock, &tasks, &stop);
         control.start(&data).await.context("starting the controllers")?;
-        let gateway = gateway(&registry, &data, &store, &control, &url);
+        let endpoint = url.trim_start_matches("https://").trim_end_matches('/').to_owned();
+        let registrar: Arc<dyn Registrar> =
+            Arc::new(HubRegistrar::new(registry.clone(), data.clone(), vec![endpoint]));
+        let gateway = gateway(&registry, registrar.clone(), &store, &control);
         let closing = CancellationToken::new();
-        let services = Services { api, grpc: Some(BoxCloneSyncService::new(gateway.service())) };
+        let grpc = Some(BoxCloneSyncService::new(gateway.service()));
+        let services = Services { api, grpc, registrar };
         tasks.spawn(listener::serve(listener, tls, services, closing.clone(), stop.clone()));
         Ok(Hub {
             address,
@@ -224,12 +228,10 @@ fn tls(data: &DataDir, advertise: &[String], now: jiff::Timestamp) -> Result<tok
 
 fn gateway(
     registry: &Arc<Registry>,
-    data: &Arc<DataDir>,
+    registrar: Arc<dyn Registrar>,
     store: &Arc<dyn Store>,
     control: &Control,
-    url: &str,
 ) -> Arc<Gateway> {
-    let endpoint = url.trim_start_matches("https://").trim_end_matches('/').to_owned();
     let reports = Reports::new(
         registry.clone(),
         control.links.clone(),
@@ -239,7 +241,7 @@ fn gateway(
     let ports = Ports {
         works: Arc::new(CachedWorks::new(registry.clone())),
         statuses: Arc::new(reports),
-        registrar: Arc::new(HubRegistrar::new(registry.clone(), data.clone(), vec![endpoint])),
+        registrar,
         sessions: Arc::new(StoredSessions(store.clone())),
     };
     Gateway::new(ports, Options::default())

@@ -18,6 +18,7 @@ use hyper_util::server::conn::auto::Builder;
 use karmada_apiserver::http::{ApiServer, CertificateUser};
 use karmada_apiserver::registry::User;
 use karmada_certs::PeerIdentity;
+use karmada_gateway::ports::Registrar;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -44,6 +45,8 @@ pub struct Services {
     pub api: Arc<ApiServer>,
     /// The fleet's stream, where it is served.
     pub grpc: Option<Grpc>,
+    /// Knows which keys are agents' now.
+    pub registrar: Arc<dyn Registrar>,
 }
 
 /// Takes connections until `closing`, serves them until `stop`, then drains.
@@ -139,7 +142,10 @@ async fn answer(
         let Ok(response) = grpc.call(request.map(tonic::body::Body::new)).await;
         return response.map(|body| body.map_err(Into::into).boxed_unsync());
     }
-    if let Some(peer) = peer {
+    if let Some(peer) = peer
+        // The key of an agent that joined anew since, or whose cluster is gone, is nobody's.
+        && (peer.cluster().is_none() || services.registrar.authorize_session(&peer).await.is_ok())
+    {
         let user = User { name: peer.common_name, groups: peer.organizations, ..User::default() };
         request.extensions_mut().insert(CertificateUser(user));
     }

@@ -93,7 +93,10 @@ pub async fn run(mut link: Link, stop: CancellationToken) -> Result<(), LedgerEr
         if stop.is_cancelled() {
             break;
         }
-        if Box::pin(joined_anew(&mut link, ended.code, &stop)).await {
+        let lost = matches!(ended.code, Some(CloseCode::Unregistered | CloseCode::Revoked))
+            || carried.refused == Some(Cause::CertificateExpired);
+        if lost && Box::pin(joined_anew(&mut link, &stop)).await {
+            carried.refused = None;
             continue;
         }
         let wait = carried.schedule.down(ended.advice, carried.started.elapsed());
@@ -157,10 +160,9 @@ async fn one_session(
 
 /// Joins anew where the hub does not take the identity any more and there is a newer token. A failure is shown and
 /// tried again with the next session that is refused.
-async fn joined_anew(link: &mut Link, code: Option<CloseCode>, stop: &CancellationToken) -> bool {
+async fn joined_anew(link: &mut Link, stop: &CancellationToken) -> bool {
     let Some(enrolment) = &link.enrolment else { return false };
-    let lost = matches!(code, Some(CloseCode::Unregistered | CloseCode::Revoked));
-    if !lost || !enrolment.has_new_token(&link.identity) {
+    if !enrolment.has_new_token(&link.identity) {
         return false;
     }
     let joined = tokio::select! {
@@ -198,6 +200,11 @@ async fn open(
             return Ok(Err((Cause::Other, format!("the identity cannot be used: {error}"))));
         }
     };
+    // The hub's TLS would refuse it without a word of why.
+    if peer.not_after <= Timestamp::now() {
+        let reason = format!("the agent's certificate ended on {}: register again", peer.not_after);
+        return Ok(Err((Cause::CertificateExpired, reason)));
+    }
     let mut client = match dial::dial(&*link.connector, endpoint, config).await {
         Ok(client) => client,
         Err(error) => return Ok(Err(((&error).into(), error.to_string()))),

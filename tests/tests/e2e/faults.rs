@@ -184,10 +184,12 @@ fn a_cut_link_is_noticed_and_healed() {
     delete_and_see_restored(north, "link-cut");
     has(&get(north.api(), &settings("link-cut")).unwrap(), "/data/mode", &json!("shortly")).unwrap();
     assert_eq!(uids(&fleet, "link-cut"), before);
-    // The agent's wait between attempts has grown meanwhile: a restart asks at once.
+    // Without its ledger it is told everything again, and its wait between attempts, which has grown meanwhile, is
+    // forgotten too.
     let north = fleet.site_mut("north");
     north.link.heal();
     north.agent.stop();
+    north.forget_ledger();
     north.agent.start_again();
     let north = fleet.site("north");
     north.await_ready(&fleet.hub);

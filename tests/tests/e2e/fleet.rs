@@ -102,7 +102,9 @@ impl Fleet {
         for site in &mut self.sites {
             site.link.heal();
             site.member.start_again();
-            if site.agent.process().is_none_or(|process| process.alive().is_err()) {
+            // One that waits before it dials again dials at once when it is started.
+            let ready = site.cluster(&self.hub).is_ok_and(|cluster| condition(&cluster, "Ready") == "True");
+            if !ready || site.agent.process().is_none_or(|process| process.alive().is_err()) {
                 site.agent.start_again();
             }
         }
@@ -200,6 +202,15 @@ impl Site {
     #[track_caller]
     pub fn await_gone(&self, path: &str) {
         await_gone(self.api(), self.name, path);
+    }
+
+    /// Removes what the agent, which must not run, knows; its identity stays.
+    pub fn forget_ledger(&self) {
+        for entry in std::fs::read_dir(self.agent.state_dir()).unwrap().flatten() {
+            if entry.file_name().to_string_lossy().starts_with("ledger.sqlite") {
+                std::fs::remove_file(entry.path()).unwrap();
+            }
+        }
     }
 
     /// Leaves the link as the one address of the hub that the agent knows.

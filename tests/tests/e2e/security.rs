@@ -43,6 +43,14 @@ fn expired(fleet: &Fleet) -> KeyedCertificate {
     key.with_certificate(certificate)
 }
 
+/// A certificate from the hub's own CA with a key that no join was granted for: as the key of an agent that has
+/// joined anew since.
+fn ungranted(fleet: &Fleet, cluster: &str) -> KeyedCertificate {
+    let now = Timestamp::now();
+    let authority = Authority::load_or_create(&fleet.hub.data_dir().join("pki"), now).unwrap();
+    authority.issue_client_with_key(&agent_subject(cluster), Duration::from_secs(3600), now).unwrap()
+}
+
 /// A client of the hub with this `user` of a kubeconfig.
 fn client(fleet: &Fleet, name: &str, user: &Value) -> Api {
     let admin: Value = serde_json::from_slice(&std::fs::read(fleet.hub.kubeconfig()).unwrap()).unwrap();
@@ -162,6 +170,7 @@ fn every_route_opens_to_its_own_key_alone() {
     let south = client(&fleet, "as-south", &by_certificate(&south));
     let token = client(&fleet, "as-token", &json!({"token": fleet.register.token}));
     let nobody = client(&fleet, "as-nobody", &json!({}));
+    let forged = client(&fleet, "as-forged", &by_certificate(&ungranted(&fleet, "north")));
     let past = client(&fleet, "as-past", &by_certificate(&expired(&fleet)));
     let mut wrong = Vec::new();
     let mut expect = |who: &str, api: &Api, may: &dyn Fn(&Door) -> bool, refused: &[u16]| {
@@ -179,6 +188,7 @@ fn every_route_opens_to_its_own_key_alone() {
     expect("south", &south, &souths, &[403, 405]);
     expect("a join token", &token, &is_about_oneself, &[403, 405]);
     expect("nobody", &nobody, &|_| false, &[401, 403, 405]);
+    expect("a key that was not granted", &forged, &|_| false, &[401, 403, 405]);
     expect("an expired certificate", &past, &|_| false, &[0, 401]);
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), doors.len(), wrong.join("\n"));
 
@@ -247,14 +257,8 @@ fn the_stream_opens_to_its_own_key_alone() {
     assert_eq!(connect(&fleet, Some(&south), "north"), "PROTOCOL");
     // North's key while north lives: a clone.
     assert_eq!(connect(&fleet, Some(&north), "north"), "CLONE");
-    // A key of the hub's own CA that no join was granted for.
-    let now = Timestamp::now();
-    let authority = Authority::load_or_create(&fleet.hub.data_dir().join("pki"), now).unwrap();
-    let hour = Duration::from_secs(3600);
-    let forged = authority.issue_client_with_key(&agent_subject("north"), hour, now).unwrap();
-    assert_eq!(connect(&fleet, Some(&forged), "north"), "REVOKED");
-    let stranger = authority.issue_client_with_key(&agent_subject("nowhere"), hour, now).unwrap();
-    assert_eq!(connect(&fleet, Some(&stranger), "nowhere"), "UNREGISTERED");
+    assert_eq!(connect(&fleet, Some(&ungranted(&fleet, "north")), "north"), "REVOKED");
+    assert_eq!(connect(&fleet, Some(&ungranted(&fleet, "nowhere")), "nowhere"), "UNREGISTERED");
     assert_eq!(fleet.site("north").link.connections(), before, "north's own stream went on");
 }
 
