@@ -130,13 +130,7 @@ const BODIES: &[Wrong] = &[
         wrong("bad protobuf", CM, "k8s\0nothing", "400 BadRequest", ""),
     ),
     typed("application/xml", wrong("an unknown patch", PATCH, "{}", "415 UnsupportedMediaType", "")),
-    wrong(
-        "a patch as JSON",
-        PATCH,
-        "{}",
-        "415 UnsupportedMediaType",
-        "",
-    ),
+    wrong("a patch as JSON", PATCH, "{}", "415 UnsupportedMediaType", ""),
     typed("application/merge-patch+json", wrong("a truncated patch", PATCH, "{", "400 BadRequest", "")),
     typed("application/merge-patch+json", wrong("a list as merge patch", PATCH, "[]", "400 BadRequest", "")),
     typed("application/json-patch+json", wrong("an object as JSON patch", PATCH, "{}", "400 BadRequest", "")),
@@ -674,7 +668,9 @@ fn what_a_client_cannot_read_is_not_sent() {
         let answer = caller.get_as("/api/v1/namespaces", accept);
         answer.refusal(406, "NotAcceptable");
     }
-    for accept in ["*/*", "application/json, text/html;q=0.5", "application/vnd.kubernetes.protobuf,application/json"] {
+    for accept in
+        ["*/*", "application/json, text/html;q=0.5", "application/vnd.kubernetes.protobuf,application/json"]
+    {
         let answer = caller.get_as("/api/v1/namespaces", accept).is(200);
         assert!(!answer.text.is_empty(), "{accept}");
     }
@@ -719,7 +715,9 @@ fn absurd_bodies_do_not_harm_the_server() {
         let short: String = body.chars().take(40).collect();
         // As YAML a number may be a word of many digits.
         let words = body.contains("99999");
-        for content_type in if words { &["application/json"][..] } else { &["application/json", "application/yaml"] } {
+        for content_type in
+            if words { &["application/json"][..] } else { &["application/json", "application/yaml"] }
+        {
             let answer = caller.send(Method::POST, &path, &[("content-type", content_type)], body.as_bytes());
             assert!(
                 (400..500).contains(&answer.code),
