@@ -218,6 +218,11 @@ impl Member {
         }
     }
 
+    /// Further flags of kube-apiserver at its next start, instead of those before.
+    pub fn set_apiserver_args(&mut self, args: Vec<String>) {
+        self.options.apiserver_args = args;
+    }
+
     /// Ends the API server at once and leaves the rest running; [`Member::start_apiserver`] brings it back.
     pub fn kill_apiserver(&mut self) {
         self.apiserver = None;

@@ -40,7 +40,7 @@ pub enum DialError {
         error: String,
     },
     /// Nothing accepts connections there.
-    #[error("TCP: {endpoint} does not accept a connection: {error}")]
+    #[error("TCP: no connection to {endpoint}: {error}")]
     Tcp {
         /// Where.
         endpoint: String,
@@ -154,6 +154,12 @@ pub async fn dial(
 }
 
 fn tls_error(error: &std::io::Error, endpoint: &str) -> DialError {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    // Nobody said anything about TLS: a load balancer without a hub behind it, or a link that broke just now.
+    if matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof) {
+        let error = format!("it was closed during the TLS handshake ({error})");
+        return DialError::Tcp { endpoint: endpoint.to_owned(), error };
+    }
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match inner {
         Some(rustls::Error::InvalidCertificate(CertificateError::Other(other))) => {

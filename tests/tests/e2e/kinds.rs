@@ -377,3 +377,32 @@ fn a_namespace_is_carried_along_unless_it_asks_not_to_be() {
     fleet.remove_namespace("carried");
     kubectl.ok(&["delete", "namespace", "stays-here"]);
 }
+
+#[test]
+fn a_template_that_waits_says_so_until_a_policy_comes() {
+    let Some(fleet) = shared() else { return };
+    let kubectl = fleet.namespace("waiting");
+    kubectl.apply("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: lonely}\ndata: {a: b}\n");
+    let told = |reason: &str, words: &str| {
+        tests::wait::eventually(&format!("an event {reason}"), tests::wait::PATIENCE, || {
+            let events = kubectl.ok(&["get", "events", "--field-selector=involvedObject.name=lonely"]);
+            let line = events.lines().find(|line| line.contains(reason) && line.contains(words));
+            so(line.is_some(), || events.clone())
+        });
+    };
+    told("ApplyPolicyFailed", "No policy match for resource");
+    kubectl.apply(
+        "
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: lonely}
+spec:
+  resourceSelectors: [{apiVersion: v1, kind: ConfigMap, name: lonely}]
+  placement: {clusterAffinity: {clusterNames: [north]}}
+",
+    );
+    told("ApplyPolicySucceed", "");
+    told("ScheduleBindingSucceed", "");
+    fleet.site("north").await_object(&path("v1", "waiting", "configmaps", "lonely"), |_| Ok(()));
+    fleet.remove_namespace("waiting");
+}

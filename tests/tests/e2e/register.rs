@@ -33,6 +33,20 @@ spec:
   placement: {clusterAffinity: {clusterNames: [harbour]}}
 ";
 
+const ROLE: &str = "
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: harbour-reader}
+rules: [{apiGroups: [''], resources: [pods], verbs: [get]}]
+---
+apiVersion: policy.karmada.io/v1alpha1
+kind: ClusterPropagationPolicy
+metadata: {name: harbour-reader}
+spec:
+  resourceSelectors: [{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, name: harbour-reader}]
+  placement: {clusterAffinity: {clusterNames: [harbour]}}
+";
+
 /// The words of `karmadactl register` with this token.
 fn register<'a>(command: &'a RegisterCommand, token: &'a str) -> Vec<&'a str> {
     let RegisterCommand { hub, ca_hash, .. } = command;
@@ -121,9 +135,20 @@ fn register_installs_an_agent_that_outlives_its_pod_and_unregister_takes_all_bac
     hub.kubectl().ok(&["delete", "cluster", "harbour", "--timeout=60s"]);
     site.await_gone(CONFIG);
     let newer = RegisterCommand::make(&hub, &[]);
-    let printed = karmadactl(&site.member.kubeconfig(), &register(&newer, &newer.token));
+    let narrow = [register(&newer, &newer.token), vec!["--permissions", "workloads"]].concat();
+    let printed = karmadactl(&site.member.kubeconfig(), &narrow);
     assert!(printed.status.success(), "{printed}\n{}", kubelet.tails());
     site.await_object(CONFIG, |object| has(object, "/data/mode", &json!("calm")));
+    // What it may not do now is named, with the rule that is missing, and hinders nothing else.
+    hub.kubectl().apply(ROLE);
+    eventually("the refusal of the role", PATIENCE, || {
+        let works = hub.api().list("/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-harbour/works");
+        let works = works.map_err(|error| format!("{error:#}"))?;
+        let role = works.iter().find(|work| work["spec"].to_string().contains("harbour-reader"));
+        has_condition(role.ok_or("no Work yet")?, "Applied", "False", "clusterroles")
+    });
+    site.api().delete(CONFIG).unwrap();
+    site.await_object(CONFIG, |_| Ok(()));
 
     let hub_config = hub.kubeconfig().display().to_string();
     let unregister = ["unregister", "harbour", "--karmada-config", &hub_config];

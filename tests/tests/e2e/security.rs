@@ -240,10 +240,9 @@ fn the_stream_opens_to_its_own_key_alone() {
     let before = fleet.site("north").link.connections();
     assert_eq!(connect(&fleet, None, "north"), "Unauthenticated");
     let with_past = connect(&fleet, Some(&expired(&fleet)), "north");
-    assert!(
-        with_past == "Unavailable" || with_past == "Unknown" || with_past.starts_with("dial: "),
-        "{with_past}"
-    );
+    // TLS refuses it; how the client learns of that depends on who is faster.
+    let cut = ["Cancelled", "Unavailable", "Unknown"].contains(&with_past.as_str());
+    assert!(cut || with_past.starts_with("dial: "), "{with_past}");
     // Its key is south's, whatever the hello says.
     assert_eq!(connect(&fleet, Some(&south), "north"), "PROTOCOL");
     // North's key while north lives: a clone.
