@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::{FutureExt, StreamExt};
 use karmada_api::binding::ResourceBinding;
 use karmada_api::object;
 use karmada_api::strings::{events, finalizers};
@@ -18,6 +19,9 @@ use crate::runner::{Action, Controller, Error};
 
 /// How long to wait for Works that must go before new ones come (behaviour 31).
 const PURGE_WAIT: Duration = Duration::from_secs(5);
+
+/// Works of one binding that are written at once.
+const WRITES_AT_ONCE: usize = 16;
 
 /// The controller of both kinds of bindings: the namespace tells which (empty: ClusterResourceBinding).
 pub struct Binding {
@@ -101,6 +105,12 @@ impl Binding {
         }
     }
 
+    async fn write_and_tell(&self, template: &Value, wanted: &Wanted) -> Result<(), Error> {
+        self.write(template, wanted).await?;
+        self.tell(template, wanted);
+        Ok(())
+    }
+
     fn tell(&self, template: &Value, wanted: &Wanted) {
         let names: Vec<&str> =
             wanted.applied.cluster.names().into_iter().chain(wanted.applied.namespaced.names()).collect();
@@ -156,14 +166,15 @@ impl Controller for Binding {
             overrides: &overrides,
             interpreter: &*self.shared.interpreter,
         };
-        // One cluster's trouble is not the others': all are tried, the first failure is reported.
-        let mut failed = None;
-        for wanted in binding::works(&input) {
-            match self.write(&template, &wanted).await {
-                Ok(()) => self.tell(&template, &wanted),
-                Err(error) => failed = failed.or(Some(error)),
-            }
-        }
-        failed.map_or(Ok(Action::Done), Err)
+        // Written side by side: they share the store's commits. One cluster's trouble is not the others': all are tried, the
+        // first failure is reported.
+        let wanted = binding::works(&input);
+        let writes: Vec<_> =
+            wanted.iter().map(|wanted| self.write_and_tell(&template, wanted).boxed()).collect();
+        let outcomes: Vec<_> = futures::stream::iter(writes).buffer_unordered(WRITES_AT_ONCE).collect().await;
+        outcomes
+            .into_iter()
+            .find(Result::is_err)
+            .map_or(Ok(Action::Done), |failed| failed.map(|()| Action::Done))
     }
 }

@@ -85,10 +85,16 @@ impl Detector {
             }
         };
         let mut template = template;
-        if detector::claim(&mut template, policy) {
-            template = self.shared.api.update(&at.resource, template).await?.value()?;
+        if !detector::claim(&mut template, policy) {
+            return self.write_binding(&template, policy, priority).await;
         }
-        self.write_binding(&template, policy, priority).await
+        // Side by side: both say the same, and whichever fails is done again.
+        let (claimed, bound) = tokio::join!(
+            self.shared.api.update(&at.resource, template.clone()),
+            self.write_binding(&template, policy, priority),
+        );
+        claimed?;
+        bound
     }
 
     async fn write_binding(

@@ -91,7 +91,8 @@ impl Site {
         }
         self.hub.stop();
         for member in &mut self.members {
-            member.stop();
+            // Not asked to drain: the bench's own watches would hold it up.
+            member.kill();
         }
     }
 }
