@@ -223,12 +223,12 @@ fn delete_many(caller: &Caller, sample: &Sample) {
         return;
     }
     let mut object = sample.object.clone();
-    object["metadata"]["labels"] = json!({"conformance": "many"});
+    object["metadata"]["labels"] = json!({"conformance": sample.name()});
     caller.post(&sample.collection, &object).is(201);
     let none = format!("{}?labelSelector=conformance%3Dnone", sample.collection);
     caller.delete(&none, &Value::Null).is(200);
     caller.get(&sample.path()).is(200);
-    let some = format!("{}?labelSelector=conformance%3Dmany", sample.collection);
+    let some = format!("{}?labelSelector=conformance%3D{}", sample.collection, sample.name());
     let list = caller.delete(&some, &Value::Null).is(200).json();
     assert_eq!(list["items"][0]["metadata"]["name"], sample.name(), "{list}");
     gone(caller, &sample.path());

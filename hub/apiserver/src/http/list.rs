@@ -169,7 +169,9 @@ impl ApiServer {
         let token = query.get("continue");
         if !token.is_empty() {
             if !matches!(query.get("resourceVersion"), "" | "0") {
-                return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
+                return Err(Status::bad_request(
+                    "specifying resource version is not allowed when using continue",
+                ));
             }
             let place = read_token(token)?;
             let after = ObjectKey::new(&place.after.0, &place.after.1);

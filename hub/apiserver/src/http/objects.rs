@@ -40,7 +40,10 @@ impl ApiServer {
             return self.subresource(call, definition, wanted, form, body).await;
         }
         let one = !wanted.name.is_empty();
-        if definition.namespaced && wanted.namespace.is_empty() && !matches!(call.method, Method::GET | Method::HEAD) {
+        if definition.namespaced
+            && wanted.namespace.is_empty()
+            && !matches!(call.method, Method::GET | Method::HEAD)
+        {
             // Across namespaces there is only looking.
             return Err(Status::method_not_allowed());
         }

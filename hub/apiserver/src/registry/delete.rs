@@ -98,11 +98,8 @@ fn default_orphaning(definition: &ResourceDefinition) -> Orphaning {
 }
 
 fn invalid_options(reason: &'static str, field: &str, message: &str) -> Status {
-    let cause = crate::status::Cause {
-        reason: reason.into(),
-        message: message.to_owned(),
-        field: field.to_owned(),
-    };
+    let cause =
+        crate::status::Cause { reason: reason.into(), message: message.to_owned(), field: field.to_owned() };
     Status::invalid("", "DeleteOptions", "", vec![cause])
 }
 
