@@ -11,6 +11,8 @@ mod access;
 mod discovery;
 mod every_kind;
 mod health;
+mod kubectl_read;
+mod kubectl_write;
 mod lifecycle;
 mod lists;
 mod patches;

@@ -65,6 +65,14 @@ pub(super) fn decode(
         FieldValidation::Warn => warnings.append(&mut problems),
         FieldValidation::Strict => {
             let all = problems.join(", ");
+            if !options.patch.is_empty() {
+                let cause = Cause {
+                    reason: "FieldValueInvalid".into(),
+                    message: format!("Invalid value: \"{}\": strict decoding error: {all}", options.patch),
+                    field: "patch".into(),
+                };
+                return Err(Status::invalid("", "", "", vec![cause]));
+            }
             return Err(Status::bad_request(format!(
                 "{} in version \"{}\" cannot be handled as a {}: strict decoding error: {all}",
                 definition.kind, definition.version, definition.kind
