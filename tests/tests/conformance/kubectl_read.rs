@@ -216,8 +216,10 @@ fn auth_tells_what_may_be_done() {
     assert!(me.contains("Username") && me.contains("system:masters"), "{me}");
     let refused = kubectl.refused(&["get", "secrets", "--as=jane"]);
     assert!(refused.contains("Error from server (Forbidden): secrets is forbidden: User \"jane\" cannot list resource \"secrets\""), "{refused}");
-    let role = "---\n{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: extra}, rules: [{apiGroups: [''], resources: [pods], verbs: [get]}]}";
-    let reconciled = kubectl.with_manifests(&["auth", "reconcile"], role).ok();
+    let namespace = kubectl.field(&["sa", "default"], "{.metadata.namespace}");
+    let role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: extra, namespace: NAMESPACE}\n\
+        rules: [{apiGroups: [''], resources: [pods], verbs: [get]}]\n";
+    let reconciled = kubectl.with_manifests(&["auth", "reconcile"], &role.replace("NAMESPACE", &namespace)).ok();
     assert!(reconciled.contains("role.rbac.authorization.k8s.io/extra"), "{reconciled}");
 }
 

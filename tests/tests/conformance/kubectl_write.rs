@@ -77,17 +77,17 @@ fn apply_by_the_client_merges_and_prunes() {
     assert!(kubectl.apply(&MAP.replace(", b: '2'", "")).contains("configmap/m configured"));
     assert_eq!(kubectl.field(&["cm", "m"], "{.data}"), r#"{"a":"1","c":"3"}"#);
     assert!(kubectl.ok(&["apply", "view-last-applied", "cm/m"]).contains("a: \"1\""));
-    let two = format!("{MAP}\n{}", MAP.replace("name: m,", "name: n,"));
+    let two = format!("{MAP}\n{}", MAP.replace("name: m,", "name: other,"));
     kubectl.apply(&two);
     let pruned = kubectl
         .with_manifests(&["apply", "--prune", "-l", "set=a", "--prune-allowlist=core/v1/ConfigMap"], MAP)
         .ok();
-    assert!(pruned.contains("configmap/n pruned"), "{pruned}");
-    let refused = kubectl.with_manifests(&["apply"], &MAP.replace("data:", "dataa:")).refused();
+    assert!(pruned.contains("configmap/other pruned"), "{pruned}");
+    let refused = kubectl.with_manifests(&["apply"], &MAP.replace("}, data:", "}, dataa:")).refused();
     assert!(refused.contains("strict decoding error: unknown field \"dataa\""), "{refused}");
     let warned = kubectl.with_manifests(
         &["apply", "--validate=warn"],
-        &MAP.replace("name: m,", "name: w,").replace("data:", "dataa:"),
+        &MAP.replace("name: m,", "name: w,").replace("}, data:", "}, dataa:"),
     );
     assert!(
         warned.status.success() && warned.stderr.contains("Warning: unknown field \"dataa\""),
@@ -142,7 +142,7 @@ fn objects_are_edited_patched_labelled_and_scaled() {
         .args(["edit", "cm", "m", "--kubeconfig"])
         .arg(kubectl.kubeconfig())
         .args(["--namespace", &kubectl.field(&["cm", "m"], "{.metadata.namespace}")])
-        .env("KUBE_EDITOR", "sed -i s/\"1\"/\"edited\"/")
+        .env("KUBE_EDITOR", "sed -i -e 's/^  a:.*/  a: edited/'")
         .output()
         .unwrap();
     assert!(edited.status.success(), "{}", String::from_utf8_lossy(&edited.stderr));
@@ -200,8 +200,9 @@ fn deletes_cascade_as_told() {
             kubectl.wait_gone(&["secret", &dependant], PATIENCE);
         }
     }
-    kubectl
-        .apply("---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: held, finalizers: [example.com/hold]}}");
+    kubectl.apply(
+        "---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: held, finalizers: [example.com/hold]}}",
+    );
     assert!(kubectl.refused(&["delete", "cm", "held", "--timeout=1s"]).contains("timed out"));
     kubectl.ok(&["delete", "cm", "held", "--wait=false"]);
     kubectl.ok(&["patch", "cm", "held", "--type=merge", "-p", r#"{"metadata":{"finalizers":null}}"#]);
