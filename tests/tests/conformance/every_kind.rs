@@ -202,7 +202,7 @@ fn scale(caller: &Caller, path: &str) {
     let part = format!("{path}/scale");
     let scale = caller.get(&part).is(200).json();
     assert_eq!((text_at(&scale, "/kind"), text_at(&scale, "/apiVersion")), ("Scale", "autoscaling/v1"));
-    let mut wanted = scale.clone();
+    let mut wanted = scale;
     wanted["spec"]["replicas"] = json!(2);
     wanted["metadata"].as_object_mut().unwrap().remove("resourceVersion");
     let answer = caller.put(&part, &wanted).is(200).json();

@@ -219,7 +219,8 @@ fn auth_tells_what_may_be_done() {
     let namespace = kubectl.field(&["sa", "default"], "{.metadata.namespace}");
     let role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: extra, namespace: NAMESPACE}\n\
         rules: [{apiGroups: [''], resources: [pods], verbs: [get]}]\n";
-    let reconciled = kubectl.with_manifests(&["auth", "reconcile"], &role.replace("NAMESPACE", &namespace)).ok();
+    let reconciled =
+        kubectl.with_manifests(&["auth", "reconcile"], &role.replace("NAMESPACE", &namespace)).ok();
     assert!(reconciled.contains("role.rbac.authorization.k8s.io/extra"), "{reconciled}");
 }
 

@@ -8,6 +8,7 @@ use crate::request::{Answer, Caller};
 use crate::subject::{is_hub, shared};
 
 /// One wrong request. `NS` in paths and bodies is the test's namespace.
+#[derive(Clone, Copy)]
 struct Wrong {
     what: &'static str,
     request: &'static str,
@@ -758,7 +759,7 @@ fn yaml_bombs(caller: &Caller, path: &str) {
     let mut bomb = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n");
     for n in 1..12 {
         let of = format!("*a{}", n - 1);
-        let line = vec![of.as_str(); 10].join(",");
+        let line = [of.as_str(); 10].join(",");
         bomb.push_str(&format!("a{n}: &a{n} [{line}]\n"));
     }
     bomb.push_str("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n");
