@@ -72,6 +72,8 @@ pub struct WriteOptions {
     pub subresource: String,
     /// Problems found in the raw body (duplicate fields), to be judged by `field_validation`.
     pub body_problems: Vec<String>,
+    /// The patch that is carried out, as Go prints it; empty for whole objects and applied ones.
+    pub patch: String,
     /// Whether managed fields were settled by server-side apply already.
     pub applied: bool,
 }

@@ -202,7 +202,7 @@ fn scale(caller: &Caller, path: &str) {
     let part = format!("{path}/scale");
     let scale = caller.get(&part).is(200).json();
     assert_eq!((text_at(&scale, "/kind"), text_at(&scale, "/apiVersion")), ("Scale", "autoscaling/v1"));
-    let mut wanted = scale.clone();
+    let mut wanted = scale;
     wanted["spec"]["replicas"] = json!(2);
     wanted["metadata"].as_object_mut().unwrap().remove("resourceVersion");
     let answer = caller.put(&part, &wanted).is(200).json();
@@ -223,12 +223,12 @@ fn delete_many(caller: &Caller, sample: &Sample) {
         return;
     }
     let mut object = sample.object.clone();
-    object["metadata"]["labels"] = json!({"conformance": "many"});
+    object["metadata"]["labels"] = json!({"conformance": sample.name()});
     caller.post(&sample.collection, &object).is(201);
     let none = format!("{}?labelSelector=conformance%3Dnone", sample.collection);
     caller.delete(&none, &Value::Null).is(200);
     caller.get(&sample.path()).is(200);
-    let some = format!("{}?labelSelector=conformance%3Dmany", sample.collection);
+    let some = format!("{}?labelSelector=conformance%3D{}", sample.collection, sample.name());
     let list = caller.delete(&some, &Value::Null).is(200).json();
     assert_eq!(list["items"][0]["metadata"]["name"], sample.name(), "{list}");
     gone(caller, &sample.path());

@@ -7,12 +7,18 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod access;
 mod discovery;
 mod every_kind;
 mod health;
+mod kubectl_read;
+mod kubectl_write;
+mod lifecycle;
 mod lists;
+mod patches;
 mod refusals;
 mod request;
+mod restart;
 mod samples;
 mod subject;
 mod watches;

@@ -46,7 +46,9 @@ impl Caller {
         Caller::of(runtime().block_on(config).expect("the kubeconfig is complete"))
     }
 
-    fn of(config: Config) -> Caller {
+    fn of(mut config: Config) -> Caller {
+        // A refusal is what is looked at, also one that asks to come back.
+        config.default_retry = false;
         let _entered = runtime().enter();
         Caller { client: Client::try_from(config.clone()).expect("a client can be made"), config }
     }
@@ -109,6 +111,17 @@ impl Caller {
     #[track_caller]
     pub fn post(&self, path: &str, object: &Value) -> Answer {
         self.send(Method::POST, path, &[("content-type", "application/json")], object.to_string())
+    }
+
+    /// Creates where the server may be gone: the status and the body, if there was an answer.
+    pub fn try_post(&self, path: &str, object: &Value) -> Option<(u16, Value)> {
+        let request = Request::post(path).header("content-type", "application/json");
+        let request = request.body(Body::from(object.to_string().into_bytes())).expect("it can be written");
+        runtime().block_on(async {
+            let (parts, body) = self.client.send(request).await.ok()?.into_parts();
+            let body = serde_json::from_slice(&body.collect_bytes().await.ok()?).ok()?;
+            Some((parts.status.as_u16(), body))
+        })
     }
 
     /// Replaces.
@@ -174,7 +187,10 @@ impl Answer {
     /// The texts of the `Warning` headers.
     pub fn warnings(&self) -> Vec<String> {
         let values = self.headers.get_all("warning").iter().filter_map(|value| value.to_str().ok());
-        values.map(|text| text.trim_start_matches("299 - ").trim_matches('"').replace("\\\"", "\"")).collect()
+        values
+            .filter_map(|text| text.strip_prefix("299 - \"")?.strip_suffix('"'))
+            .map(|text| text.replace("\\\"", "\""))
+            .collect()
     }
 
     /// Checks that this is a `Status` of that code and reason, and returns its message.

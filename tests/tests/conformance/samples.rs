@@ -9,8 +9,6 @@ pub struct Sample {
     pub collection: String,
     /// The plural.
     pub plural: String,
-    /// Whether it lives in a namespace.
-    pub namespaced: bool,
     /// The object.
     pub object: Value,
     /// Its subresources, as discovery names them.
@@ -78,7 +76,6 @@ pub fn all(caller: &crate::request::Caller, namespace: &str) -> Vec<Sample> {
         let place = if namespaced { format!("{root}/namespaces/{namespace}") } else { root.clone() };
         samples.push(Sample {
             collection: format!("{place}/{plural}"),
-            namespaced,
             object: object.clone(),
             subresources: parts.map(str::to_owned).collect(),
             verbs: own["verbs"].as_array().unwrap().iter().map(|v| text(v).to_owned()).collect(),

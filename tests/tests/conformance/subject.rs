@@ -16,7 +16,7 @@ pub enum Subject {
     /// Ours.
     Hub(Hub),
     /// kube-apiserver with its controllers.
-    Member(Member),
+    Member(Box<Member>),
 }
 
 /// The server that tests share; it ends with the last test that holds it.
@@ -34,7 +34,7 @@ pub fn shared() -> Arc<Subject> {
         // As Karmada runs it: nothing protects volumes from deletion. The last flag wins, so the harness' own is in it.
         let plugins = "--disable-admission-plugins=TaintNodesByCondition,StorageObjectInUseProtection";
         let options = MemberOptions { apiserver_args: vec![plugins.into()], ..MemberOptions::new("truth") };
-        Subject::Member(Member::start(options))
+        Subject::Member(Box::new(Member::start(options)))
     });
     *shared = Arc::downgrade(&started);
     started

@@ -157,6 +157,7 @@ impl ApiServer {
             field_validation,
             subresource: subresource.to_owned(),
             body_problems,
+            patch: String::new(),
             applied: false,
         })
     }
@@ -213,6 +214,7 @@ impl ApiServer {
         let patch = Patch::read(definition, body::media_type(call.headers), bytes)?;
         let mut options = self.write_options(call, subresource, bytes)?;
         options.applied = patch.is_apply();
+        options.patch = if patch.is_apply() { String::new() } else { go_text(bytes) };
         if patch.is_apply() && call.query.get("fieldManager").is_empty() {
             return Err(required("PatchOptions", "fieldManager", "is required for apply patch"));
         }
@@ -296,6 +298,25 @@ impl ApiServer {
         });
         Ok(respond::document(StatusCode::OK, list.to_string().into(), form))
     }
+}
+
+/// A patch as Go's `%+v` prints it, which is how kube-apiserver names it.
+fn go_text(patch: &Bytes) -> String {
+    fn print(value: &Value) -> String {
+        let joined = |texts: Vec<String>| texts.join(" ");
+        match value {
+            Value::Null => "<nil>".to_owned(),
+            Value::String(text) => text.clone(),
+            Value::Array(items) => format!("[{}]", joined(items.iter().map(print).collect())),
+            Value::Object(members) => {
+                let sorted: std::collections::BTreeMap<_, _> = members.iter().collect();
+                let texts = sorted.into_iter().map(|(key, value)| format!("{key}:{}", print(value)));
+                format!("map[{}]", joined(texts.collect()))
+            }
+            other => other.to_string(),
+        }
+    }
+    serde_json::from_slice(patch).map(|patch| print(&patch)).unwrap_or_default()
 }
 
 /// A custom kind's body says what it is; a compiled kind's may leave that to the path.

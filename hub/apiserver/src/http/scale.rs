@@ -6,6 +6,7 @@ use crate::kinds::ScalePaths;
 use crate::object::meta;
 use crate::resource::ResourceDefinition;
 use crate::status::{Cause, Status};
+use crate::table::human_duration;
 
 /// `autoscaling/v1` Scale of an object.
 pub(super) fn of(paths: &ScalePaths, object: &Value) -> Value {
@@ -25,6 +26,27 @@ pub(super) fn of(paths: &ScalePaths, object: &Value) -> Value {
         spec["replicas"] = json!(replicas(&paths.spec));
     }
     json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status})
+}
+
+/// A Scale as the one row of a table.
+pub(super) fn table(scale: &Value, now: jiff::Timestamp) -> Value {
+    let created = meta::text(scale, "creationTimestamp").parse::<jiff::Timestamp>();
+    let age = created.map_or_else(
+        |_| "<unknown>".to_owned(),
+        |created| human_duration(now.as_second() - created.as_second()),
+    );
+    let column = |name: &str, ty: &str, format: &str| json!({"name": name, "type": ty, "format": format, "description": "", "priority": 0});
+    let replicas = |part: &str| scale[part]["replicas"].as_i64().unwrap_or(0);
+    let metadata = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": scale["metadata"]});
+    json!({
+        "kind": "Table", "apiVersion": "meta.k8s.io/v1",
+        "metadata": {"resourceVersion": scale["metadata"]["resourceVersion"]},
+        "columnDefinitions": [
+            column("Name", "string", "name"), column("Desired", "integer", ""),
+            column("Available", "integer", ""), column("Age", "string", ""),
+        ],
+        "rows": [{"cells": [scale["metadata"]["name"], replicas("spec"), replicas("status"), age], "object": metadata}],
+    })
 }
 
 /// The object with the replicas that a Scale asks for.

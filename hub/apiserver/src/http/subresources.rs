@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{Method, Response, StatusCode};
 use serde_json::Value;
 
-use super::form::Form;
+use super::form::{Form, Shape};
 use super::objects::namespace_of;
 use super::patching::Patch;
 use super::respond::{self, Body};
@@ -81,7 +81,7 @@ impl ApiServer {
         if call.method == Method::GET || call.method == Method::HEAD {
             let object = self.registry.get(definition, &wanted.namespace, &wanted.name)?;
             let value = conversion::from_storage(definition, object.value());
-            return Ok(respond::document(StatusCode::OK, scale::of(&paths, &value).to_string().into(), form));
+            return Ok(self.scale_answer(&scale::of(&paths, &value), form));
         }
         let media = body::media_type(call.headers);
         let patch = match call.method {
@@ -114,7 +114,15 @@ impl ApiServer {
         };
         let written = self.registry.update(definition, &key, &options, false, &mut change).await?;
         let value = conversion::from_storage(definition, written.object.value());
-        Ok(respond::document(StatusCode::OK, scale::of(&paths, &value).to_string().into(), form))
+        Ok(self.scale_answer(&scale::of(&paths, &value), form))
+    }
+
+    fn scale_answer(&self, scale: &Value, form: Form) -> Response<Body> {
+        let answer = match form.shape {
+            Shape::Table => scale::table(scale, self.registry.now()),
+            _ => scale.clone(),
+        };
+        respond::document(StatusCode::OK, answer.to_string().into(), form)
     }
 
     /// An eviction is a delete that asks first; on a hub no disruption budget counts Pods, so there is nothing to ask.

@@ -26,6 +26,12 @@ pub(super) fn check_type(definition: &ResourceDefinition, object: &Value) -> Res
         (object["kind"].as_str().unwrap_or(""), object["apiVersion"].as_str().unwrap_or(""));
     let expected = definition.api_version();
     if !version.is_empty() && version != expected {
+        if definition.family == Family::Builtin {
+            return Err(Status::bad_request(format!(
+                "{0} in version \"{version}\" cannot be handled as a {0}: no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:110\"",
+                definition.kind
+            )));
+        }
         return Err(Status::bad_request(format!(
             "the API version in the data ({version}) does not match the expected API version ({expected})"
         )));
@@ -59,6 +65,14 @@ pub(super) fn decode(
         FieldValidation::Warn => warnings.append(&mut problems),
         FieldValidation::Strict => {
             let all = problems.join(", ");
+            if !options.patch.is_empty() {
+                let cause = Cause {
+                    reason: "FieldValueInvalid".into(),
+                    message: format!("Invalid value: \"{}\": strict decoding error: {all}", options.patch),
+                    field: "patch".into(),
+                };
+                return Err(Status::invalid("", "", "", vec![cause]));
+            }
             return Err(Status::bad_request(format!(
                 "{} in version \"{}\" cannot be handled as a {}: strict decoding error: {all}",
                 definition.kind, definition.version, definition.kind

@@ -55,7 +55,7 @@ pub(super) fn config_map(new: &Value, old: Option<&Value>, errors: &mut Errors) 
     let texts: usize = entries(new, "data").map(|(_, value)| value.as_str().map_or(0, str::len)).sum();
     let bytes: usize = entries(new, "binaryData").map(|(_, value)| decoded(value)).sum();
     if texts + bytes > MAX_DATA {
-        errors.push(FieldError::too_long(&Path::field(""), MAX_DATA as u64));
+        errors.push(FieldError::too_long(&Path::field("[]"), MAX_DATA as u64));
     }
 }
 
