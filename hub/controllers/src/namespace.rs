@@ -1,6 +1,7 @@
 //! Namespace controller: the hub's namespaces go along to every cluster, so that what is placed there has a place (behaviour 65).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use karmada_api::work::Work;
 use karmada_core::binding;
@@ -10,8 +11,11 @@ use serde_json::Value;
 
 use crate::fetch::{self, kinds};
 use crate::policies::Shared;
-use crate::port::{Api, Key};
+use crate::port::{Api, ApiError, Key};
 use crate::runner::{Action, Controller, Error};
+
+/// How long to wait for a new cluster's execution namespace.
+const NAMESPACE_WAIT: Duration = Duration::from_secs(1);
 
 /// The controller.
 pub struct NamespaceSync {
@@ -59,17 +63,24 @@ impl Controller for NamespaceSync {
             return Ok(Action::Done);
         }
         let (clusters, overrides) = (self.shared.clusters().await?, self.shared.cluster_overrides().await?);
-        let mut failed = None;
+        let (mut failed, mut waits) = (None, false);
         for cluster in clusters.iter().filter(|cluster| !cluster.deleting()) {
             let wanted = decide::work(&namespace, cluster, &overrides);
             let outcome = match wanted {
                 Ok(work) => self.write(&work).await,
                 Err(error) => Err(Error::Other(error.to_string())),
             };
-            if let Err(error) = outcome {
-                failed = failed.or(Some(error));
+            match outcome {
+                Ok(()) => {}
+                // A cluster that is just coming (or going) has no execution namespace yet (or any more).
+                Err(Error::Api(ApiError::NotFound(_))) => waits = true,
+                Err(error) => failed = failed.or(Some(error)),
             }
         }
-        failed.map_or(Ok(Action::Done), Err)
+        match failed {
+            Some(error) => Err(error),
+            None if waits => Ok(Action::RequeueAfter(NAMESPACE_WAIT)),
+            None => Ok(Action::Done),
+        }
     }
 }
