@@ -8,7 +8,7 @@ use super::{FieldValidation, Registry, WriteOptions};
 use crate::conversion;
 use crate::kinds;
 use crate::object::{ObjectKey, Stored, meta};
-use crate::resource::ResourceDefinition;
+use crate::resource::{Family, ResourceDefinition};
 use crate::status::{Cause, Status};
 
 /// The largest object that is stored, as etcd's default request limit.
