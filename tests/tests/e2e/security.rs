@@ -173,8 +173,8 @@ fn every_route_opens_to_its_own_key_alone() {
     let forged = client(&fleet, "as-forged", &by_certificate(&ungranted(&fleet, "north")));
     let past = client(&fleet, "as-past", &by_certificate(&expired(&fleet)));
     let mut wrong = Vec::new();
-    let mut expect = |who: &str, api: &Api, may: &dyn Fn(&Door) -> bool, refused: &[u16]| {
-        for door in &doors {
+    let mut expect = |who: &str, api: &Api, step: usize, may: &dyn Fn(&Door) -> bool, refused: &[u16]| {
+        for door in doors.iter().step_by(step) {
             let answer = knock(api, door);
             // What may be done is not refused for who asks; whether the object is there is another matter.
             let right = if may(door) { ![0, 401, 403].contains(&answer) } else { refused.contains(&answer) };
@@ -183,13 +183,14 @@ fn every_route_opens_to_its_own_key_alone() {
             }
         }
     };
-    expect("north", &north, &|door| is_norths_own(door) || is_about_oneself(door), &[403, 405]);
+    expect("north", &north, 1, &|door| is_norths_own(door) || is_about_oneself(door), &[403, 405]);
     let souths = |door: &Door| is_norths_own(&(door.0.clone(), swap(&door.1))) || is_about_oneself(door);
-    expect("south", &south, &souths, &[403, 405]);
-    expect("a join token", &token, &is_about_oneself, &[403, 405]);
-    expect("nobody", &nobody, &|_| false, &[401, 403, 405]);
-    expect("a key that was not granted", &forged, &|_| false, &[401, 403, 405]);
-    expect("an expired certificate", &past, &|_| false, &[0, 401]);
+    expect("south", &south, 1, &souths, &[403, 405]);
+    expect("a join token", &token, 1, &is_about_oneself, &[403, 405]);
+    expect("nobody", &nobody, 1, &|_| false, &[401, 403, 405]);
+    expect("a key that was not granted", &forged, 1, &|_| false, &[401, 403, 405]);
+    // TLS refuses it before there is a route: a handshake for each would only take time.
+    expect("an expired certificate", &past, 20, &|_| false, &[0, 401]);
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), doors.len(), wrong.join("\n"));
 
     for path in ["/healthz", "/readyz", "/livez", "/version"] {
