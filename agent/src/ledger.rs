@@ -36,9 +36,10 @@ CREATE TABLE IF NOT EXISTS works (
     attempts INTEGER NOT NULL DEFAULT 0,
     applied_hash BLOB,
     applied_ok INTEGER,
-    applied_message TEXT
+    applied_message TEXT,
+    placed INTEGER NOT NULL DEFAULT 0
 );
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;
 ";
 
 /// A ledger that cannot be read or written.
@@ -51,7 +52,7 @@ pub enum LedgerError {
     #[error("making the ledger's file")]
     File(#[source] std::io::Error),
     /// A newer agent wrote it.
-    #[error("the ledger has format {0}; this agent knows 1")]
+    #[error("the ledger has format {0}; this agent knows 2")]
     Newer(i64),
 }
 
@@ -76,9 +77,16 @@ pub struct Entry {
     pub attempts: u32,
     /// The last outcome, and whether it is about this very body.
     pub applied: Option<(Applied, bool)>,
+    /// Whether the member ever took an object of it, in whichever body.
+    pub placed: bool,
 }
 
 impl Entry {
+    /// Nothing of it can be in the member: every application came to its end, and none placed anything.
+    pub fn is_nowhere(&self) -> bool {
+        !self.placed && self.attempts == 0
+    }
+
     /// This body was applied, and successfully.
     pub fn is_applied(&self) -> bool {
         matches!(&self.applied, Some((applied, true)) if applied.ok)
@@ -118,8 +126,12 @@ impl Ledger {
         // A quarter of a megabyte: the agent has fifteen in all.
         connection.pragma_update(None, "cache_size", -256)?;
         let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-        if version > 1 {
+        if version > 2 {
             return Err(LedgerError::Newer(version));
+        }
+        if version == 1 {
+            // What was not counted then may have been placed.
+            connection.execute_batch("ALTER TABLE works ADD COLUMN placed INTEGER NOT NULL DEFAULT 1")?;
         }
         connection.execute_batch(SCHEMA)?;
         connection.set_prepared_statement_cache_capacity(24);
@@ -201,7 +213,7 @@ impl Ledger {
         let connection = self.connection.lock();
         let mut query = connection.prepare_cached(
             "SELECT uid, revision, hash, encoding, decoded_size, body, suspended, preserve, phase, attempts,
-                    applied_hash, applied_ok, applied_message
+                    applied_hash, applied_ok, applied_message, placed
              FROM works WHERE key = ?1",
         )?;
         Ok(query.query_row([key], entry).optional()?)
@@ -244,19 +256,20 @@ impl Ledger {
         Ok(written?)
     }
 
-    /// Applications that ended: key, hash of the body, outcome.
-    pub fn ended(&self, outcomes: &[(String, Bytes, Applied)]) -> Result<(), LedgerError> {
+    /// Applications that ended: key, hash of the body, outcome, and whether the member took anything.
+    pub fn ended(&self, outcomes: &[(String, Bytes, Applied, bool)]) -> Result<(), LedgerError> {
         if outcomes.is_empty() {
             return Ok(());
         }
         self.relaxed(|transaction| {
-            for (key, hash, applied) in outcomes {
+            for (key, hash, applied, placed) in outcomes {
                 transaction
                     .prepare_cached(
-                        "UPDATE works SET attempts = 0, applied_hash = ?2, applied_ok = ?3, applied_message = ?4
+                        "UPDATE works SET attempts = 0, applied_hash = ?2, applied_ok = ?3, applied_message = ?4,
+                            placed = max(placed, ?5)
                          WHERE key = ?1",
                     )?
-                    .execute(params![key, hash.as_ref(), applied.ok, applied.message])?;
+                    .execute(params![key, hash.as_ref(), applied.ok, applied.message, placed])?;
             }
             Ok(())
         })
@@ -359,6 +372,7 @@ fn entry(row: &Row<'_>) -> Result<Entry, rusqlite::Error> {
         phase: phase(row.get(8)?),
         attempts: row.get(9)?,
         applied,
+        placed: row.get(13)?,
     })
 }
 
@@ -409,7 +423,10 @@ mod tests {
         assert_eq!(level(), 2, "FULL");
         ledger.commit(&[put("a", 1, b"one")]).unwrap();
         ledger.begins(&["a".into()]).unwrap();
-        ledger.ended(&[("a".into(), Bytes::new(), outcome(true, String::new()))]).unwrap();
+        ledger.ended(&[("a".into(), Bytes::new(), outcome(false, String::new()), false)]).unwrap();
+        assert!(ledger.entry("a").unwrap().unwrap().is_nowhere());
+        ledger.ended(&[("a".into(), Bytes::new(), outcome(true, String::new()), true)]).unwrap();
+        assert!(!ledger.entry("a").unwrap().unwrap().is_nowhere());
         assert_eq!(level(), 2);
     }
 
@@ -419,7 +436,7 @@ mod tests {
         ledger.commit(&[put("a", 1, b"one")]).unwrap();
         let hash = ledger.entry("a").unwrap().unwrap().hash;
         ledger.begins(&["a".into()]).unwrap();
-        ledger.ended(&[("a".into(), hash, outcome(true, String::new()))]).unwrap();
+        ledger.ended(&[("a".into(), hash, outcome(true, String::new()), true)]).unwrap();
         let entry = ledger.entry("a").unwrap().unwrap();
         assert!(entry.is_applied() && entry.attempts == 0);
         ledger.commit(&[put("a", 2, b"two")]).unwrap();

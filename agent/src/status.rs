@@ -126,6 +126,7 @@ mod tests {
             phase: Phase::Desired,
             attempts: 0,
             applied: None,
+            placed: false,
         };
         board.set_entry("w", &entry, 1);
         let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a", "namespace": "d", "generation": 1},

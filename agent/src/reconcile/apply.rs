@@ -38,6 +38,11 @@ impl Failure {
     pub fn is_throttling(&self) -> bool {
         matches!(self, Self::Member(MemberError::Throttled(_) | MemberError::Unreachable(_)))
     }
+
+    /// Whether a rule is missing.
+    pub fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Member(MemberError::Forbidden(_)))
+    }
 }
 
 /// What every call needs.

@@ -226,7 +226,7 @@ impl Engine {
         self.board.set_entry(key, entry, 0);
         self.retarget(key, &[]);
         if entry.phase == Phase::Desired {
-            return self.conclude(key, &entry.hash, Some(failure.to_string()));
+            return self.conclude(key, &entry.hash, Some(failure.to_string()), false);
         }
         self.parts.shared.ledger.removed(&[key.to_owned()])?;
         self.tell_removed(key, entry);
@@ -455,7 +455,8 @@ impl Engine {
                 self.todo.push(key, class, Cause::Drift);
             }
         }
-        self.conclude(key, hash, message)
+        let placed = results.iter().any(|(_, result)| result.is_ok());
+        self.conclude(key, hash, message, placed)
     }
 
     /// `object` is as it should be. True where it changed again meanwhile.
@@ -474,16 +475,19 @@ impl Engine {
         key: &str,
         hash: &bytes::Bytes,
         message: Option<String>,
+        placed: bool,
     ) -> Result<(), LedgerError> {
         let applied = outcome(message.is_none(), message.clone().unwrap_or_default());
         let ledger = &self.parts.shared.ledger;
         let before = ledger.entry(key)?;
         let current = before.as_ref().is_some_and(|entry| entry.hash == *hash);
         let same = before.as_ref().is_some_and(|entry| {
-            entry.attempts == 0 && entry.applied.as_ref() == Some(&(applied.clone(), true))
+            entry.attempts == 0
+                && entry.placed >= placed
+                && entry.applied.as_ref() == Some(&(applied.clone(), true))
         });
         if current && !same {
-            ledger.ended(&[(key.to_owned(), hash.clone(), applied.clone())])?;
+            ledger.ended(&[(key.to_owned(), hash.clone(), applied.clone(), placed)])?;
         }
         if current && self.board.set_applied(key, applied) {
             self.event(key, &before, message);
@@ -577,7 +581,14 @@ async fn task(
             let results = apply::work(context, key, &manifests, entry.is_applied()).await;
             Ending::Applied(with_plurals(member, &manifests, results).await)
         }
-        Ok(manifests) => Ending::Removed(apply::removal(context, key, &manifests, entry.preserve).await),
+        Ok(manifests) => {
+            let removed = apply::removal(context, key, &manifests, entry.preserve).await;
+            Ending::Removed(match removed {
+                // What it may not even look at, and never placed, it does not wait for.
+                Err(failure) if failure.is_forbidden() && entry.is_nowhere() => Ok(true),
+                removed => removed,
+            })
+        }
         Err(failure) => Ending::Applied(vec![(String::new(), Err(failure))]),
     }
 }

@@ -94,6 +94,11 @@ fn a_killed_hub_loses_nothing_and_is_not_needed_to_enforce() {
     let Some(mut fleet) = alone() else { return };
     let kubectl = workload(&fleet, "hub-killed");
     let before = uids(&fleet, "hub-killed");
+    // Asked to end it drains, and whoever was connected comes back.
+    fleet.hub.stop();
+    fleet.hub.start_again();
+    set_mode(&kubectl, "drained");
+    fleet.sites.iter().for_each(|site| await_mode(site, "hub-killed", "drained"));
     // Acknowledged, and killed at once.
     set_mode(&kubectl, "last");
     fleet.hub.kill();
