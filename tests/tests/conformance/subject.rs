@@ -12,6 +12,7 @@ use tests::member::{Member, MemberOptions};
 use crate::request::Caller;
 
 /// A running server.
+#[allow(clippy::large_enum_variant, reason = "there is one of them in a test run")]
 pub enum Subject {
     /// Ours.
     Hub(Hub),
