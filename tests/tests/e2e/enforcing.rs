@@ -193,7 +193,7 @@ fn a_cluster_whose_agent_is_gone_is_deleted_without_it() {
     let mut agent = Agent::start(AgentOptions {
         hub: register.hub.clone(),
         token: Some(register.token.clone()),
-        ca_hash: Some(register.ca_hash.clone()),
+        ca_hash: Some(register.ca_hash),
         cluster_name: Some("leaving".to_owned()),
         kubeconfig: Some(site.member.kubeconfig()),
         ..AgentOptions::default()

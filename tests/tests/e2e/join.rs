@@ -18,7 +18,8 @@ fn one_token_joins_three_members_and_clusters_tell_what_they_are() {
     let clusters = fleet.hub.api().list("/apis/cluster.karmada.io/v1alpha1/clusters").unwrap();
     let mut names: Vec<&str> = clusters.iter().map(|cluster| text_at(cluster, "/metadata/name")).collect();
     let mut expected = NAMES;
-    (names.sort_unstable(), expected.sort_unstable());
+    names.sort_unstable();
+    expected.sort_unstable();
     assert_eq!(names, expected);
     for site in &fleet.sites {
         let system = get(site.api(), "/api/v1/namespaces/kube-system").unwrap();
@@ -139,7 +140,7 @@ fn what_cannot_join_is_told_why() {
         }),
         // What was refused for its name has not used the token up.
         Refused::begin(&fleet, "a token for one join", "north", &["held by north"], |options| {
-            options.token = Some(once)
+            options.token = Some(once);
         }),
         Refused::begin(&fleet, "a port that nobody listens on", "north", &["TCP"], |options| {
             options.hub = format!("127.0.0.1:{nobody}");

@@ -100,7 +100,10 @@ spec: {containers: [{name: main, image: nginx}]}
 ";
 
 /// apiVersion, kind, collection, and what the hub's object says once all members have told (pointer and value).
-const TOLD: &[(&str, &str, &str, Option<(&str, i64)>)] = &[
+type Told = (&'static str, &'static str, &'static str, Option<(&'static str, i64)>);
+
+/// One of each.
+const TOLD: &[Told] = &[
     ("v1", "ConfigMap", "configmaps", None),
     ("v1", "Secret", "secrets", None),
     ("v1", "Service", "services", None),
