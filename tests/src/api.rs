@@ -2,6 +2,7 @@
 //! starting kubectl would cost more than what is tested.
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use http::{Method, Request};
@@ -79,18 +80,29 @@ impl Api {
         let body = body.map(serde_json::to_vec).transpose()?.unwrap_or_default();
         let request =
             Request::builder().method(method).uri(path).header("content-type", content_type).body(body)?;
-        runtime().block_on(self.client.request(request)).context(what)
+        bounded(self.client.request(request)).context(what)
     }
 
     /// The text at `path` (`/readyz`, `/metrics`).
     pub fn text(&self, path: &str) -> Result<String> {
         let request = Request::get(path).body(Vec::new())?;
-        runtime().block_on(self.client.request_text(request)).with_context(|| format!("GET {path}"))
+        bounded(self.client.request_text(request)).with_context(|| format!("GET {path}"))
     }
 
     /// `Ok` when `/readyz` says so: for waiting.
     pub fn ready(&self) -> Result<(), String> {
         self.text("/readyz").map(drop).map_err(|error| format!("{error:#}"))
+    }
+}
+
+/// A request that is never answered ends here: a test that hangs says nothing.
+const ANSWER: Duration = Duration::from_secs(60);
+
+fn bounded<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T> {
+    let answered = runtime().block_on(async { tokio::time::timeout(ANSWER, request).await });
+    match answered {
+        Ok(answer) => Ok(answer?),
+        Err(_) => bail!("no answer within {} s", ANSWER.as_secs()),
     }
 }
 

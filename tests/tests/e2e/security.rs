@@ -243,7 +243,7 @@ fn connect(fleet: &Fleet, certificate: Option<&KeyedCertificate>, cluster: &str)
         ..Hello::default()
     };
     let frame = AgentFrame { body: Some(agent_frame::Body::Hello(hello)), ..AgentFrame::default() };
-    runtime().block_on(async {
+    let knock = async {
         let mut client = match dial(&Tcp, &endpoint, config).await {
             Ok(client) => client,
             Err(error) => return format!("dial: {error}"),
@@ -264,7 +264,9 @@ fn connect(fleet: &Fleet, certificate: Option<&KeyedCertificate>, cluster: &str)
             Ok(None) => "the end".to_owned(),
             Err(status) => format!("{:?}", status.code()),
         }
-    })
+    };
+    let answered = runtime().block_on(async { tokio::time::timeout(Duration::from_secs(60), knock).await });
+    answered.unwrap_or_else(|_| "no answer within 60 s".to_owned())
 }
 
 #[test]
