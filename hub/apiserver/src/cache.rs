@@ -22,7 +22,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::object::{ObjectKey, Stored};
 use crate::resource::StorageId;
-use ring::Ring;
 pub use ring::{Expired, Subscription};
 pub use shard::{Listing, Shard};
 
@@ -47,7 +46,6 @@ pub struct CacheEvent {
 /// The cache of all resources.
 pub struct Cache {
     shards: RwLock<BTreeMap<StorageId, Arc<Shard>>>,
-    all: Ring,
     revision: watch::Sender<Revision>,
 }
 
@@ -71,8 +69,7 @@ fn storage_of(key: &str) -> Option<StorageId> {
 impl Cache {
     /// Reads everything the store holds.
     pub async fn load(store: &dyn Store) -> Result<Arc<Cache>, StoreError> {
-        let cache =
-            Cache { shards: RwLock::default(), all: Ring::default(), revision: watch::Sender::new(0) };
+        let cache = Cache { shards: RwLock::default(), revision: watch::Sender::new(0) };
         let mut after: Option<Arc<str>> = None;
         let mut revision = None;
         loop {
@@ -85,7 +82,6 @@ impl Cache {
             }
             after = page.items.last().map(|item| item.key.clone());
             if !page.more {
-                cache.all.start_at(first);
                 for shard in cache.shards.read().values() {
                     shard.start_at(first);
                 }
@@ -130,20 +126,16 @@ impl Cache {
     fn apply(&self, event: &Event) {
         if let Some(storage) = storage_of(event.key()) {
             let shard = self.shard(&storage);
-            let applied = match event {
+            match event {
                 Event::Put { current, .. } => match Stored::read(&current.value, current.mod_revision) {
                     Ok(stored) => shard.apply(&storage, Some(Arc::new(stored)), None, current.mod_revision),
                     Err(error) => {
                         tracing::error!(key = &*current.key, %error, "an object in the store cannot be read");
-                        None
                     }
                 },
                 Event::Delete { key, revision, .. } => {
-                    shard.apply(&storage, None, Some(&object_key(&storage, key)), *revision)
+                    shard.apply(&storage, None, Some(&object_key(&storage, key)), *revision);
                 }
-            };
-            if let Some(applied) = applied {
-                self.all.push(applied);
             }
         }
         self.revision.send_replace(event.revision());
@@ -151,7 +143,6 @@ impl Cache {
 
     fn trim(&self) {
         let now = tokio::time::Instant::now();
-        self.all.trim(now);
         for shard in self.shards.read().values() {
             shard.trim(now);
         }
@@ -181,11 +172,6 @@ impl Cache {
         let mut seen = self.revision.subscribe();
         // The sender lives as long as the cache, so this cannot fail while `self` is borrowed.
         let _ = seen.wait_for(|now| *now >= revision).await;
-    }
-
-    /// Every event of every resource after `revision`.
-    pub fn subscribe_all(&self, after: Revision) -> Subscription<'_> {
-        self.all.subscribe(after)
     }
 
     /// Object count of every resource, for metrics.

@@ -95,14 +95,6 @@ impl Status {
         Status::new(403, "Forbidden", format!("{what} is forbidden: {why}")).about(definition, name)
     }
 
-    /// 403 about a path that is no resource.
-    pub fn forbidden_path(path: &str, why: &str) -> Self {
-        let mut status = Status::new(403, "Forbidden", format!("forbidden: {why}"));
-        status.details = Some(Box::default());
-        let _ = path;
-        status
-    }
-
     /// 404: no such object.
     pub fn not_found(definition: &ResourceDefinition, name: &str) -> Self {
         Status::new(404, "NotFound", format!("{} not found", qualified(definition, name)))

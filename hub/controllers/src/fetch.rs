@@ -65,24 +65,6 @@ pub async fn get<T: DeserializeOwned>(
     }
 }
 
-/// Every object of a resource (`namespace` empty: of all). One that cannot be read is logged and left out, so that it does not
-/// stand in the way of all others.
-pub async fn list<T: DeserializeOwned>(
-    api: &dyn Api,
-    resource: &Resource,
-    namespace: &str,
-) -> Result<Vec<T>, Error> {
-    let objects = api.list(resource, namespace).await?;
-    let read = objects.iter().filter_map(|object| match object.parse() {
-        Ok(typed) => Some(typed),
-        Err(error) => {
-            tracing::warn!(kind = &*resource.kind, name = &*object.key.name, %error, "an object cannot be read");
-            None
-        }
-    });
-    Ok(read.collect())
-}
-
 /// A typed object as JSON.
 pub fn to_value<T: Serialize>(object: &T) -> Result<Value, Error> {
     serde_json::to_value(object).map_err(|error| Error::Other(error.to_string()))

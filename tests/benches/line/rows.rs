@@ -13,7 +13,7 @@ pub enum Better {
 
 /// All rows so far.
 #[derive(Default)]
-pub struct Rows(Vec<[String; 6]>);
+pub struct Rows(Vec<[String; 5]>);
 
 impl Rows {
     /// Adds a row, and prints it as a JSON line. `peer` is the same thing done by the real thing, in the same run or as recorded.
@@ -37,14 +37,13 @@ impl Rows {
             peer.to_owned(),
             format!("{sign} {goal} {unit}"),
             met.to_owned(),
-            String::new(),
         ]);
     }
 
     /// Prints all rows as a Markdown table.
     pub fn table(&self) {
         println!("\n| what | ours | beside | goal | met |\n| --- | --- | --- | --- | --- |");
-        for [row, ours, peer, goal, met, _] in &self.0 {
+        for [row, ours, peer, goal, met] in &self.0 {
             println!("| {row} | {ours} | {peer} | {goal} | {met} |");
         }
     }

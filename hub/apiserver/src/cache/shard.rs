@@ -54,17 +54,17 @@ impl Shard {
         self.state.write().objects.insert(object.key.clone(), object);
     }
 
-    /// Applies one write. `None` where it was applied before.
+    /// Applies one write; one that was applied before changes nothing.
     pub(super) fn apply(
         &self,
         storage: &StorageId,
         object: Option<Arc<Stored>>,
         key: Option<&ObjectKey>,
         revision: Revision,
-    ) -> Option<Arc<CacheEvent>> {
+    ) {
         let mut state = self.state.write();
         if revision <= state.revision {
-            return None;
+            return;
         }
         state.revision = revision;
         let event = match object {
@@ -75,7 +75,7 @@ impl Shard {
                 CacheEvent { storage: storage.clone(), revision, previous, object, removed: false }
             }
             None => {
-                let previous = state.objects.remove(key?)?;
+                let Some(previous) = key.and_then(|key| state.objects.remove(key)) else { return };
                 let object = Arc::new(previous.removed_at(revision));
                 CacheEvent {
                     storage: storage.clone(),
@@ -86,10 +86,8 @@ impl Shard {
                 }
             }
         };
-        let event = Arc::new(event);
         // Pushed under the lock, so that a list and a subscription from its revision fit without gap or overlap.
-        self.ring.push(event.clone());
-        Some(event)
+        self.ring.push(Arc::new(event));
     }
 
     pub(super) fn trim(&self, now: Instant) {

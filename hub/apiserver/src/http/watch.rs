@@ -54,7 +54,7 @@ impl ApiServer {
                 crate::selector::FieldSelector::parse(&text, &definition.group, &definition.plural)?;
         }
         let initial = call.query.flag("sendInitialEvents");
-        check_initial(call, initial)?;
+        check_initial(call)?;
         let asked = list::at_least(self, &call.query).await?;
         let seconds = list::number(&call.query, "timeoutSeconds")?.filter(|s| *s > 0);
         let bookmarks = call.query.flag("allowWatchBookmarks");
@@ -93,7 +93,7 @@ impl ApiServer {
     }
 }
 
-fn check_initial(call: &Call<'_>, initial: bool) -> Result<(), Status> {
+fn check_initial(call: &Call<'_>) -> Result<(), Status> {
     let matching = call.query.get("resourceVersionMatch");
     let refuse = |field: &str, message: &str| {
         let cause = Cause {
@@ -116,7 +116,6 @@ fn check_initial(call: &Call<'_>, initial: bool) -> Result<(), Status> {
             "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
         );
     }
-    let _ = initial;
     Ok(())
 }
 
