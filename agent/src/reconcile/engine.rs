@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::apply::{self, Context, Failure, Known};
 use super::pace::Adaptive;
+use super::targets::{Target, Targets};
 use super::todo::{Cause, Todo, removal_class};
 use super::{body, order, outcome};
 use crate::ledger::{CRASHES, Entry, LedgerError};
@@ -46,13 +47,6 @@ pub struct Parts {
     pub drift_rate: f64,
 }
 
-/// Where an object of the member belongs.
-#[derive(Debug, Clone)]
-struct Target {
-    key: String,
-    ordinal: usize,
-}
-
 /// One application or removal that ended.
 struct Finished {
     key: String,
@@ -75,9 +69,7 @@ struct Engine {
     waits: Waits,
     limit: Adaptive,
     board: Board,
-    targets: BTreeMap<ObjectId, Target>,
-    /// Of each target as it was when last found right.
-    digests: BTreeMap<ObjectId, u64>,
+    targets: Targets,
     /// Of targets that changed while their Work was being worked on.
     meanwhile: BTreeMap<ObjectId, Option<u64>>,
     listings: BTreeMap<Gvk, BTreeSet<ObjectId>>,
@@ -105,8 +97,7 @@ pub async fn run(parts: Parts, stop: CancellationToken) -> Result<(), LedgerErro
         waits: Waits::default(),
         limit: Adaptive::default(),
         board: Board::default(),
-        targets: BTreeMap::new(),
-        digests: BTreeMap::new(),
+        targets: Targets::default(),
         meanwhile: BTreeMap::new(),
         listings: BTreeMap::new(),
         watches: BTreeMap::new(),
@@ -195,7 +186,7 @@ impl Engine {
     }
 
     fn desired(&mut self, key: &str, entry: &Entry, manifests: &[Value], boot: bool) {
-        let known = self.targets.values().any(|target| target.key == key);
+        let known = self.targets.has(key);
         self.board.set_entry(key, entry, manifests.len());
         self.retarget(key, if entry.suspended { &[] } else { manifests });
         let class = order::of_manifests(manifests);
@@ -242,16 +233,12 @@ impl Engine {
 
     /// The objects of `key` are these from now on. Those it had before stay in the member: absence never deletes.
     fn retarget(&mut self, key: &str, manifests: &[Value]) {
-        self.targets.retain(|_, target| target.key != key);
-        for (ordinal, manifest) in manifests.iter().enumerate() {
-            let id = ObjectId::of(manifest);
-            self.watch(&id.gvk);
-            self.targets.insert(id, Target { key: key.to_owned(), ordinal });
-        }
+        let ids: Vec<ObjectId> = manifests.iter().map(ObjectId::of).collect();
+        ids.iter().for_each(|id| self.watch(&id.gvk));
+        self.targets.set(key, ids);
         let targets = &self.targets;
-        self.digests.retain(|id, _| targets.contains_key(id));
         self.watches.retain(|gvk, handle| {
-            let used = targets.keys().any(|id| id.gvk == *gvk);
+            let used = targets.has_kind(gvk);
             if !used {
                 handle.abort();
             }
@@ -285,8 +272,8 @@ impl Engine {
             MemberEvent::Gone(id) => self.gone(&id),
             MemberEvent::Listed => {
                 let Some(listed) = self.listings.remove(&gvk) else { return Ok(()) };
-                let missing = |id: &&ObjectId| id.gvk == gvk && !listed.contains(id);
-                let missing: Vec<ObjectId> = self.targets.keys().filter(missing).cloned().collect();
+                let missing = self.targets.of_kind(&gvk).filter(|id| !listed.contains(id));
+                let missing: Vec<ObjectId> = missing.cloned().collect();
                 missing.iter().for_each(|id| self.gone(id));
             }
         }
@@ -294,11 +281,13 @@ impl Engine {
     }
 
     fn observed(&mut self, id: &ObjectId, object: &Value) -> Result<(), LedgerError> {
-        let Some(Target { key, ordinal }) = self.targets.get(id).cloned() else { return Ok(()) };
+        let Some(Target { key, ordinal, digest: known }) = self.targets.get(id).cloned() else {
+            return Ok(());
+        };
         let digest = body::digest(object);
         if self.todo.is_running(&key) {
             self.meanwhile.insert(id.clone(), Some(digest));
-        } else if self.digests.get(id) != Some(&digest) {
+        } else if known != Some(digest) {
             self.check(id, &key, ordinal, object, digest)?;
         }
         let resource = self.plural(id);
@@ -326,7 +315,7 @@ impl Engine {
             .get(ordinal)
             .is_some_and(|manifest| apply::in_sync(interpreter, &self.parts.cluster, key, manifest, object));
         if right {
-            self.digests.insert(id.clone(), digest);
+            self.targets.set_digest(id, Some(digest));
         } else {
             tracing::info!(object = %id, "drifted");
             self.todo.push(key, order::of_manifests(&manifests), Cause::Drift);
@@ -335,8 +324,8 @@ impl Engine {
     }
 
     fn gone(&mut self, id: &ObjectId) {
-        let Some(Target { key, ordinal }) = self.targets.get(id).cloned() else { return };
-        self.digests.remove(id);
+        let Some(Target { key, ordinal, .. }) = self.targets.get(id).cloned() else { return };
+        self.targets.set_digest(id, None);
         if self.todo.is_running(&key) {
             self.meanwhile.insert(id.clone(), None);
             return;
@@ -463,9 +452,7 @@ impl Engine {
     fn found_right(&mut self, id: &ObjectId, object: &Value) -> bool {
         let digest = body::digest(object);
         let meanwhile = self.meanwhile.remove(id);
-        if self.targets.contains_key(id) {
-            self.digests.insert(id.clone(), digest);
-        }
+        self.targets.set_digest(id, Some(digest));
         meanwhile.is_some_and(|seen| seen != Some(digest))
     }
 
