@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Parser;
+use karmada_agent::cause::Cause;
 use karmada_agent::identity::Keeper;
 use karmada_agent::link::dial::Tcp;
 use karmada_agent::member::Member;
 use karmada_agent::member::kube::{KubeMember, kubeconfig_cluster};
-use karmada_agent::{Config, LinkView, Parts, join, run};
+use karmada_agent::{AgentError, Config, LinkView, Parts, join, run};
 use karmada_certs::{JoinToken, Pin};
 use karmada_interpreter::Native;
 use tokio::signal::unix::{SignalKind, signal};
@@ -56,6 +57,9 @@ struct Args {
     /// For the Cluster object: the zones.
     #[arg(long, value_delimiter = ',')]
     cluster_zones: Vec<String>,
+    /// The only namespaces of the member in which the agent may watch workloads; all, where none are named.
+    #[arg(long, env = "KARMADA_AGENT_NAMESPACES", value_delimiter = ',')]
+    namespaces: Vec<String>,
     /// Objects checked for drift per second.
     #[arg(long, default_value_t = 5.0)]
     drift_rate: f64,
@@ -76,6 +80,10 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("karmada-agent: {error:#}");
+            let next = error.downcast_ref::<AgentError>().and_then(|error| Cause::from(error).next());
+            if let Some(next) = next {
+                eprintln!("next: {next}");
+            }
             ExitCode::FAILURE
         }
     }
@@ -107,6 +115,7 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         region: args.cluster_region,
         zones: args.cluster_zones,
         state_dir: Some(args.state_dir),
+        namespaces: args.namespaces,
         drift_rate: args.drift_rate,
         ..Config::default()
     };
