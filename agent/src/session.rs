@@ -169,7 +169,7 @@ pub struct Session {
     sent: Duration,
     heard: Duration,
     leave_at: Option<Duration>,
-    resync: bool,
+    resync: v1::Resync,
     renewed: Option<v1::RenewReply>,
     ended: Option<Ended>,
 }
@@ -236,7 +236,7 @@ impl Session {
             sent: now,
             heard: now,
             leave_at: None,
-            resync: false,
+            resync: v1::Resync::default(),
             renewed: None,
             ended: None,
         }
@@ -263,7 +263,10 @@ impl Session {
             B::Credit(credit) => self.purse.add(&credit),
             B::Unsupported(_) => {}
             B::Renewed(reply) => self.renewed = Some(reply),
-            B::Resync(_) => self.resync = true,
+            B::Resync(again) => {
+                self.resync.statuses |= again.statuses;
+                self.resync.cluster |= again.cluster;
+            }
             _ if !self.welcomed => {
                 self.end("the hub sent Works before its welcome".into(), Advice::Lost(self.retry_hint));
             }
@@ -545,8 +548,11 @@ impl Session {
         if !self.welcomed || self.ended.is_some() {
             return None;
         }
-        if std::mem::take(&mut self.resync) {
+        let again = std::mem::take(&mut self.resync);
+        if again.statuses {
             outbox.session_begins();
+        } else if again.cluster {
+            outbox.cluster_again();
         }
         if let Some(keys) = self.orphans.take() {
             outbox.orphans(keys);

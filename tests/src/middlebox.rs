@@ -10,6 +10,7 @@ use karmada_certs::{Authority, KeyedCertificate, server_config};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::pki_types::CertificateDer;
 
 use crate::folder::Folder;
 use crate::hub::Hub;
@@ -67,7 +68,8 @@ impl Drop for Middlebox {
 }
 
 fn acceptor(kind: Kind, hub: &Hub) -> TlsAcceptor {
-    let mut config = server_config(&certificate(kind, hub), &[]).expect("the certificate is usable");
+    let (certificate, ca) = certificate(kind, hub);
+    let mut config = server_config(&certificate, &[ca]).expect("the certificate is usable");
     config.alpn_protocols = match kind {
         Kind::Http1 => vec![b"http/1.1".to_vec()],
         Kind::NoAlpn => Vec::new(),
@@ -76,7 +78,8 @@ fn acceptor(kind: Kind, hub: &Hub) -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(config))
 }
 
-fn certificate(kind: Kind, hub: &Hub) -> KeyedCertificate {
+/// With the CA that signed it.
+fn certificate(kind: Kind, hub: &Hub) -> (KeyedCertificate, CertificateDer<'static>) {
     let now = Timestamp::now();
     let folder = Folder::new("other-ca");
     let pki = if kind == Kind::OtherCa { folder.path().to_owned() } else { hub.data_dir().join("pki") };
@@ -86,7 +89,8 @@ fn certificate(kind: Kind, hub: &Hub) -> KeyedCertificate {
         Kind::Expired => now - SignedDuration::from_hours(240),
         _ => now,
     };
-    authority.issue_server(&["127.0.0.1".to_owned()], DAY, from).expect("the CA can sign")
+    let issued = authority.issue_server(&["127.0.0.1".to_owned()], DAY, from).expect("the CA can sign");
+    (issued, authority.certificate().clone())
 }
 
 async fn answer(mut stream: TcpStream, tls: Option<TlsAcceptor>) {

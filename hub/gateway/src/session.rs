@@ -34,6 +34,8 @@ pub enum Control {
     Probe,
     /// Ask the agent to leave after this long, and close it if it has not twice that long after.
     Drain(Duration),
+    /// Ask the agent to tell the cluster's status again.
+    AskCluster,
     /// Close with this.
     Close(Close),
 }
@@ -612,6 +614,10 @@ impl Session {
             Control::Drain(after) => {
                 self.leave_by = Some(now + after + after + Duration::from_secs(1));
                 self.out.push_back(hub_frame::Body::Drain(v1::Drain { after_ms: after.as_millis() as u64 }));
+            }
+            Control::AskCluster => {
+                let again = v1::Resync { statuses: false, cluster: true };
+                self.out.push_back(hub_frame::Body::Resync(again));
             }
             Control::Close(close) => self.close(close),
         }

@@ -217,12 +217,15 @@ fn what_is_no_hub_is_told(fleet: &Fleet) {
     begun.into_iter().for_each(Refused::ends);
 }
 
-/// A token whose end is past.
+/// A token whose end was an hour ago.
 pub fn expired_token(hub: &Hub) -> String {
     let token = RegisterCommand::make(hub, &[]).token;
     let id = token.split('.').next().unwrap();
-    let patch = r#"{"stringData":{"expiration":"2020-01-01T00:00:00Z"}}"#;
+    let end = jiff::Timestamp::now() - jiff::SignedDuration::from_hours(1);
+    let end = end.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let patch = json!({"stringData": {"expiration": end}}).to_string();
     let secret = format!("bootstrap-token-{id}");
-    hub.kubectl().in_namespace("kube-system").ok(&["patch", "secret", &secret, "--type=merge", "-p", patch]);
+    let kubectl = hub.kubectl().in_namespace("kube-system");
+    kubectl.ok(&["patch", "secret", &secret, "--type=merge", "-p", &patch]);
     token
 }
