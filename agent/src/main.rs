@@ -1,5 +1,6 @@
 //! karmada-agent: parse, build, run, drain.
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -67,7 +68,11 @@ struct Args {
 
 fn main() -> ExitCode {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .init();
     // Two threads: a disk that syncs must not hold up the link.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

@@ -212,10 +212,17 @@ fn a_stalled_link_is_noticed_by_both_ends_and_left() {
     let before = uids(&fleet, "link-stalled");
     // An agent that has learned nothing of its path yet pings every 20 s.
     let north = fleet.site_mut("north");
+    let welcomes = |log: &str| log.matches("connected epoch=").count();
+    let before_that = welcomes(&north.agent.process().unwrap().tail(1000));
     north.agent.stop();
     north.forget_ledger();
     north.agent.start_again();
-    fleet.site("north").await_ready(&fleet.hub);
+    let agent = north.agent.process().unwrap();
+    eventually("the agent to be welcomed", PATIENCE, || {
+        let log = agent.tail(1000);
+        so(welcomes(&log) > before_that, || log)
+    });
+    north.await_ready(&fleet.hub);
     let connections = fleet.site("north").link.connections();
     fleet.site("north").link.stall();
     let start = Instant::now();
