@@ -222,7 +222,7 @@ fn a_stalled_link_is_noticed_by_both_ends_and_left() {
         let log = agent.tail(1000);
         so(welcomes(&log) > before_that, || log)
     });
-    north.await_ready(&fleet.hub);
+    fleet.site("north").await_ready(&fleet.hub);
     let connections = fleet.site("north").link.connections();
     fleet.site("north").link.stall();
     let start = Instant::now();

@@ -13,6 +13,7 @@ mod faults;
 mod fleet;
 mod join;
 mod kinds;
+mod narrow;
 mod register;
 mod security;
 mod tutorial;

@@ -90,10 +90,17 @@ fn published(location: &str, generator: &mut SchemaGenerator) {
         }};
     }
     match location {
-        "api/v1" => kinds!(api::core::v1 {
-            Binding ComponentStatus ConfigMap Endpoints Event LimitRange Namespace Node PersistentVolume
-            PersistentVolumeClaim Pod PodTemplate ReplicationController ResourceQuota Secret Service ServiceAccount
-        }),
+        "api/v1" => {
+            kinds!(api::core::v1 {
+                Binding ComponentStatus ConfigMap Endpoints Event LimitRange Namespace Node PersistentVolume
+                PersistentVolumeClaim Pod PodTemplate ReplicationController ResourceQuota Secret Service
+                ServiceAccount
+            });
+            // Of subresources.
+            kinds!(api::authentication::v1 { TokenRequest });
+            kinds!(api::autoscaling::v1 { Scale });
+            kinds!(api::policy::v1 { Eviction });
+        }
         "apis/admissionregistration.k8s.io/v1" => kinds!(api::admissionregistration::v1 {
             MutatingWebhookConfiguration ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding
             ValidatingWebhookConfiguration
