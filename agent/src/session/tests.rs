@@ -1,7 +1,7 @@
 //! The session against hand-made frames.
 
 use karmada_proto::body;
-use karmada_proto::v1::{Pong, SnapshotEnd, SnapshotStart, Tombstone, Upsert, Welcome};
+use karmada_proto::v1::{Pong, SnapshotEnd, SnapshotStart, Tombstone, TombstoneReason, Upsert, Welcome};
 
 use super::hub_frame::Body;
 use super::*;
