@@ -210,7 +210,7 @@ fn what_is_no_hub_is_told(fleet: &Fleet) {
         .iter()
         .map(|(middlebox, told)| {
             Refused::begin(fleet, "no hub", "north", told, |options| {
-                options.hub = middlebox.address().to_string()
+                options.hub = middlebox.address().to_string();
             })
         })
         .collect();

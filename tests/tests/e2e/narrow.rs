@@ -97,9 +97,9 @@ fn an_agent_of_two_namespaces_works_in_them_and_nowhere_else() {
     {
         eventually(&format!("the refusal of the {kind}"), PATIENCE, || {
             let work = work(&hub, kind, "attic-three")?;
-            has_condition(&work, "Applied", "False", "attic-three")?;
             has_condition(&work, "Applied", "False", rule)?;
-            has_condition(&work, "Applied", "False", "forbidden")
+            has_condition(&work, "Applied", "False", "forbidden")?;
+            has_condition(&work, "Applied", "False", "--permissions")
         });
     }
     assert!(get(site.api(), "/api/v1/namespaces/attic-three").is_err(), "it is not made");
