@@ -221,6 +221,7 @@ fn certificate_error(wrong: &CertificateError, endpoint: &str) -> DialError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cause::Cause;
 
     #[test]
     fn endpoints_are_host_and_port() {
@@ -232,6 +233,39 @@ mod tests {
         for bad in ["", "hub", ":1", "hub:", "hub:x", "hub:70000"] {
             assert!(split(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_handshake_that_failed_says_what_is_there() {
+        use rustls::{AlertDescription, InvalidMessage};
+        let of = |error: rustls::Error| tls_error(&std::io::Error::other(error), "hub:5443");
+        let certificate = |wrong: CertificateError| of(rustls::Error::InvalidCertificate(wrong));
+        let pin = PinMismatch { shown: None };
+        let pin = CertificateError::Other(rustls::OtherError(Arc::new(pin)));
+        for (error, cause, says) in [
+            (certificate(pin), Cause::PinMismatch, "at hub:5443 the server shows no CA"),
+            (certificate(CertificateError::Expired), Cause::Clock, "hub:5443 is not valid now"),
+            (certificate(CertificateError::NotValidYet), Cause::Clock, "clock right?"),
+            (certificate(CertificateError::UnknownIssuer), Cause::Tls, "not from the hub's CA"),
+            (certificate(CertificateError::NotValidForName), Cause::Tls, "--advertise hub:5443"),
+            (
+                of(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)),
+                Cause::Tls,
+                "does not speak TLS",
+            ),
+            (
+                of(rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol)),
+                Cause::Http2Refused,
+                "HTTP/1.1",
+            ),
+            (of(rustls::Error::AlertReceived(AlertDescription::HandshakeFailure)), Cause::Tls, "hub:5443"),
+        ] {
+            assert_eq!(Cause::from(&error), cause, "{error}");
+            assert!(error.to_string().contains(says), "{error}");
+            assert!(!error.is_transient(), "{error}");
+        }
+        let reset = tls_error(&std::io::ErrorKind::ConnectionReset.into(), "hub:5443");
+        assert!(matches!(reset, DialError::Tcp { .. }) && reset.is_transient(), "{reset}");
     }
 
     #[tokio::test]
