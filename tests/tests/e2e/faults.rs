@@ -235,10 +235,14 @@ fn a_stalled_link_is_noticed_by_both_ends_and_left() {
         let tail = agent.tail(20);
         so(tail.contains("the hub is silent"), || tail)
     });
-    eventually("north Unknown", (PING_DEATH + SILENCE).saturating_sub(start.elapsed()), || {
-        let cluster = fleet.site("north").cluster(&fleet.hub)?;
-        so(condition(&cluster, "Ready") == "Unknown", || cluster.to_string())
-    });
+    eventually(
+        "north Unknown",
+        (PING_DEATH + Duration::from_secs(30)).saturating_sub(start.elapsed()),
+        || {
+            let cluster = fleet.site("north").cluster(&fleet.hub)?;
+            so(condition(&cluster, "Ready") == "Unknown", || cluster.to_string())
+        },
+    );
     let north = fleet.site("north");
     delete_and_see_restored(north, "link-stalled");
     has(&get(north.api(), &settings("link-stalled")).unwrap(), "/data/mode", &json!("calm")).unwrap();
