@@ -100,7 +100,8 @@ pub fn v3_document(resources: &[ServedResource<'_>], location: &str) -> Option<B
     let mut components = Components::new(Dialect::V3);
     write_paths(&mut out, &served, Dialect::V3, &mut components);
     out.text("},\"components\":{\"schemas\":{");
-    let texts = Texts::of(location);
+    let unpacked = texts::unpack();
+    let texts = Texts::over(&unpacked);
     components.write(&mut |name, schema, first| {
         if let Value::Object(schema) = schema {
             texts.describe(name, schema);

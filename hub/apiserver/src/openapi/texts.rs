@@ -1,45 +1,54 @@
-//! What fields mean, in words: for `kubectl explain`. In: which group version. Out: texts for its components, made when
-//! a document is asked for and dropped with it, so that a hub that nobody asks holds none.
+//! What fields mean, in words: for `kubectl explain`. In: a component's schema. Out: the same with descriptions. The texts
+//! are unpacked when a document is asked for and dropped with it, so that a hub that nobody asks holds none.
 //!
-//! Kubernetes' own kinds: the descriptions that the k8s-openapi crate carries (Kubernetes' texts, Apache-2.0). Karmada's
+//! Kubernetes' own kinds: Kubernetes' texts, packed at build time from the k8s-openapi crate (Apache-2.0). Karmada's
 //! kinds: `data/texts.tsv`, our own sentences, found by the end of a field's path.
 
 use std::collections::BTreeMap;
+use std::io::Read as _;
 
-use k8s_openapi::api;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
-use k8s_openapi::kube_aggregator::pkg::apis::apiregistration;
-use k8s_openapi::schemars::SchemaGenerator;
 use serde_json::{Map, Value};
 
+const PUBLISHED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/texts.tsv.zz"));
 const OWN: &str = include_str!("../../data/texts.tsv");
 
-/// The texts of one document.
-pub(super) struct Texts {
-    published: Map<String, Value>,
+/// Kubernetes' texts: lines of component, tab, JSON.
+pub(super) fn unpack() -> String {
+    let mut published = String::new();
+    // Packed by our own build: it unpacks, or there are no texts.
+    let _ = flate2::read::ZlibDecoder::new(PUBLISHED).read_to_string(&mut published);
+    published
+}
+
+/// All texts, by component and by path.
+pub(super) struct Texts<'a> {
+    published: BTreeMap<&'a str, &'a str>,
     own: BTreeMap<&'static str, &'static str>,
 }
 
-impl Texts {
-    /// Texts for what is served at `location` (`api/v1`, `apis/apps/v1`).
-    pub(super) fn of(location: &str) -> Texts {
-        let mut generator = SchemaGenerator::default();
-        published(location, &mut generator);
+impl<'a> Texts<'a> {
+    /// Those that were unpacked, and our own.
+    pub(super) fn over(unpacked: &'a str) -> Self {
+        let published = unpacked.lines().filter_map(|line| line.split_once('\t')).collect();
         let own = OWN.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once('\t'));
-        Texts { published: generator.take_definitions(false), own: own.collect() }
+        Texts { published, own: own.collect() }
     }
 
     /// Puts what is known into a component's schema, beside each property.
     pub(super) fn describe(&self, component: &str, schema: &mut Map<String, Value>) {
-        match self.published.get(component) {
-            Some(known) => published_texts(known, schema),
-            None if component.contains("karmada") || component.contains("multicluster") => {
-                let kind = component.rsplit('.').next().unwrap_or_default();
-                put(schema, self.own.get(kind).copied());
-                self.describe_fields(&mut vec![kind.to_owned()], schema);
-            }
-            None => {}
+        if let Some(known) = self.published(component) {
+            return published_texts(&known, schema);
         }
+        if component.contains("karmada") || component.contains("multicluster") {
+            let kind = component.rsplit('.').next().unwrap_or_default();
+            put(schema, self.own.get(kind).copied());
+            self.describe_fields(&mut vec![kind.to_owned()], schema);
+        }
+    }
+
+    /// Kubernetes' texts on one of its components.
+    fn published(&self, component: &str) -> Option<Map<String, Value>> {
+        serde_json::from_str(self.published.get(component)?).ok()
     }
 
     fn describe_fields(&self, path: &mut Vec<String>, schema: &mut Map<String, Value>) {
@@ -71,83 +80,13 @@ fn put(schema: &mut Map<String, Value>, text: Option<&str>) {
     }
 }
 
-fn published_texts(known: &Value, schema: &mut Map<String, Value>) {
-    put(schema, known["description"].as_str());
+fn published_texts(known: &Map<String, Value>, schema: &mut Map<String, Value>) {
+    let text = |field: &str| known.get(field).and_then(Value::as_str);
+    put(schema, text(""));
     let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
     for (name, property) in properties {
         if let Value::Object(property) = property {
-            put(property, known["properties"][name.as_str()]["description"].as_str());
+            put(property, text(name));
         }
     }
-}
-
-/// Has the kinds of a group version, and all they are made of, written into `generator`.
-fn published(location: &str, generator: &mut SchemaGenerator) {
-    macro_rules! kinds {
-        ($group:path { $($kind:ident)* }) => {{
-            use $group as group;
-            $( generator.subschema_for::<group::$kind>(); )*
-        }};
-    }
-    match location {
-        "api/v1" => {
-            kinds!(api::core::v1 {
-                Binding ComponentStatus ConfigMap Endpoints Event LimitRange Namespace Node PersistentVolume
-                PersistentVolumeClaim Pod PodTemplate ReplicationController ResourceQuota Secret Service
-                ServiceAccount
-            });
-            // Of subresources.
-            kinds!(api::authentication::v1 { TokenRequest });
-            kinds!(api::autoscaling::v1 { Scale });
-            kinds!(api::policy::v1 { Eviction });
-        }
-        "apis/admissionregistration.k8s.io/v1" => kinds!(api::admissionregistration::v1 {
-            MutatingWebhookConfiguration ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding
-            ValidatingWebhookConfiguration
-        }),
-        "apis/apiextensions.k8s.io/v1" => kinds!(apiextensions::v1 { CustomResourceDefinition }),
-        "apis/apiregistration.k8s.io/v1" => kinds!(apiregistration::v1 { APIService }),
-        "apis/apps/v1" => {
-            kinds!(api::apps::v1 { ControllerRevision DaemonSet Deployment ReplicaSet StatefulSet });
-            kinds!(api::autoscaling::v1 { Scale });
-        }
-        "apis/authentication.k8s.io/v1" => kinds!(api::authentication::v1 { SelfSubjectReview TokenReview }),
-        "apis/authorization.k8s.io/v1" => kinds!(api::authorization::v1 {
-            LocalSubjectAccessReview SelfSubjectAccessReview SelfSubjectRulesReview SubjectAccessReview
-        }),
-        "apis/autoscaling/v1" => kinds!(api::autoscaling::v1 { HorizontalPodAutoscaler }),
-        "apis/autoscaling/v2" => kinds!(api::autoscaling::v2 { HorizontalPodAutoscaler }),
-        "apis/batch/v1" => kinds!(api::batch::v1 { CronJob Job }),
-        "apis/certificates.k8s.io/v1" => kinds!(api::certificates::v1 { CertificateSigningRequest }),
-        "apis/coordination.k8s.io/v1" => kinds!(api::coordination::v1 { Lease }),
-        "apis/discovery.k8s.io/v1" => kinds!(api::discovery::v1 { EndpointSlice }),
-        "apis/events.k8s.io/v1" => kinds!(api::events::v1 { Event }),
-        "apis/flowcontrol.apiserver.k8s.io/v1" => {
-            kinds!(api::flowcontrol::v1 { FlowSchema PriorityLevelConfiguration });
-        }
-        "apis/networking.k8s.io/v1" => kinds!(api::networking::v1 {
-            IPAddress Ingress IngressClass NetworkPolicy ServiceCIDR
-        }),
-        "apis/node.k8s.io/v1" => kinds!(api::node::v1 { RuntimeClass }),
-        "apis/policy/v1" => kinds!(api::policy::v1 { PodDisruptionBudget }),
-        "apis/rbac.authorization.k8s.io/v1" => {
-            kinds!(api::rbac::v1 { ClusterRole ClusterRoleBinding Role RoleBinding });
-        }
-        "apis/resource.k8s.io/v1" => kinds!(api::resource::v1 {
-            DeviceClass ResourceClaim ResourceClaimTemplate ResourceSlice
-        }),
-        "apis/scheduling.k8s.io/v1" => kinds!(api::scheduling::v1 { PriorityClass }),
-        "apis/storage.k8s.io/v1" => kinds!(api::storage::v1 {
-            CSIDriver CSINode CSIStorageCapacity StorageClass VolumeAttachment VolumeAttributesClass
-        }),
-        // What all kinds have in common, for those whose own texts are not published.
-        _ => generator_of_metadata(generator),
-    }
-}
-
-fn generator_of_metadata(generator: &mut SchemaGenerator) {
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
-    generator.subschema_for::<meta::ObjectMeta>();
-    generator.subschema_for::<meta::Condition>();
-    generator.subschema_for::<meta::LabelSelector>();
 }
