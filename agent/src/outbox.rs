@@ -130,6 +130,11 @@ impl Outbox {
         for (_, dirty) in self.removed.values_mut() {
             *dirty = true;
         }
+        self.cluster_again();
+    }
+
+    /// The cluster's status is told again.
+    pub fn cluster_again(&mut self) {
         if let Some((_, dirty)) = &mut self.cluster {
             *dirty = true;
         }

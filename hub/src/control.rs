@@ -29,7 +29,7 @@ use tokio_util::task::TaskTracker;
 use crate::access::HubTokens;
 use crate::api_port::RegistryApi;
 use crate::data_dir::DataDir;
-use crate::fleet::Links;
+use crate::fleet::{Links, Repair};
 
 /// Reconciles of one controller under way at once.
 const WORKERS: usize = 4;
@@ -100,6 +100,11 @@ impl Control {
     ) {
         let api = self.shared.api.clone();
         self.tasks.spawn(runner::run(api, controller, queue, sources, WORKERS, self.stop.clone()));
+    }
+
+    /// Starts the loop that holds Clusters to what their agents said.
+    pub fn repair(&self, repair: Arc<Repair>) {
+        self.run(repair, Arc::default(), vec![Source::own(CLUSTER_API, "Cluster")]);
     }
 
     fn platform(&self, data: &Arc<DataDir>) {

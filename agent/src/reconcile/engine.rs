@@ -24,7 +24,7 @@ use super::targets::{Target, Targets};
 use super::todo::{Cause, Todo, removal_class};
 use super::{body, order, outcome};
 use crate::ledger::{CRASHES, Entry, LedgerError};
-use crate::member::{Gvk, Member, MemberError, MemberEvent, ObjectId, Watch};
+use crate::member::{Gvk, Member, MemberError, MemberEvent, ObjectId, Watch, within};
 use crate::retry::Waits;
 use crate::session::Phase;
 use crate::shared::Shared;
@@ -45,6 +45,8 @@ pub struct Parts {
     pub cluster: String,
     /// Looks at drift per second.
     pub drift_rate: f64,
+    /// The only namespaces that it may watch in; empty for all.
+    pub namespaces: Arc<[String]>,
 }
 
 /// One application or removal that ended.
@@ -253,7 +255,8 @@ impl Engine {
             return;
         }
         let (member, events) = (self.parts.member.clone(), self.events.clone());
-        let handle = self.watchers.spawn(watcher(member, gvk.clone(), events));
+        let namespaces = self.parts.namespaces.clone();
+        let handle = self.watchers.spawn(watcher(member, gvk.clone(), namespaces, events));
         self.watches.insert(gvk.clone(), handle);
     }
 
@@ -601,7 +604,12 @@ async fn with_plurals(
 }
 
 /// Watches one kind for as long as anybody listens; a watch that ends is begun again after a pause.
-async fn watcher(member: Arc<dyn Member>, gvk: Gvk, events: mpsc::Sender<Watched>) {
+async fn watcher(
+    member: Arc<dyn Member>,
+    gvk: Gvk,
+    namespaces: Arc<[String]>,
+    events: mpsc::Sender<Watched>,
+) {
     let mut waits = Waits::default();
     loop {
         let pause = async |waits: &mut Waits| {
@@ -612,7 +620,8 @@ async fn watcher(member: Arc<dyn Member>, gvk: Gvk, events: mpsc::Sender<Watched
             continue;
         };
         let labels = format!("{}={}", labels::MANAGED, labels::MANAGED_VALUE);
-        let mut stream = member.watch(Watch { gvk: gvk.clone(), labels, fields: String::new() });
+        let watch = Watch { gvk: gvk.clone(), namespace: String::new(), labels, fields: String::new() };
+        let mut stream = within::watch(&*member, watch, &namespaces);
         while let Some(event) = stream.next().await {
             match event {
                 Ok(event) => {
