@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use crate::crd;
 use crate::apply::{self, ApplyError, Writer};
 use crate::defaults;
 use crate::openapi;
@@ -51,6 +52,7 @@ fn definition(resource: &Resource) -> ResourceDefinition {
         storage: StorageId(format!("{storage}/{}", resource.plural).into()),
         storage_version: storage_version.into(),
         storage_group: storage_group.into(),
+        custom: None,
     }
 }
 
@@ -66,6 +68,15 @@ fn stored_as(resource: &Resource) -> (&str, &str) {
 }
 
 fn kind(definition: &ResourceDefinition) -> Option<Kind<'_>> {
+    if let Some(custom) = &definition.custom {
+        return Some(Kind {
+            group: &definition.group,
+            version: &definition.version,
+            kind: &definition.kind,
+            style: Style::Crd,
+            schema: custom.schema().root(),
+        });
+    }
     Kind::builtin(&definition.group, &definition.version, &definition.kind)
 }
 
@@ -96,6 +107,9 @@ pub fn finish_create(definition: &ResourceDefinition, object: &mut Value) {
 
 /// Fills in what follows from a change: a DaemonSet's template generation.
 pub fn finish_update(definition: &ResourceDefinition, object: &mut Value, old: &Value) {
+    if crd::is_definition(definition) {
+        crd::remember_storage_version(object);
+    }
     defaults::finish_update(&definition.group, &definition.kind, object, old);
 }
 
@@ -202,6 +216,13 @@ fn patch_refused(error: PatchError) -> Status {
     }
 }
 
+/// Marks what the kind's deletion leaves to be done: a CustomResourceDefinition waits for its instances.
+pub fn mark_deleted(definition: &ResourceDefinition, object: &mut Value, now: &str) {
+    if crd::is_definition(definition) {
+        crd::mark_deleted(object, now);
+    }
+}
+
 /// Where a kind keeps its replicas.
 pub struct ScalePaths {
     /// Wanted replicas.
@@ -248,7 +269,10 @@ pub fn cells(
     }
 }
 
-fn catalogue_entry(definition: &ResourceDefinition) -> Option<&'static Resource> {
+fn catalogue_entry(definition: &ResourceDefinition) -> Option<&Resource> {
+    if let Some(custom) = &definition.custom {
+        return Some(&custom.resource);
+    }
     catalogue::find(&definition.group, &definition.version, &definition.plural)
 }
 
@@ -317,9 +341,7 @@ pub fn first_status(definition: &ResourceDefinition, object: &Value) -> Option<V
         ("policy", "poddisruptionbudgets") => {
             json!({"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0})
         }
-        ("apiextensions.k8s.io", _) => {
-            json!({"acceptedNames": {"kind": "", "plural": ""}, "conditions": null, "storedVersions": null})
-        }
+        ("apiextensions.k8s.io", _) => crd::first_status(object),
         ("storage.k8s.io", "volumeattachments") => json!({"attached": false}),
         _ => json!({}),
     })

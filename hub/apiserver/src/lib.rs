@@ -9,6 +9,7 @@ pub mod apply;
 pub mod auth;
 pub mod cache;
 pub mod conversion;
+pub mod crd;
 pub mod defaults;
 pub mod http;
 pub mod kinds;

@@ -181,6 +181,7 @@ impl Registry {
         orphaning: Orphaning,
     ) -> Marked {
         let before = object.clone();
+        crate::kinds::mark_deleted(definition, &mut object, &self.now_text());
         let mut finalizers = meta::finalizers(&object);
         finalizers.retain(|f| f != ORPHAN && f != FOREGROUND);
         match orphaning {

@@ -342,11 +342,17 @@ pub(super) fn no_grace(object: &Value) -> bool {
 
 /// The object in the version it is stored in.
 pub(super) fn to_storage(definition: &ResourceDefinition, object: Value) -> Value {
+    if let Some(custom) = &definition.custom {
+        return custom.to_storage(object);
+    }
     if definition.is_storage_version() { object } else { conversion::to_storage(definition, object) }
 }
 
 /// A stored object in the version the client speaks.
 pub(super) fn from_storage(definition: &ResourceDefinition, object: Value) -> Value {
+    if let Some(custom) = &definition.custom {
+        return custom.from_storage(object);
+    }
     if definition.is_storage_version() { object } else { conversion::from_storage(definition, object) }
 }
 

@@ -33,6 +33,22 @@ impl Schema {
         Ok(Schema { arena: Arc::new(arena), root })
     }
 
+    /// Compiles the schema of a CRD version: as [`Schema::from_openapi`], and also where it names no property.
+    ///
+    /// # Errors
+    /// The schema is too large or malformed.
+    pub fn of_custom(schema: &Value) -> Result<Schema, SchemaError> {
+        if schema["properties"].is_object() {
+            return Schema::from_openapi(schema);
+        }
+        let mut whole = schema.clone();
+        if !whole.is_object() {
+            whole = serde_json::json!({"type": "object"});
+        }
+        whole["properties"] = serde_json::json!({});
+        Schema::from_openapi(&whole)
+    }
+
     /// The cursor at the root.
     pub fn root(&self) -> SchemaRef<'_> {
         SchemaRef { arena: &self.arena, id: self.root }
