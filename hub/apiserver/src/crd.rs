@@ -6,17 +6,29 @@
 //! A definition's schema is compiled once and its JSON is not kept: texts for OpenAPI are read from the stored object, which
 //! the watch cache holds anyway, when someone asks.
 
+mod cel_rules;
 mod columns;
+mod conversion_rules;
 mod custom;
-mod defaults;
+mod default_rules;
 mod keeper;
 mod names;
+mod openapi_rules;
 mod removal;
+mod report;
+mod selectable_rules;
+mod stored_versions;
+mod structural;
+mod validate;
+
+#[cfg(test)]
+mod tests;
 
 pub use custom::{Crd, Custom};
-pub use defaults::{default, first_status, remember_storage_version};
 pub use keeper::{Keeper, is_definition};
 pub use removal::mark_deleted;
+pub use stored_versions::{first_status, remember_storage_version};
+pub use validate::validate;
 
 /// The group of CustomResourceDefinitions.
 pub const GROUP: &str = "apiextensions.k8s.io";

@@ -20,9 +20,6 @@ mod tests;
 
 /// Lays the defaults of a built-in kind into `value`. Kinds without defaults, and unknown ones, stay as they are.
 pub fn default_builtin(group: &str, version: &str, kind: &str, value: &mut Value) {
-    if (group, kind) == (crate::crd::GROUP, "CustomResourceDefinition") {
-        return crate::crd::default(value);
-    }
     if let Some(schema) = Schemas::builtin().of(group, version, kind) {
         walk(schema, value);
     }

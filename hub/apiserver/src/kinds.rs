@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::crd;
 use crate::apply::{self, ApplyError, Writer};
 use crate::defaults;
-use crate::openapi;
+use crate::openapi::{self, Documents};
 use crate::patch::{self, PatchError};
 use crate::resource::{Catalogue, Family, ResourceDefinition, StorageId, Subresource};
 use crate::schema::catalogue::{self, Resource};
@@ -117,6 +117,12 @@ pub fn finish_update(definition: &ResourceDefinition, object: &mut Value, old: &
 pub fn validate(definition: &ResourceDefinition, new: &Value, old: Option<&Value>) -> Vec<Cause> {
     let errors = kind(definition).map(|kind| kind.validate(new, old)).unwrap_or_default();
     errors.iter().map(cause).collect()
+}
+
+/// What the kind's rules would refuse of a change, had it not been so before: told as warnings.
+pub fn tolerated(definition: &ResourceDefinition, new: &Value, old: &Value) -> Vec<String> {
+    let kind = kind(definition).filter(|_| definition.custom.is_some());
+    kind.map(|kind| kind.tolerated(new, old)).unwrap_or_default().iter().map(ToString::to_string).collect()
 }
 
 fn cause(error: &FieldError) -> Cause {
@@ -277,22 +283,24 @@ fn catalogue_entry(definition: &ResourceDefinition) -> Option<&Resource> {
 }
 
 /// The OpenAPI v2 document in the form asked for, and its content type.
-pub fn openapi_v2(_catalogue: &Catalogue, accept: &str) -> (Bytes, &'static str) {
+pub fn openapi_v2(catalogue: &Catalogue, accept: &str) -> (Bytes, &'static str) {
+    let documents = Documents::read(catalogue, true, |_, _| true);
     if accept.contains("proto-openapi") {
-        (openapi::v2_protobuf(&openapi::shipped()), openapi::V2_PROTOBUF)
+        (openapi::v2_protobuf(&documents.served()), openapi::V2_PROTOBUF)
     } else {
-        (openapi::v2_json(&openapi::shipped()), "application/json")
+        (openapi::v2_json(&documents.served()), "application/json")
     }
 }
 
 /// The index of OpenAPI v3 documents.
-pub fn openapi_v3_index(_catalogue: &Catalogue) -> Bytes {
-    openapi::v3_index(&openapi::shipped())
+pub fn openapi_v3_index(catalogue: &Catalogue) -> Bytes {
+    openapi::v3_index(&Documents::read(catalogue, false, |_, _| true).served())
 }
 
 /// One OpenAPI v3 document, by its path below `/openapi/v3/`.
-pub fn openapi_v3(_catalogue: &Catalogue, path: &str) -> Option<Bytes> {
-    openapi::v3_document(&openapi::shipped(), path)
+pub fn openapi_v3(catalogue: &Catalogue, path: &str) -> Option<Bytes> {
+    let wanted = |group: &str, version: &str| path == format!("apis/{group}/{version}");
+    openapi::v3_document(&Documents::read(catalogue, true, wanted).served(), path)
 }
 
 /// Whether the kind counts generations.

@@ -5,6 +5,7 @@
 //! never holds it twice. Structure is complete (types, fields, list and patch keys, defaults); texts are not in it.
 
 mod components;
+mod custom;
 mod paths;
 mod proto;
 
@@ -18,6 +19,7 @@ use sha2::{Digest as _, Sha256};
 use crate::schema::catalogue::{self, Resource};
 use crate::schema::{SchemaRef, Schemas};
 use components::Components;
+pub use custom::Documents;
 
 #[cfg(test)]
 mod tests;
@@ -34,6 +36,8 @@ pub struct ServedResource<'a> {
     pub schema: SchemaRef<'a>,
     /// Changes when the schema does; empty for shipped kinds. Part of the document's hash.
     pub revision: &'a str,
+    /// A custom kind's schema as its definition has it, texts included, brought into the document's form.
+    pub published: Option<&'a Value>,
 }
 
 /// What ships with the hub.
@@ -42,15 +46,17 @@ pub fn shipped() -> Vec<ServedResource<'static>> {
     let all = catalogue::resources().iter();
     all.filter_map(|resource| {
         let schema = schemas.of(&resource.group, &resource.version, &resource.kind)?;
-        Some(ServedResource { resource, schema, revision: "" })
+        Some(ServedResource { resource, schema, revision: "", published: None })
     })
     .collect()
 }
 
 /// Which version of OpenAPI a piece is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Dialect {
+pub enum Dialect {
+    /// Swagger 2.0.
     V2,
+    /// OpenAPI 3.0.
     V3,
 }
 

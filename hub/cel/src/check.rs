@@ -30,7 +30,10 @@ impl<'a> Checker<'a> {
 
     /// Says what is wrong, and where: the first place in the source where `near` stands.
     fn refuse(&mut self, near: &str, message: &str) -> Type {
-        let at = self.source.find(near).unwrap_or(0);
+        self.refuse_at(self.source.find(near).unwrap_or(0), message)
+    }
+
+    fn refuse_at(&mut self, at: usize, message: &str) -> Type {
         let line = self.source[..at].matches('\n').count();
         let text = self.source.lines().nth(line).unwrap_or("");
         let start = self.source[..at].rfind('\n').map_or(0, |end| end + 1);
@@ -141,7 +144,9 @@ impl<'a> Checker<'a> {
     }
 
     fn unknown(&mut self, name: &str) -> Type {
-        self.refuse(name, &format!("undeclared reference to '{name}' (in container '')"))
+        let near = format!("{name}(");
+        let message = format!("undeclared reference to '{name}' (in container '')");
+        self.refuse_at(self.source.find(&near).map_or(0, |at| at + name.len()), &message)
     }
 
     /// The type of an operator's result; `None` for what is no operator.

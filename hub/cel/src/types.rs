@@ -137,9 +137,6 @@ impl Type {
                     return Type::Map(Box::new(Type::String), Box::new(child(values, "@elem")));
                 }
                 let properties = shape.properties();
-                if properties.is_empty() && shape.preserves_unknown() && !shape.embedded() {
-                    return Type::Dyn;
-                }
                 let mut fields: BTreeMap<String, Type> = properties
                     .into_iter()
                     .filter_map(|(field, shape)| Some((escape(&field)?, child(shape, &field))))

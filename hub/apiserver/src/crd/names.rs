@@ -7,13 +7,6 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-const DESCRIBED: [(&str, &str, bool); 4] = [
-    ("plural", "PluralConflict", true),
-    ("singular", "SingularConflict", true),
-    ("kind", "KindConflict", false),
-    ("listKind", "ListKindConflict", false),
-];
-
 /// What others of the group hold.
 #[derive(Default)]
 struct Taken {
@@ -62,7 +55,7 @@ pub(super) fn judge(object: &Value, all: &[Value], now: &str) -> Value {
     judged["status"].take()
 }
 
-/// Accepts what can be; the first conflict is the reason.
+/// Accepts what can be; the last conflict is the reason.
 fn accept(object: &mut Value, taken: &Taken) -> Option<(&'static str, String)> {
     let wanted = object["spec"]["names"].clone();
     let mut accepted = object["status"]["acceptedNames"].clone();
@@ -70,7 +63,7 @@ fn accept(object: &mut Value, taken: &Taken) -> Option<(&'static str, String)> {
         accepted = json!({});
     }
     let mut conflict = None;
-    for (field, reason, is_resource) in DESCRIBED {
+    let mut take = |field: &str, reason: &'static str, is_resource: bool, accepted: &mut Value| {
         let name = wanted[field].as_str().unwrap_or_default();
         let held = if is_resource { &taken.resources } else { &taken.kinds };
         if accepted[field] != wanted[field] && held.contains(name) {
@@ -78,7 +71,11 @@ fn accept(object: &mut Value, taken: &Taken) -> Option<(&'static str, String)> {
         } else {
             accepted[field] = json!(name);
         }
-    }
+    };
+    take("plural", "PluralConflict", true, &mut accepted);
+    take("singular", "SingularConflict", true, &mut accepted);
+    take("kind", "KindConflict", false, &mut accepted);
+    take("listKind", "ListKindConflict", false, &mut accepted);
     let had = texts(&accepted["shortNames"]);
     let fresh = texts(&wanted["shortNames"]).into_iter().filter(|name| !had.contains(name));
     let clashing: Vec<String> =
@@ -183,7 +180,7 @@ mod tests {
         first["status"] = judge(&first, &[], "t1");
         assert_eq!(reason(&first["status"], "Established"), "True InitialNamesAccepted the initial names have been accepted");
         for (other, wanted) in [
-            (definition("bars", "Foo", &[]), "False KindConflict \"Foo\" is already in use"),
+            (definition("bars", "Foo", &[]), "False ListKindConflict \"FooList\" is already in use"),
             (definition("bars", "Bar", &["f"]), "False ShortNamesConflict \"f\" is already in use"),
             (definition("bars", "Bar", &["foos"]), "False ShortNamesConflict \"foos\" is already in use"),
             (definition("bars", "Bar", &["b"]), "True NoConflicts no conflicts found"),

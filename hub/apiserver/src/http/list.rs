@@ -44,7 +44,12 @@ struct Page {
 pub(super) fn selector(definition: &ResourceDefinition, query: &Query) -> Result<Selector, Status> {
     Ok(Selector {
         labels: LabelSelector::parse(query.get("labelSelector"))?,
-        fields: FieldSelector::parse(query.get("fieldSelector"), &definition.group, &definition.plural)?,
+        fields: FieldSelector::parse_with(
+            query.get("fieldSelector"),
+            &definition.group,
+            &definition.plural,
+            definition.custom.as_ref().map_or(&[], |custom| &custom.selectable),
+        )?,
     })
 }
 

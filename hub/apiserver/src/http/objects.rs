@@ -35,6 +35,24 @@ impl ApiServer {
         let definition = catalogue.resource(&wanted.group, &wanted.version, &wanted.plural);
         let definition = definition.ok_or_else(Status::no_resource)?;
         check_scope(definition, wanted)?;
+        let mut answer = self.resource_as(call, definition, wanted, body).await?;
+        if let Some(warning) = definition.custom.as_ref().and_then(|custom| custom.warning.clone()) {
+            respond::warn(&mut answer, &[warning]);
+        }
+        Ok(answer)
+    }
+
+    async fn resource_as<B>(
+        &self,
+        call: &Call<'_>,
+        definition: &Arc<ResourceDefinition>,
+        wanted: &Wanted,
+        body: B,
+    ) -> Result<Response<Body>, Status>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: std::fmt::Display,
+    {
         let form = Form::choose(call.headers)?;
         if !wanted.subresource.is_empty() {
             return self.subresource(call, definition, wanted, form, body).await;
@@ -71,7 +89,11 @@ impl ApiServer {
             _ => return Err(Status::method_not_allowed()),
         };
         if !definition.allows(verb) {
-            return Err(Status::method_not_allowed());
+            let ending = definition.custom.as_ref().is_some_and(|custom| custom.crd.terminating);
+            return Err(match verb {
+                "create" if ending => Status::ending(verb),
+                _ => Status::method_not_allowed(),
+            });
         }
         match verb {
             "watch" => self.watch(call, definition, wanted, form).await,

@@ -69,6 +69,7 @@ impl ApiServer {
             shape: form.shape,
             include: Include::parse(call.query.get("includeObject")),
             bookmarks,
+            served: self.registry.catalogue_changes(),
             place: 0,
             ready: VecDeque::new(),
             columns_sent: false,
@@ -135,6 +136,7 @@ struct Watcher {
     shape: Shape,
     include: Include,
     bookmarks: bool,
+    served: tokio::sync::watch::Receiver<u64>,
     place: u64,
     ready: VecDeque<Bytes>,
     columns_sent: bool,
@@ -148,6 +150,7 @@ enum Wake {
     Events(Vec<Arc<CacheEvent>>),
     Lost,
     Bookmark,
+    Served,
     End,
 }
 
@@ -191,6 +194,15 @@ impl Watcher {
                     ));
                     self.ready.push_back(frame("ERROR", &gone.body().into()));
                 }
+                Wake::Served => {
+                    let served = self.registry.catalogue();
+                    let own = &self.definition;
+                    let now = served.resource(&own.group, &own.version, &own.plural);
+                    if !now.is_some_and(|now| Arc::ptr_eq(now, own)) {
+                        // Its definition changed or went: what comes next may look different, so the client starts anew.
+                        self.ended = true;
+                    }
+                }
                 Wake::End => return None,
             }
         }
@@ -210,6 +222,7 @@ impl Watcher {
                 }
                 Err(_) => Wake::Lost,
             },
+            _ = self.served.changed() => Wake::Served,
             () = tokio::time::sleep_until(self.end) => Wake::End,
             () = tokio::time::sleep_until(self.next_bookmark), if self.bookmarks => {
                 self.next_bookmark = next_bookmark(self.end);

@@ -75,6 +75,7 @@ impl Registry {
         };
         self.admit(&mut request)?;
         prepare::validate(definition, &new, Some(&old))?;
+        warnings.extend(crate::kinds::tolerated(definition, &new, &old));
         if !options.applied {
             prepare::managed_fields(self, definition, Some(&old), &mut new, options);
         }

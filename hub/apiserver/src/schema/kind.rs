@@ -74,6 +74,7 @@ impl<'a> Kind<'a> {
                 fields.iter().map(|f| f.replacen("unknown field \"", "unknown field \"metadata.", 1)),
             );
         }
+        unknown.extend(super::embedded::decode(self.schema, value)?);
         Ok(unknown)
     }
 
@@ -93,6 +94,38 @@ impl<'a> Kind<'a> {
         }
     }
 
+    /// Runs the schema's CEL rules, unless what is wrong already would make them stumble.
+    fn rules(&self, new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+        if self.style != Style::Crd || !self.schema.has_rules() {
+            return;
+        }
+        let blocks = |error: &FieldError| {
+            use super::field_error::ErrorType;
+            matches!(
+                error.kind,
+                ErrorType::Required
+                    | ErrorType::NotSupported
+                    | ErrorType::TooLong
+                    | ErrorType::TooMany
+                    | ErrorType::TypeInvalid
+            )
+        };
+        if errors.iter().any(blocks) {
+            let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+            errors.push(FieldError::invalid(&super::path::Path::ROOT, Value::Null, why));
+            return;
+        }
+        errors.extend(super::rules::run_rules(self.schema, new, old).errors);
+    }
+
+    /// What the schema's CEL rules would refuse of a change, had it not been so before.
+    pub fn tolerated(&self, new: &Value, old: &Value) -> Vec<FieldError> {
+        if self.style != Style::Crd || !self.schema.has_rules() {
+            return Vec::new();
+        }
+        super::rules::run_rules(self.schema, new, Some(old)).warnings
+    }
+
     /// Everything that is wrong with `new`, beside `old` on update: metadata, then schema or built-in rules.
     pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         match self.style {
@@ -100,7 +133,11 @@ impl<'a> Kind<'a> {
             Style::Aggregated => validate_metadata(NameRule::Subdomain, new, old),
             Style::Crd => {
                 let mut errors = validate_metadata(NameRule::Subdomain, new, old);
-                errors.extend(super::validate::validate(self.schema, new));
+                errors.extend(match old {
+                    None => super::validate::validate(self.schema, new),
+                    Some(old) => super::validate::validate_update(self.schema, new, old),
+                });
+                self.rules(new, old, &mut errors);
                 errors
             }
         }

@@ -14,6 +14,13 @@ pub fn prune(schema: SchemaRef<'_>, value: &mut Value) -> Vec<String> {
     unknown
 }
 
+/// As [`prune`] for a part of an object; `whole`: the value is an object of its own, with type and metadata.
+pub(crate) fn below(schema: SchemaRef<'_>, value: &mut Value, whole: bool) {
+    let part = Path::field("default");
+    let path = if whole { &Path::ROOT } else { &part };
+    walk(Some(schema), value, path, &mut Vec::new());
+}
+
 const META: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 fn walk(schema: Option<SchemaRef<'_>>, value: &mut Value, path: &Path<'_>, unknown: &mut Vec<String>) {

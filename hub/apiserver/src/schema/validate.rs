@@ -2,28 +2,50 @@
 
 use std::collections::BTreeSet;
 
-use base64::Engine as _;
 use serde_json::Value;
 
 use super::arena::{Extra, Format, ListType, Type, flag};
 use super::field_error::FieldError;
 use super::navigate::SchemaRef;
+use super::formats;
 use super::path::Path;
-use super::time;
+use super::rules::correlated;
 
 /// Everything about `value` that the schema refuses: types, required fields, enums, formats, bounds, patterns, and
 /// duplicates in keyed lists and sets. `apiVersion`, `kind` and `metadata` at the root are not looked at: they are
 /// decoded into Go types before.
 pub fn validate(schema: SchemaRef<'_>, value: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    check(schema, value, &Path::ROOT, &mut errors);
-    let mut lists = Vec::new();
-    unique_lists(schema, value, &Path::ROOT, &mut lists);
-    errors.extend(lists);
+    check(schema, value, None, &Path::ROOT, &mut errors);
+    super::embedded::validate(schema, value, &Path::ROOT, &mut errors);
+    unique_lists(schema, value, &Path::ROOT, &mut errors);
     errors
 }
 
-fn check(schema: SchemaRef<'_>, value: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+/// As [`validate`] for a change of `old`: what was wrong before and is as it was is let be, so that a definition that asks more
+/// than it did does not lock its objects.
+pub fn validate_update(schema: SchemaRef<'_>, value: &Value, old: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    check(schema, value, Some(old), &Path::ROOT, &mut errors);
+    super::embedded::validate(schema, value, &Path::ROOT, &mut errors);
+    let mut before = Vec::new();
+    unique_lists(schema, old, &Path::ROOT, &mut before);
+    if before.is_empty() {
+        unique_lists(schema, value, &Path::ROOT, &mut errors);
+    }
+    errors
+}
+
+fn check(
+    schema: SchemaRef<'_>,
+    value: &Value,
+    old: Option<&Value>,
+    path: &Path<'_>,
+    errors: &mut Vec<FieldError>,
+) {
+    if old == Some(value) {
+        return;
+    }
     if !type_fits(schema, value, path, errors) || value.is_null() {
         return;
     }
@@ -45,11 +67,11 @@ fn check(schema: SchemaRef<'_>, value: &Value, path: &Path<'_>, errors: &mut Vec
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
                 if let Some(element) = schema.items() {
-                    check(element, item, &path.index(index), errors);
+                    check(element, item, correlated(schema, item, old), &path.index(index), errors);
                 }
             }
         }
-        Value::Object(fields) => object(schema, fields, path, errors),
+        Value::Object(fields) => object(schema, fields, old, path, errors),
         _ => {}
     }
     junctors(schema, value, path, errors);
@@ -58,6 +80,7 @@ fn check(schema: SchemaRef<'_>, value: &Value, path: &Path<'_>, errors: &mut Vec
 fn object(
     schema: SchemaRef<'_>,
     fields: &serde_json::Map<String, Value>,
+    old: Option<&Value>,
     path: &Path<'_>,
     errors: &mut Vec<FieldError>,
 ) {
@@ -66,7 +89,7 @@ fn object(
             continue;
         }
         if let Some(child) = schema.child(name) {
-            check(child, item, &path.child(name), errors);
+            check(child, item, old.and_then(|old| old.get(name)), &path.child(name), errors);
         }
     }
     for (name, _, required) in schema.properties() {
@@ -151,24 +174,13 @@ fn string(schema: SchemaRef<'_>, extra: &Extra, text: &str, path: &Path<'_>, err
 }
 
 fn format(schema: SchemaRef<'_>, text: &str, path: &Path<'_>, errors: &mut Vec<FieldError>) {
-    let (name, fits) = match schema.format() {
-        Format::DateTime | Format::MicroTime => ("date-time", time::parse(text).is_some()),
-        Format::Byte => ("byte", base64::engine::general_purpose::STANDARD.decode(text).is_ok()),
-        Format::Other => {
-            let Some(name) = schema.format_name() else { return };
-            let fits = match name {
-                "ipv4" => text.parse::<std::net::Ipv4Addr>().is_ok(),
-                "ipv6" => text.parse::<std::net::Ipv6Addr>().is_ok(),
-                "date" => text.parse::<jiff::civil::Date>().is_ok(),
-                "uuid" => uuid::Uuid::try_parse(text).is_ok(),
-                // Formats that structural schemas do not enforce pass.
-                _ => true,
-            };
-            (name, fits)
-        }
+    let name = match schema.format() {
+        Format::DateTime | Format::MicroTime => "date-time",
+        Format::Byte => "byte",
+        Format::Other => schema.format_name().unwrap_or_default(),
         _ => return,
     };
-    if !fits {
+    if !formats::fits(name, text) {
         let detail = format!("{path} in body must be of type {name}: {}", super::field_error::quote(text));
         errors.push(FieldError::type_invalid(path, text, detail));
     }
@@ -202,6 +214,11 @@ fn bounds(
     errors: &mut Vec<FieldError>,
 ) {
     let mut refuse = |detail: String| errors.push(FieldError::invalid(path, value.clone(), detail));
+    if let Some(factor) = extra.multiple_of.filter(|factor| *factor > 0.0)
+        && (number / factor).fract() != 0.0
+    {
+        refuse(format!("{path} in body should be a multiple of {factor}"));
+    }
     if let Some(max) = extra.maximum {
         let exclusive = schema.has(flag::EXCLUSIVE_MAX);
         if number > max || (exclusive && number == max) {
@@ -215,11 +232,6 @@ fn bounds(
             let or_equal = if exclusive { "" } else { " or equal to" };
             refuse(format!("{path} in body should be greater than{or_equal} {min}"));
         }
-    }
-    if let Some(factor) = extra.multiple_of.filter(|factor| *factor > 0.0)
-        && (number / factor).fract() != 0.0
-    {
-        refuse(format!("{path} in body should be a multiple of {factor}"));
     }
 }
 
@@ -259,7 +271,7 @@ fn junctors(schema: SchemaRef<'_>, value: &Value, path: &Path<'_>, errors: &mut 
     let Some(junctors) = schema.junctors() else { return };
     let problems = |schema: SchemaRef<'_>| {
         let mut errors = Vec::new();
-        check(schema, value, path, &mut errors);
+        check(schema, value, None, path, &mut errors);
         errors
     };
     let refuse = |errors: &mut Vec<FieldError>, detail: String| {
