@@ -8,6 +8,7 @@
 
 mod cel_rules;
 mod columns;
+mod conversion;
 mod conversion_rules;
 mod custom;
 mod default_rules;

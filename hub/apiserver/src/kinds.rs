@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::crd;
 use crate::apply::{self, ApplyError, Writer};
+use crate::crd;
 use crate::defaults;
 use crate::openapi::{self, Documents};
 use crate::patch::{self, PatchError};
@@ -75,6 +75,7 @@ fn kind(definition: &ResourceDefinition) -> Option<Kind<'_>> {
             kind: &definition.kind,
             style: Style::Crd,
             schema: custom.schema().root(),
+            scale: custom.resource.subresource("scale").and_then(|sub| Some(sub.scale.as_ref()?.0.as_str())),
         });
     }
     Kind::builtin(&definition.group, &definition.version, &definition.kind)
@@ -255,6 +256,13 @@ pub fn scale_paths(definition: &ResourceDefinition) -> Option<ScalePaths> {
         Some((spec, status, selector)) => ScalePaths::new(spec, status, selector),
         None => ScalePaths::new(".spec.replicas", ".status.replicas", ".spec.selector"),
     })
+}
+
+/// Why a custom object has no scale: its definition names a field that it does not have.
+pub fn unscalable(definition: &ResourceDefinition, object: &Value) -> Option<String> {
+    let path = &scale_paths(definition).filter(|_| definition.custom.is_some())?.spec;
+    let found = path.iter().try_fold(object, |value, part| value.get(part.as_str()));
+    found.is_none().then(|| format!("the spec replicas field \".{}\" does not exist", path.join(".")))
 }
 
 /// Column definitions of the kind's tables.

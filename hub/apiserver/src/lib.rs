@@ -24,3 +24,4 @@ pub mod selector;
 pub mod status;
 pub mod table;
 pub mod validation;
+pub mod webhook;

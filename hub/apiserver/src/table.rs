@@ -94,7 +94,14 @@ fn printer(group: &str, kind: &str) -> Option<Printer> {
 }
 
 fn column(name: &str, ty: &str, format: &str) -> Column {
-    Column { name: name.into(), ty: ty.into(), format: format.into(), priority: 0, json_path: None, description: String::new() }
+    Column {
+        name: name.into(),
+        ty: ty.into(),
+        format: format.into(),
+        priority: 0,
+        json_path: None,
+        description: String::new(),
+    }
 }
 
 /// The columns of a resource's table.

@@ -7,6 +7,7 @@
 // A test fails by panicking.
 #![allow(clippy::unwrap_used)]
 
+mod custom;
 mod enforcing;
 mod faults;
 mod fleet;

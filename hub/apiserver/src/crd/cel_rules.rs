@@ -3,7 +3,9 @@
 use karmada_cel::{CompileError, Declarations, Expected, Program, Type};
 use serde_json::Value;
 
-use super::report::{Errors, fields, invalid, invalid_raw, items, not_supported, required, rule as shown, text};
+use super::report::{
+    Errors, fields, invalid, invalid_raw, items, not_supported, required, rule as shown, text,
+};
 use super::structural::property;
 use crate::schema::JsonShape;
 
@@ -57,11 +59,15 @@ fn check(schema: &Value, rule: &Value, ty: &Type, path: &str, lost: Option<&str>
     let old = if optional { Type::Optional(Box::new(ty.clone())) } else { ty.clone() };
     let declared = Declarations::new().with("self", ty.clone()).with("oldSelf", old);
     match Program::compile(text(rule, "rule"), &declared, Expected::Bool) {
-        Err(error) => errors.push(invalid_raw(&at("rule"), shown(rule), refusal(&error, "cel expression", ""))),
+        Err(error) => {
+            errors.push(invalid_raw(&at("rule"), shown(rule), refusal(&error, "cel expression", "")))
+        }
         Ok(program) => {
             let uses_old = program.uses("oldSelf");
             if let (true, Some(list)) = (uses_old, lost) {
-                let why = format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {list}");
+                let why = format!(
+                    "oldSelf cannot be used on the uncorrelatable portion of the schema within {list}"
+                );
                 errors.push(invalid(&at("rule"), text(rule, "rule"), why));
             }
             if !rule["optionalOldSelf"].is_null() && !uses_old {
@@ -124,7 +130,8 @@ fn leads_somewhere(schema: &Value, path: &str) -> bool {
         } else {
             return false;
         };
-        let next = at["properties"].get(name).or_else(|| at.get("additionalProperties").filter(|a| a.is_object()));
+        let next =
+            at["properties"].get(name).or_else(|| at.get("additionalProperties").filter(|a| a.is_object()));
         let Some(next) = next else { return false };
         (at, rest) = (next, left);
     }

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::columns;
+use super::conversion::{Conversion, version_of};
 use crate::object::Stored;
 use crate::resource::{Family, ResourceDefinition, StorageId, Subresource};
 use crate::schema::catalogue::{self, Resource};
 use crate::schema::{Schema, SchemaError, Style, apply_defaults, drop_nulls, prune};
 
 /// What a kind may be asked to do.
-const VERBS: [&str; 8] =
-    ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
 /// The same while its definition is going away.
 const VERBS_AT_THE_END: [&str; 5] = ["delete", "deletecollection", "get", "list", "watch"];
@@ -28,6 +28,7 @@ pub struct Crd {
     /// Name and schema of every version, served or not.
     versions: Vec<(Arc<str>, Schema)>,
     storage_version: Arc<str>,
+    pub(super) conversion: Conversion,
     /// Objects that were written at or after this revision passed this very schema.
     since: u64,
     /// Whether the definition is going away.
@@ -67,7 +68,8 @@ impl Crd {
             versions.push((name, Schema::of_custom(&version["schema"]["openAPIV3Schema"])?));
         }
         let terminating = stored.deleting;
-        Ok(Crd { stored: stored.clone(), versions, storage_version, since, terminating })
+        let conversion = Conversion::of(&object["spec"]);
+        Ok(Crd { stored: stored.clone(), versions, storage_version, conversion, since, terminating })
     }
 
     /// The same schemas for a definition whose spec did not change.
@@ -77,6 +79,7 @@ impl Crd {
             stored: stored.clone(),
             versions: self.versions.clone(),
             storage_version: self.storage_version.clone(),
+            conversion: self.conversion.clone(),
             since: self.since,
             terminating: stored.deleting,
         }
@@ -143,6 +146,11 @@ impl Crd {
         }
     }
 
+    /// The version that objects are stored in.
+    pub fn storage_version(&self) -> &str {
+        &self.storage_version
+    }
+
     fn schema(&self, version: &str) -> Option<&Schema> {
         self.versions.iter().find(|(name, _)| **name == *version).map(|(_, schema)| schema)
     }
@@ -161,8 +169,7 @@ impl Custom {
 
     /// A stored object in this version: as its own version's schema has it now, then converted.
     pub fn from_storage(&self, mut object: Value) -> Value {
-        let stored = object["apiVersion"].as_str().and_then(|text| text.rsplit('/').next());
-        let stored = stored.unwrap_or_default().to_owned();
+        let stored = version_of(&object).to_owned();
         if let Some(schema) = self.crd.schema(&stored) {
             prune(schema.root(), &mut object);
             apply_defaults(schema.root(), &mut object);

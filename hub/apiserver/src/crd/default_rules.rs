@@ -32,7 +32,14 @@ fn walk(given: &Value, compiled: SchemaRef<'_>, path: &str, root: bool, errors: 
     }
 }
 
-fn check(given: &Value, default: &Value, compiled: SchemaRef<'_>, path: &str, root: bool, errors: &mut Errors) {
+fn check(
+    given: &Value,
+    default: &Value,
+    compiled: SchemaRef<'_>,
+    path: &str,
+    root: bool,
+    errors: &mut Errors,
+) {
     let mut pruned = default.clone();
     // A whole object keeps its type and metadata, a part of one has none.
     let embedded = root || given["x-kubernetes-embedded-resource"] == true;

@@ -127,7 +127,8 @@ impl Keeper {
             }
             let name = stored.key.name.clone();
             let before = served.remove(&name);
-            let same = before.as_ref().is_some_and(|b| b.uid == stored.uid && b.generation == stored.generation);
+            let same =
+                before.as_ref().is_some_and(|b| b.uid == stored.uid && b.generation == stored.generation);
             match before.filter(|_| same) {
                 Some(before) if before.crd.terminating == stored.deleting => {
                     kept.insert(name, before);
@@ -216,10 +217,17 @@ impl Keeper {
         } else {
             match self.delete_instances(&object).await {
                 Ok(0) => (0, ("False", "InstanceDeletionCompleted", "removed all instances".to_owned())),
-                Ok(left) => {
-                    (left, ("True", "InstanceDeletionInProgress", "CustomResource deletion is in progress".to_owned()))
+                Ok(left) => (
+                    left,
+                    (
+                        "True",
+                        "InstanceDeletionInProgress",
+                        "CustomResource deletion is in progress".to_owned(),
+                    ),
+                ),
+                Err(error) => {
+                    (1, ("True", "InstanceDeletionFailed", format!("could not issue all deletes: {error}")))
                 }
-                Err(error) => (1, ("True", "InstanceDeletionFailed", format!("could not issue all deletes: {error}"))),
             }
         };
         let before = object.clone();

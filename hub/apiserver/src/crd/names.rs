@@ -48,7 +48,14 @@ pub(super) fn judge(object: &Value, all: &[Value], now: &str) -> Value {
             let message = "the initial names have been accepted";
             set_condition(&mut judged, "Established", "True", "InitialNamesAccepted", message, now);
         } else {
-            set_condition(&mut judged, "Established", "False", "NotAccepted", "not all names are accepted", now);
+            set_condition(
+                &mut judged,
+                "Established",
+                "False",
+                "NotAccepted",
+                "not all names are accepted",
+                now,
+            );
         }
     }
     approval(&mut judged, now);
@@ -78,12 +85,15 @@ fn accept(object: &mut Value, taken: &Taken) -> Option<(&'static str, String)> {
     take("listKind", "ListKindConflict", false, &mut accepted);
     let had = texts(&accepted["shortNames"]);
     let fresh = texts(&wanted["shortNames"]).into_iter().filter(|name| !had.contains(name));
-    let clashing: Vec<String> =
-        fresh.filter(|name| taken.resources.contains(name)).map(|n| format!("{n:?} is already in use")).collect();
+    let clashing: Vec<String> = fresh
+        .filter(|name| taken.resources.contains(name))
+        .map(|n| format!("{n:?} is already in use"))
+        .collect();
     if clashing.is_empty() {
         copy(&wanted, &mut accepted, "shortNames");
     } else {
-        let message = if let [one] = clashing.as_slice() { one.clone() } else { format!("[{}]", clashing.join(", ")) };
+        let message =
+            if let [one] = clashing.as_slice() { one.clone() } else { format!("[{}]", clashing.join(", ")) };
         conflict = Some(("ShortNamesConflict", message));
     }
     copy(&wanted, &mut accepted, "categories");
@@ -124,7 +134,10 @@ pub(super) fn is_protected(group: &str) -> bool {
 /// Whether the condition is true.
 pub(super) fn is_true(object: &Value, kind: &str) -> bool {
     let conditions = object["status"]["conditions"].as_array();
-    conditions.into_iter().flatten().any(|condition| condition["type"] == kind && condition["status"] == "True")
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == kind && condition["status"] == "True")
 }
 
 /// Sets a condition; its time moves only where its status does.
@@ -171,14 +184,22 @@ mod tests {
     fn reason(status: &Value, kind: &str) -> String {
         let all = status["conditions"].as_array().unwrap();
         let one = all.iter().find(|condition| condition["type"] == kind).unwrap();
-        format!("{} {} {}", one["status"].as_str().unwrap(), one["reason"].as_str().unwrap(), one["message"].as_str().unwrap())
+        format!(
+            "{} {} {}",
+            one["status"].as_str().unwrap(),
+            one["reason"].as_str().unwrap(),
+            one["message"].as_str().unwrap()
+        )
     }
 
     #[test]
     fn the_first_to_ask_has_the_names() {
         let mut first = definition("foos", "Foo", &["f"]);
         first["status"] = judge(&first, &[], "t1");
-        assert_eq!(reason(&first["status"], "Established"), "True InitialNamesAccepted the initial names have been accepted");
+        assert_eq!(
+            reason(&first["status"], "Established"),
+            "True InitialNamesAccepted the initial names have been accepted"
+        );
         for (other, wanted) in [
             (definition("bars", "Foo", &[]), "False ListKindConflict \"FooList\" is already in use"),
             (definition("bars", "Bar", &["f"]), "False ShortNamesConflict \"f\" is already in use"),

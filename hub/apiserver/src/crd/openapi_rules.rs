@@ -47,7 +47,8 @@ fn standard(schema: &Value, path: &str, errors: &mut Errors) {
         errors.push(not_supported(&at("type"), ty, &TYPES));
     }
     for key in ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"] {
-        let empty = |value: &Value| value.is_null() || value == "" || value.as_object().is_some_and(|o| o.is_empty());
+        let empty =
+            |value: &Value| value.is_null() || value == "" || value.as_object().is_some_and(|o| o.is_empty());
         if !empty(&schema[key]) {
             errors.push(forbidden(&at(key), format!("{key} is not supported")));
         }
@@ -61,7 +62,11 @@ fn standard(schema: &Value, path: &str, errors: &mut Errors) {
     }
     let pattern = text(schema, "pattern");
     if let Some(why) = pattern_problem(pattern) {
-        errors.push(invalid(&at("pattern"), pattern, format!("must be a valid regular expression, but isn't: {why}")));
+        errors.push(invalid(
+            &at("pattern"),
+            pattern,
+            format!("must be a valid regular expression, but isn't: {why}"),
+        ));
     }
 }
 
@@ -91,7 +96,8 @@ fn extensions(schema: &Value, path: &str, errors: &mut Errors) {
     }
     let keys = items(schema, "x-kubernetes-list-map-keys");
     if !keys.is_empty() && list != Some("map") {
-        let (path, why) = (at("x-kubernetes-list-type"), "must be map if x-kubernetes-list-map-keys is non-empty");
+        let (path, why) =
+            (at("x-kubernetes-list-type"), "must be map if x-kubernetes-list-map-keys is non-empty");
         errors.push(list.map_or_else(|| required(&path, why), |list| invalid(&path, list, why)));
     }
     if list == Some("map") {
@@ -122,7 +128,11 @@ fn keyed(schema: &Value, keys: &[Value], path: &str, errors: &mut Errors) {
         let name = key.as_str().unwrap_or_default();
         let all = schema["x-kubernetes-list-map-keys"].clone();
         if keys[..index].contains(key) {
-            errors.push(invalid(&at("x-kubernetes-list-map-keys"), all, "must not contain duplicate entries"));
+            errors.push(invalid(
+                &at("x-kubernetes-list-map-keys"),
+                all,
+                "must not contain duplicate entries",
+            ));
             continue;
         }
         match element["properties"].get(name) {

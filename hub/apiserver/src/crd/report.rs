@@ -203,7 +203,8 @@ pub(super) fn schema(value: &Value) -> String {
 
 fn schema_field(map: &Map<String, Value>, name: &str, empty: Empty) -> String {
     let named = |value: &Value| {
-        let entries: Vec<String> = fields(value).map(|(k, v)| format!("{}:{}", json!(k), schema(v))).collect();
+        let entries: Vec<String> =
+            fields(value).map(|(k, v)| format!("{}:{}", json!(k), schema(v))).collect();
         format!("{{{}}}", entries.join(","))
     };
     match (map.get(name), name) {

@@ -107,8 +107,10 @@ fn type_meta(schema: &Value, level: Level, path: &str, errors: &mut Errors) {
         errors.push(forbidden(&format!("{at}.default"), "must not be set in top-level metadata"));
         return;
     }
-    let known = |key: &String| matches!(key.as_str(), "type" | "properties" | "description" | "title" | "default");
-    let named = fields(&metadata["properties"]).all(|(name, _)| matches!(name.as_str(), "name" | "generateName"));
+    let known =
+        |key: &String| matches!(key.as_str(), "type" | "properties" | "description" | "title" | "default");
+    let named =
+        fields(&metadata["properties"]).all(|(name, _)| matches!(name.as_str(), "name" | "generateName"));
     if !named || !fields(metadata).all(|(key, _)| known(key)) {
         let why = "must not specify anything other than name and generateName, but metadata is implicitly specified";
         errors.push(forbidden(&at, why));

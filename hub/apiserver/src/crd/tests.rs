@@ -26,12 +26,15 @@ fn definitions_are_judged_as_kube_apiserver_judges_them() {
         default_builtin(GROUP, "v1", "CustomResourceDefinition", &mut object);
         object["status"] = first_status(&object);
         let errors = validate(&object, None);
-        let got: Vec<String> = errors.iter().map(|error| format!("{}: {}", error.field, error.body())).collect();
+        let got: Vec<String> =
+            errors.iter().map(|error| format!("{}: {}", error.field, error.body())).collect();
         let wanted: Vec<String> = case["causes"]
             .as_array()
             .into_iter()
             .flatten()
-            .map(|cause| format!("{}: {}", cause["field"].as_str().unwrap(), cause["message"].as_str().unwrap()))
+            .map(|cause| {
+                format!("{}: {}", cause["field"].as_str().unwrap(), cause["message"].as_str().unwrap())
+            })
             .collect();
         total += 1;
         let excused = DIFFERENT.iter().any(|(one, _)| *one == name);

@@ -6,8 +6,8 @@
 use serde_json::{Value, json};
 
 use super::report::{
-    Errors, duplicate, forbidden, invalid, invalid_raw, items, not_supported, refused_at_root, required, schema,
-    text, versions,
+    Errors, duplicate, forbidden, invalid, invalid_raw, items, not_supported, refused_at_root, required,
+    schema, text, versions,
 };
 use super::{cel_rules, conversion_rules, default_rules, names, openapi_rules, selectable_rules, structural};
 use crate::schema::{FieldError, Schema};
@@ -132,7 +132,9 @@ fn deprecation(version: &Value, path: &str, errors: &mut Errors) {
         errors.push(invalid(&path, warning, "must be <= 256 characters long"));
     }
     if let Some((at, _)) = warning.char_indices().find(|(_, c)| c.is_control()) {
-        let why = format!("must only contain printable UTF-8 characters; non-printable character found at index {at}");
+        let why = format!(
+            "must only contain printable UTF-8 characters; non-printable character found at index {at}"
+        );
         errors.push(invalid(&path, warning, why));
     }
 }

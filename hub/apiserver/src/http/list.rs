@@ -108,7 +108,8 @@ impl ApiServer {
         form: Form,
     ) -> Result<Response<Body>, Status> {
         let selector = selector(definition, &call.query)?;
-        let page = self.page(&call.query, definition, &wanted.namespace, &selector).await?;
+        let mut page = self.page(&call.query, definition, &wanted.namespace, &selector).await?;
+        page.items = self.registry.view(definition, page.items).await?;
         let mut metadata = json!({"resourceVersion": page.revision.to_string()});
         if let Some(next) = &page.next {
             metadata["continue"] = json!(next);

@@ -101,6 +101,7 @@ impl ApiServer {
             "get" => {
                 let object =
                     self.registry.get(definition, &namespace_of(definition, wanted), &wanted.name)?;
+                let object = self.registry.view(definition, vec![object]).await?.remove(0);
                 Ok(self.object(call, definition, &object, form, StatusCode::OK))
             }
             "create" => self.create(call, definition, wanted, form, body).await,
@@ -275,7 +276,10 @@ impl ApiServer {
         let key = ObjectKey::new(&namespace_of(definition, wanted), &wanted.name);
         let dry = dry_run(call)? || options.dry_run.iter().any(|d| d == "All");
         match self.registry.delete(definition, &key, &options, &call.user, dry).await? {
-            Deleted::Pending(object) => Ok(self.object(call, definition, &object, form, StatusCode::OK)),
+            Deleted::Pending(object) => {
+                let object = self.registry.view(definition, vec![object]).await?.remove(0);
+                Ok(self.object(call, definition, &object, form, StatusCode::OK))
+            }
             Deleted::Gone(object) if returns_deleted(definition) => {
                 Ok(self.object(call, definition, &object, form, StatusCode::OK))
             }

@@ -86,7 +86,9 @@ fn for_v2(schema: &Value) -> Value {
     let open = is("x-kubernetes-preserve-unknown-fields");
     for (key, value) in fields {
         let kept = match key.as_str() {
-            "nullable" | "anyOf" | "oneOf" | "allOf" | "not" | "default" | "example" | "externalDocs" => false,
+            "nullable" | "anyOf" | "oneOf" | "allOf" | "not" | "default" | "example" | "externalDocs" => {
+                false
+            }
             "type" | "items" | "properties" | "additionalProperties" | "required" if untyped => false,
             "items" | "properties" | "additionalProperties" | "required" if open => false,
             "type" if open && value != "object" => false,

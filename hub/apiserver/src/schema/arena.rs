@@ -173,6 +173,8 @@ pub(super) struct Extra {
     pub min_properties: Option<u64>,
     pub max_properties: Option<u64>,
     pub list_keys: Box<[Box<str>]>,
+    /// Required names that are no declared properties.
+    pub required: Box<[Box<str>]>,
     pub merge_key: Option<Box<str>>,
     pub any_of: Box<[u32]>,
     pub one_of: Box<[u32]>,

@@ -33,7 +33,12 @@ pub(super) fn decode(schema: SchemaRef<'_>, value: &mut Value) -> Result<Vec<Str
 
 type Visit<'v> = dyn FnMut(&Path<'_>, &mut Value) -> Result<(), DecodeError> + 'v;
 
-fn walk(schema: SchemaRef<'_>, value: &mut Value, path: &Path<'_>, visit: &mut Visit<'_>) -> Result<(), DecodeError> {
+fn walk(
+    schema: SchemaRef<'_>,
+    value: &mut Value,
+    path: &Path<'_>,
+    visit: &mut Visit<'_>,
+) -> Result<(), DecodeError> {
     match value {
         Value::Object(fields) => {
             if schema.embedded_resource()

@@ -43,7 +43,8 @@ fn matches(pattern: &str, text: &str) -> bool {
 fn is_duration(text: &str) -> bool {
     const UNIT: &str = "(ns|nanoseconds?|us|\u{b5}s|microseconds?|ms|milliseconds?|milli|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|weeks?|wk|nano|micro|hr)";
     let number = r"[+-]?\d*(\.\d+)?";
-    text == "0" || matches(&format!(r"^({number}\s*{UNIT}\s*)+$"), text) && text.bytes().any(|b| b.is_ascii_digit())
+    text == "0"
+        || matches(&format!(r"^({number}\s*{UNIT}\s*)+$"), text) && text.bytes().any(|b| b.is_ascii_digit())
 }
 
 fn is_cidr(text: &str) -> bool {
@@ -76,9 +77,14 @@ fn is_email(text: &str) -> bool {
         _ => text,
     };
     let Some((local, domain)) = address.rsplit_once('@') else { return false };
-    let atom = |c: char| !c.is_control() && !matches!(c, ' ' | '(' | ')' | '<' | '>' | ',' | ';' | ':' | '"' | '@');
-    !local.is_empty() && !domain.is_empty() && local.chars().all(atom) && domain.chars().all(atom)
-        && !domain.starts_with('.') && !domain.ends_with('.')
+    let atom =
+        |c: char| !c.is_control() && !matches!(c, ' ' | '(' | ')' | '<' | '>' | ',' | ';' | ':' | '"' | '@');
+    !local.is_empty()
+        && !domain.is_empty()
+        && local.chars().all(atom)
+        && domain.chars().all(atom)
+        && !domain.starts_with('.')
+        && !domain.ends_with('.')
 }
 
 fn is_hostname(text: &str) -> bool {
@@ -90,7 +96,9 @@ fn is_hostname(text: &str) -> bool {
             && !label.ends_with('-')
             && label.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_'))
     };
-    text.len() <= 255 && labels.iter().all(label) && labels.last().is_some_and(|last| last.chars().count() >= 2)
+    text.len() <= 255
+        && labels.iter().all(label)
+        && labels.last().is_some_and(|last| last.chars().count() >= 2)
 }
 
 fn is_uuid(text: &str, version: Option<char>) -> bool {
@@ -99,7 +107,8 @@ fn is_uuid(text: &str, version: Option<char>) -> bool {
     let hex = plain.len() == 32 && plain.bytes().all(|b| b.is_ascii_hexdigit());
     let right = |version: char| {
         plain.chars().nth(12) == Some(version)
-            && (version == '3' || plain.chars().nth(16).is_some_and(|c| matches!(c, '8' | '9' | 'a' | 'b' | 'A' | 'B')))
+            && (version == '3'
+                || plain.chars().nth(16).is_some_and(|c| matches!(c, '8' | '9' | 'a' | 'b' | 'A' | 'B')))
     };
     shaped && hex && version.is_none_or(right)
 }
@@ -141,7 +150,9 @@ fn is_credit_card(text: &str) -> bool {
 }
 
 fn is_rgb(text: &str) -> bool {
-    let Some(inside) = text.strip_prefix("rgb(").and_then(|rest| rest.strip_suffix(')')) else { return false };
+    let Some(inside) = text.strip_prefix("rgb(").and_then(|rest| rest.strip_suffix(')')) else {
+        return false;
+    };
     let parts: Vec<&str> = inside.split(',').map(str::trim).collect();
     parts.len() == 3 && parts.iter().all(|part| part.parse::<u8>().is_ok())
 }

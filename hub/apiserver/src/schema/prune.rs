@@ -57,3 +57,18 @@ fn walk(schema: Option<SchemaRef<'_>>, value: &mut Value, path: &Path<'_>, unkno
         _ => {}
     }
 }
+
+/// Writes whole numbers without a fraction, as Go does: `1.0` is `1`.
+pub(super) fn whole_numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let whole = number.as_f64().filter(|n| n.fract() == 0.0 && n.abs() < 9e15);
+            if let Some(whole) = whole {
+                *value = Value::from(whole as i64);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
+        Value::Object(fields) => fields.values_mut().for_each(whole_numbers),
+        _ => {}
+    }
+}

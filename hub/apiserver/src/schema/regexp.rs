@@ -171,7 +171,8 @@ mod tests {
             (r"^[a&&b]+$", "&", true),
             (r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$", "a.b-c", true),
         ] {
-            let regex = compile(pattern).unwrap_or_else(|| panic!("{pattern}: {:?}", pattern_problem(pattern)));
+            let regex =
+                compile(pattern).unwrap_or_else(|| panic!("{pattern}: {:?}", pattern_problem(pattern)));
             assert_eq!(regex.is_match(text), wanted, "{pattern} on {text}");
         }
     }

@@ -4,7 +4,9 @@
 //! had it not been so before. Rules are compiled when first needed and kept with the schema; all rules of one write share
 //! one budget ([`Limits`]).
 
-use karmada_cel::{Declarations, EvalError, Evaluator, Expected, Limits, Program, Type as CelType, Value as Cel};
+use karmada_cel::{
+    Declarations, EvalError, Evaluator, Expected, Limits, Program, Type as CelType, Value as Cel,
+};
 use serde_json::Value;
 
 use super::arena::{ListType, Type};
@@ -83,12 +85,18 @@ pub struct Verdict {
 
 /// Runs every rule of the schema on `new`.
 pub fn run_rules(schema: SchemaRef<'_>, new: &Value, old: Option<&Value>) -> Verdict {
-    let mut run = Run { evaluator: Evaluator::new(Limits::default()), verdict: Verdict::default(), over: false };
+    let mut run =
+        Run { evaluator: Evaluator::new(Limits::default()), verdict: Verdict::default(), over: false };
     // Rules may take a while: what else this thread would do is done by another.
     let handle = tokio::runtime::Handle::try_current();
-    let shared = handle.is_ok_and(|handle| handle.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread);
+    let shared =
+        handle.is_ok_and(|handle| handle.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread);
     let mut go = || run.walk(schema, new, old, &Path::ROOT);
-    if shared { tokio::task::block_in_place(go) } else { go() }
+    if shared {
+        tokio::task::block_in_place(go)
+    } else {
+        go()
+    }
     run.verdict
 }
 
@@ -214,7 +222,11 @@ fn error(rule: &Rule, schema: SchemaRef<'_>, path: &Path<'_>, detail: String) ->
 }
 
 /// The element of the old list that `item` was: lists by key tell.
-pub(super) fn correlated<'v>(schema: SchemaRef<'_>, item: &Value, old: Option<&'v Value>) -> Option<&'v Value> {
+pub(super) fn correlated<'v>(
+    schema: SchemaRef<'_>,
+    item: &Value,
+    old: Option<&'v Value>,
+) -> Option<&'v Value> {
     if schema.list_type() != ListType::Map {
         return None;
     }

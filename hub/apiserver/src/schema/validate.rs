@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::arena::{Extra, Format, ListType, Type, flag};
 use super::field_error::FieldError;
-use super::navigate::SchemaRef;
 use super::formats;
+use super::navigate::SchemaRef;
 use super::path::Path;
 use super::rules::correlated;
 
@@ -47,6 +47,9 @@ fn check(
         return;
     }
     if !type_fits(schema, value, path, errors) || value.is_null() {
+        if let Some(extra) = schema.extra().filter(|_| !value.is_null()) {
+            enumeration(extra, value, path, errors);
+        }
         return;
     }
     if let Some(extra) = schema.extra() {
@@ -94,6 +97,11 @@ fn object(
     }
     for (name, _, required) in schema.properties() {
         if required && !fields.contains_key(name) {
+            errors.push(FieldError::required(&path.child(name), ""));
+        }
+    }
+    for name in schema.extra().map_or(&[][..], |extra| &extra.required) {
+        if !fields.contains_key(&**name) {
             errors.push(FieldError::required(&path.child(name), ""));
         }
     }
@@ -160,10 +168,12 @@ fn string(schema: SchemaRef<'_>, extra: &Extra, text: &str, path: &Path<'_>, err
     let length = text.chars().count() as u64;
     if let Some(max) = extra.max_length.filter(|max| length > *max) {
         errors.push(FieldError::too_long(path, max));
+        return;
     }
     if let Some(min) = extra.min_length.filter(|min| length < *min) {
         let detail = format!("{path} in body should be at least {min} chars long");
         errors.push(FieldError::invalid(path, text, detail));
+        return;
     }
     if let Some(pattern) = &extra.pattern
         && !schema.pattern_regex().is_some_and(|regex| regex.is_match(text))
@@ -188,7 +198,11 @@ fn format(schema: SchemaRef<'_>, text: &str, path: &Path<'_>, errors: &mut Vec<F
 
 /// An integer beyond its format's range. The message has no field, as there.
 fn range(schema: SchemaRef<'_>, value: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
-    if schema.ty() != Type::Integer {
+    let bounded = schema.extra().is_some_and(|extra| {
+        extra.minimum.is_some() || extra.maximum.is_some() || extra.multiple_of.is_some()
+    });
+    // Only what is bounded is measured, as there.
+    if schema.ty() != Type::Integer || !bounded {
         return;
     }
     let number = value.as_f64().unwrap_or_default();
@@ -213,12 +227,19 @@ fn bounds(
     path: &Path<'_>,
     errors: &mut Vec<FieldError>,
 ) {
-    let mut refuse = |detail: String| errors.push(FieldError::invalid(path, value.clone(), detail));
-    if let Some(factor) = extra.multiple_of.filter(|factor| *factor > 0.0)
+    let whole = value.as_i64().is_some();
+    if let Some(factor) = extra.multiple_of.filter(|factor| whole && factor.trunc() <= 0.0) {
+        // A whole number is divided by the whole part, which is nothing.
+        let factor = factor.trunc() as i64;
+        let detail = format!("factor MultipleOf declared for {path} must be positive: {factor}");
+        errors.push(FieldError::invalid(path, factor, detail));
+    } else if let Some(factor) = extra.multiple_of.filter(|factor| *factor > 0.0)
         && (number / factor).fract() != 0.0
     {
-        refuse(format!("{path} in body should be a multiple of {factor}"));
+        let detail = format!("{path} in body should be a multiple of {factor}");
+        errors.push(FieldError::invalid(path, value.clone(), detail));
     }
+    let mut refuse = |detail: String| errors.push(FieldError::invalid(path, value.clone(), detail));
     if let Some(max) = extra.maximum {
         let exclusive = schema.has(flag::EXCLUSIVE_MAX);
         if number > max || (exclusive && number == max) {
