@@ -106,11 +106,15 @@ pub fn finish_create(definition: &ResourceDefinition, object: &mut Value) {
     defaults::finish_create(&definition.group, &definition.kind, object);
 }
 
-/// Fills in what follows from a change: a DaemonSet's template generation.
-pub fn finish_update(definition: &ResourceDefinition, object: &mut Value, old: &Value) {
+/// Fills in what a change says by itself, before it is judged: a CustomResourceDefinition remembers what it stored.
+pub fn prepare_update(definition: &ResourceDefinition, object: &mut Value) {
     if crd::is_definition(definition) {
         crd::remember_storage_version(object);
     }
+}
+
+/// Fills in what follows from a change: a DaemonSet's template generation.
+pub fn finish_update(definition: &ResourceDefinition, object: &mut Value, old: &Value) {
     defaults::finish_update(&definition.group, &definition.kind, object, old);
 }
 

@@ -127,7 +127,7 @@ impl ResourceDefinition {
 }
 
 /// How much a version is preferred: stable over beta over alpha, then the higher number (the order of CRD versions).
-fn preference(version: &str) -> (u8, u32, u32) {
+pub(crate) fn preference(version: &str) -> (u8, u32, u32) {
     let numbers = |text: &str| text.parse::<u32>().unwrap_or(0);
     let Some(rest) = version.strip_prefix('v') else { return (0, 0, 0) };
     for (word, level) in [("alpha", 1), ("beta", 2)] {

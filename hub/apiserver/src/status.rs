@@ -119,13 +119,6 @@ impl Status {
         status
     }
 
-    /// 405: the kind's definition is going away.
-    pub fn ending(verb: &str) -> Self {
-        let mut status = Status::method_not_allowed();
-        status.message = format!("{verb} not allowed while custom resource definition is terminating");
-        status
-    }
-
     /// 406: no representation that the client accepts.
     pub fn not_acceptable(accepted: &str) -> Self {
         Status::new(406, "NotAcceptable", format!("only the following media types are accepted: {accepted}"))

@@ -166,11 +166,10 @@ fn goes(caller: &Caller, namespace: &str) {
     let another = json!({"apiVersion": "come.example.com/v1", "kind": "CronTab", "metadata": {"name": "b"}});
     eventually("creates to be refused", PATIENCE, || {
         let answer = caller.post(&instances, &another);
-        so(answer.code == 405, || answer.text.clone())?;
-        let message = answer.refusal(405, "MethodNotAllowed");
-        so(message == "create not allowed while custom resource definition is terminating", || {
-            message.clone()
-        })
+        so(answer.code == 403, || answer.text.clone())?;
+        let why = "create not allowed while custom resource definition is terminating";
+        let wanted = format!("crontabs.come.example.com \"b\" is forbidden: {why}");
+        so(answer.refusal(403, "Forbidden") == wanted, || answer.text.clone())
     });
     caller.patch("merge", &format!("{instances}/a"), &json!({"metadata": {"finalizers": null}})).is(200);
     eventually("the definition to be gone", PATIENCE, || {

@@ -41,7 +41,7 @@ fn without_conversion_only_the_version_changes() {
     assert_eq!(group["preferredVersion"]["version"], "v2", "{group}");
     let object = json!({"apiVersion": "plain.example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {"a": "1", "old": "o"}});
     let made = caller.post(&path("v1"), &object).is(201);
-    assert_eq!(made.warnings(), ["plain.example.com/v1 Thing is deprecated"]);
+    assert_eq!(made.warnings(), ["plain.example.com/v1 Thing is deprecated; use plain.example.com/v2 Thing"]);
     let shown = caller.get(&format!("{}/a", path("v2"))).is(200);
     assert!(shown.warnings().is_empty());
     let shown = shown.json();

@@ -105,10 +105,12 @@ impl Custom {
 
     async fn convert(&self, cache: &Cache, objects: Vec<Value>, version: &str) -> Result<Vec<Value>, Status> {
         let wanted = api_version(&self.resource.group, version);
+        let from = objects.first().map(|object| object["apiVersion"].as_str().unwrap_or_default().to_owned());
+        let from = from.unwrap_or_default();
         let failed = |why: String| Status {
             code: 500,
             reason: "".into(),
-            message: format!("conversion webhook for {wanted}, Kind={} failed: {why}", self.resource.kind),
+            message: format!("conversion webhook for {from}, Kind={} failed: {why}", self.resource.kind),
             details: None,
         };
         let Conversion::Webhook { client, ca_pem } = &self.crd.conversion else { return Ok(objects) };

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::columns;
 use super::conversion::{Conversion, version_of};
 use crate::object::Stored;
-use crate::resource::{Family, ResourceDefinition, StorageId, Subresource};
+use crate::resource::{Family, ResourceDefinition, StorageId, Subresource, preference};
 use crate::schema::catalogue::{self, Resource};
 use crate::schema::{Schema, SchemaError, Style, apply_defaults, drop_nulls, prune};
 
@@ -137,7 +137,7 @@ impl Crd {
             storage_group: group,
             custom: Some(Arc::new(Custom {
                 selectable: selectable(version),
-                warning: warning(version, &api_version, &resource.kind),
+                warning: warning(spec, version),
                 crd: self.clone(),
                 at,
                 head: head.into_bytes().into(),
@@ -255,10 +255,21 @@ fn selectable(version: &Value) -> Vec<String> {
     paths.map(|path| path.trim_start_matches('.').to_owned()).collect()
 }
 
-fn warning(version: &Value, api_version: &str, kind: &str) -> Option<String> {
+/// What a client of a deprecated version is told: what the definition says, or which newer version to use.
+fn warning(spec: &Value, version: &Value) -> Option<String> {
     if version["deprecated"] != true {
         return None;
     }
-    let said = version["deprecationWarning"].as_str();
-    Some(said.map_or_else(|| format!("{api_version} {kind} is deprecated"), str::to_owned))
+    if let Some(said) = version["deprecationWarning"].as_str() {
+        return Some(said.to_owned());
+    }
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let named =
+        |version: &str| format!("{}/{version} {}", text(&spec["group"]), text(&spec["names"]["kind"]));
+    let own = text(&version["name"]);
+    let newer = spec["versions"].as_array().into_iter().flatten();
+    let newer = newer.filter(|one| one["served"] == true && one["deprecated"] != true);
+    let newer = newer.map(|one| text(&one["name"])).filter(|name| preference(name) > preference(&own));
+    let instead = newer.max_by_key(|name| preference(name)).map(|name| format!("; use {}", named(&name)));
+    Some(format!("{} is deprecated{}", named(&own), instead.unwrap_or_default()))
 }

@@ -88,12 +88,15 @@ impl ApiServer {
             }
             _ => return Err(Status::method_not_allowed()),
         };
-        if !definition.allows(verb) {
-            let ending = definition.custom.as_ref().is_some_and(|custom| custom.crd.terminating);
-            return Err(match verb {
-                "create" if ending => Status::ending(verb),
-                _ => Status::method_not_allowed(),
-            });
+        let ending = definition.custom.as_ref().is_some_and(|custom| custom.crd.terminating);
+        if ending && verb == "create" {
+            let value = body::parse(body::media_type(call.headers), &body::read(body).await?)?;
+            let why = "create not allowed while custom resource definition is terminating";
+            return Err(Status::forbidden(definition, crate::object::meta::name(&value), why));
+        }
+        // At its end a kind announces less than it still takes: whoever holds an object must be able to let it go.
+        if !definition.allows(verb) && !ending {
+            return Err(Status::method_not_allowed());
         }
         match verb {
             "watch" => self.watch(call, definition, wanted, form).await,

@@ -264,6 +264,7 @@ pub(super) fn changed_object(
         *new = whole;
     } else {
         put_or_remove(new, "status", old.get("status").cloned());
+        kinds::prepare_update(definition, new);
     }
 }
 

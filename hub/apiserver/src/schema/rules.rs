@@ -166,7 +166,10 @@ impl Run {
             }
             Err(error) => {
                 let what = if rule.message.is_empty() { &rule.source } else { &rule.message };
-                format!("{error} evaluating rule: {what}")
+                let detail = format!("{error} evaluating rule: {what}");
+                // A rule that cannot be answered says nothing of the field it is about.
+                self.verdict.errors.push(FieldError::invalid(path, type_name(schema), detail));
+                return;
             }
         };
         let error = error(rule, schema, path, detail);
@@ -192,8 +195,8 @@ impl Run {
     }
 }
 
-fn error(rule: &Rule, schema: SchemaRef<'_>, path: &Path<'_>, detail: String) -> FieldError {
-    let ty = match schema.ty() {
+fn type_name(schema: SchemaRef<'_>) -> &'static str {
+    match schema.ty() {
         Type::Any => "",
         Type::Object => "object",
         Type::Array => "array",
@@ -201,7 +204,10 @@ fn error(rule: &Rule, schema: SchemaRef<'_>, path: &Path<'_>, detail: String) ->
         Type::Integer => "integer",
         Type::Number => "number",
         Type::Boolean => "boolean",
-    };
+    }
+}
+
+fn error(rule: &Rule, schema: SchemaRef<'_>, path: &Path<'_>, detail: String) -> FieldError {
     let mut field = if path.is_root() { String::new() } else { path.to_string() };
     for step in &rule.field_path {
         if !field.is_empty() {
@@ -214,7 +220,7 @@ fn error(rule: &Rule, schema: SchemaRef<'_>, path: &Path<'_>, detail: String) ->
     }
     let value = match rule.reason {
         ErrorType::Forbidden | ErrorType::Required => None,
-        _ => Some(Shown::Json(ty.into())),
+        _ => Some(Shown::Json(type_name(schema).into())),
     };
     // A duplicate says no more than its value.
     let detail = if rule.reason == ErrorType::Duplicate { String::new() } else { detail };

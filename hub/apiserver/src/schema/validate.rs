@@ -357,6 +357,11 @@ fn unique_lists(schema: SchemaRef<'_>, value: &Value, path: &Path<'_>, errors: &
             };
             let mut seen: Vec<(String, u32)> = Vec::new();
             for (index, item) in items.iter().enumerate() {
+                if schema.list_type() == ListType::Map && !item.is_object() {
+                    let why = "must be an object for an array of list-type map";
+                    errors.push(FieldError::invalid(&path.index(index), item.clone(), why));
+                    continue;
+                }
                 if let Some(identity) = identity(item) {
                     let text = identity.to_string();
                     match seen.iter_mut().find(|(one, _)| *one == text) {
