@@ -179,6 +179,11 @@ impl Member {
         self.folder.path()
     }
 
+    /// Processor time of its API server and its etcd so far.
+    pub fn processor_time(&self) -> Duration {
+        [&self.apiserver, &self.etcd].into_iter().flatten().map(Process::processor_time).sum()
+    }
+
     /// Ends everything; data, keys and ports stay for [`Member::start_again`].
     #[track_caller]
     pub fn stop(&mut self) {

@@ -18,7 +18,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::apply::{self, Context, Failure};
+use super::apply::{self, Context, Failure, Known};
 use super::pace::Adaptive;
 use super::todo::{Cause, Todo, removal_class};
 use super::{body, order, outcome};
@@ -578,7 +578,12 @@ async fn task(
     let context = Context { member, interpreter, cluster };
     match apply::manifests(&entry.body) {
         Ok(manifests) if entry.phase == Phase::Desired => {
-            let results = apply::work(context, key, &manifests, entry.is_applied()).await;
+            let known = match entry {
+                entry if entry.is_applied() => Known::Applied,
+                entry if entry.is_nowhere() => Known::Nowhere,
+                _ => Known::Older,
+            };
+            let results = apply::work(context, key, &manifests, known).await;
             Ending::Applied(with_plurals(member, &manifests, results).await)
         }
         Ok(manifests) => {

@@ -2,10 +2,11 @@
 //!
 //! In: a release hub, release agents, three real members (etcd, kube-apiserver, controllers, kwok). Out: one JSON line a row
 //! (`{"row","ours","peer","unit","goal","met"}`) and a table. `cargo bench -p tests --bench line`; with `-- --quick` the quiet
-//! times are short and the fleet is small, to see that it runs.
+//! times are short and the fleet is small, to see that it runs; with `-- --speed` only propagation is measured.
 
 mod footprint;
 mod idle;
+mod processor;
 mod propagation;
 mod rows;
 mod site;
@@ -44,11 +45,16 @@ fn main() {
         }
     };
     let mut rows = Rows::default();
+    if std::env::args().any(|argument| argument == "--speed") {
+        let mut site = Site::start(3);
+        propagation::run(&mut rows, &mut site, plan.serial, plan.burst);
+        return;
+    }
     footprint::binaries(&mut rows);
     let mut site = Site::start(3);
     footprint::warm_up(&site);
     footprint::idle(&mut rows, &mut site, plan.quiet);
-    propagation::run(&mut rows, &site, plan.serial, plan.burst);
+    propagation::run(&mut rows, &mut site, plan.serial, plan.burst);
     footprint::after_burst(&mut rows, &mut site);
     idle::traffic(&mut rows, &mut site, plan.idle);
     site.stop();
