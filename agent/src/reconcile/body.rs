@@ -116,8 +116,10 @@ fn solely_ours(observed: &Value, path: &[String]) -> bool {
 /// that ownership which changed meanwhile is not put back.
 pub fn adoption(observed: &Value) -> Option<Value> {
     let managers = observed.pointer("/metadata/managedFields")?.as_array()?;
-    let text = |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let ours = |entry: &Value| text(entry, "manager") == FIELD_MANAGER && text(entry, "subresource").is_empty();
+    let text =
+        |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let ours =
+        |entry: &Value| text(entry, "manager") == FIELD_MANAGER && text(entry, "subresource").is_empty();
     let (written, mut kept): (Vec<Value>, Vec<Value>) =
         managers.iter().cloned().partition(|entry| ours(entry) && text(entry, "operation") == "Update");
     for mut entry in written {
@@ -278,10 +280,9 @@ mod tests {
 
     #[test]
     fn what_was_created_is_adopted_into_what_is_applied() {
-        let entry = |manager: &str, operation: &str, fields: Value| {
-            json!({"manager": manager, "operation": operation, "apiVersion": "v1", "fieldsV1": fields})
-        };
-        let with = |entries: &[Value]| json!({"metadata": {"resourceVersion": "7", "managedFields": entries}});
+        let entry = |manager: &str, operation: &str, fields: Value| json!({"manager": manager, "operation": operation, "apiVersion": "v1", "fieldsV1": fields});
+        let with =
+            |entries: &[Value]| json!({"metadata": {"resourceVersion": "7", "managedFields": entries}});
         let theirs = entry("kubectl", "Update", json!({"f:data": {"f:x": {}}}));
         let created = entry("karmada-agent", "Update", json!({"f:data": {".": {}, "f:a": {}}}));
         let applied = entry("karmada-agent", "Apply", json!({"f:data": {"f:b": {}}}));

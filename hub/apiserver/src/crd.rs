@@ -29,7 +29,7 @@ pub use custom::{Crd, Custom};
 pub use keeper::{Keeper, is_definition};
 pub use removal::mark_deleted;
 pub use stored_versions::{first_status, remember_storage_version};
-pub use validate::validate;
+pub use validate::{unknown_formats, validate};
 
 /// The group of CustomResourceDefinitions.
 pub const GROUP: &str = "apiextensions.k8s.io";

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::apply::{self, ApplyError, Writer};
 use crate::crd;
 use crate::defaults;
+use crate::object::Stored;
 use crate::openapi::{self, Documents};
 use crate::patch::{self, PatchError};
 use crate::resource::{Catalogue, Family, ResourceDefinition, StorageId, Subresource};
@@ -124,9 +125,18 @@ pub fn validate(definition: &ResourceDefinition, new: &Value, old: Option<&Value
     errors.iter().map(cause).collect()
 }
 
-/// What the kind's rules would refuse of a change, had it not been so before: told as warnings.
-pub fn tolerated(definition: &ResourceDefinition, new: &Value, old: &Value) -> Vec<String> {
-    let kind = kind(definition).filter(|_| definition.custom.is_some());
+/// What is taken, but not as its writer may think: formats that nobody knows in a definition, and what a custom kind's rules would
+/// refuse of a change, had it not been so before. `live` is the object as stored.
+pub fn remarks(definition: &ResourceDefinition, new: &Value, old: Option<(&Value, &Stored)>) -> Vec<String> {
+    if crd::is_definition(definition) {
+        return crd::unknown_formats(new, old.map(|(old, _)| old));
+    }
+    // Only an object that was written under another schema can be wrong already.
+    let (Some(custom), Some((old, live))) = (&definition.custom, old) else { return Vec::new() };
+    if custom.shows_as_stored(live) {
+        return Vec::new();
+    }
+    let kind = kind(definition);
     kind.map(|kind| kind.tolerated(new, old)).unwrap_or_default().iter().map(ToString::to_string).collect()
 }
 

@@ -36,6 +36,7 @@ pub use default::{apply_defaults, drop_nulls};
 pub use duplicate::duplicate_fields;
 pub(crate) use field_error::go_json;
 pub use field_error::{ErrorType, FieldError, Shown};
+pub(crate) use formats::is_known as is_known_format;
 pub use kind::{Kind, Style};
 pub use navigate::{Schema, SchemaRef};
 pub(crate) use prune::below as prune_below;

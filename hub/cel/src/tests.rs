@@ -184,3 +184,30 @@ fn names_that_are_no_identifiers_are_escaped() {
     }
     assert_eq!((escape("a b"), escape("1a"), escape("")), (None, None, None));
 }
+
+mod any {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        /// No text makes the reader, the checker or the interpreter do more than answer.
+        #[test]
+        fn any_text_is_answered(parts in prop::collection::vec(prop::sample::select(vec![
+            "self", "oldSelf", ".a", "[0]", "?", ":", "(", ")", "1", "'x'", " + ", " - ", " == ", " && ", " in ", ".map(x, ",
+            ".all(x, ", "has(", "x", "{", "}", ",", "[", "]", "!", "size(", ".matches('(a+)+$')", "duration('1h')", "null", "1.5",
+            "b'a'", "u", ".?b", "optional.of(", ".format([", "quantity('1')", "timestamp(", "type(", "dyn(", "%", "/ 0", "/",
+        ]), 0..24)) {
+            let source = parts.concat();
+            let declared = Declarations::new().with("self", Type::Dyn).with("oldSelf", Type::Dyn);
+            if let Ok(program) = Program::compile(&source, &declared, Expected::Any) {
+                let mut evaluator = Evaluator::new(Limits::default());
+                evaluator.set("self", Value::from_json(&json!({"a": [1, "b", {"c": null}]})));
+                evaluator.set("oldSelf", Value::null());
+                let _ = evaluator.value(&program);
+            }
+        }
+    }
+}

@@ -79,7 +79,7 @@ fn without_conversion_only_the_version_changes() {
     assert_eq!(old["spec"], json!({"a": "2"}), "what the stored version does not have is gone");
 
     change(&caller, "things.plain.example.com", &|object| {
-        object["spec"]["versions"][0]["served"] = json!(false)
+        object["spec"]["versions"][0]["served"] = json!(false);
     })
     .is(200);
     eventually("v1 to be served no more", PATIENCE, || {

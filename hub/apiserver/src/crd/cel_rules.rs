@@ -60,7 +60,7 @@ fn check(schema: &Value, rule: &Value, ty: &Type, path: &str, lost: Option<&str>
     let declared = Declarations::new().with("self", ty.clone()).with("oldSelf", old);
     match Program::compile(text(rule, "rule"), &declared, Expected::Bool) {
         Err(error) => {
-            errors.push(invalid_raw(&at("rule"), shown(rule), refusal(&error, "cel expression", "")))
+            errors.push(invalid_raw(&at("rule"), shown(rule), refusal(&error, "cel expression", "")));
         }
         Ok(program) => {
             let uses_old = program.uses("oldSelf");

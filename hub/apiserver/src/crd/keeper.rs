@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -29,6 +30,7 @@ pub struct Keeper {
     registry: Arc<Registry>,
     shipped: Vec<Arc<ResourceDefinition>>,
     served: Mutex<BTreeMap<Arc<str>, Served>>,
+    heads: Mutex<BTreeMap<Arc<str>, (u64, Value)>>,
     user: User,
 }
 
@@ -46,7 +48,7 @@ impl Keeper {
         let shipped = registry.catalogue().iter().cloned().collect();
         let groups = ["system:masters", "system:authenticated"].map(str::to_owned).to_vec();
         let user = User { name: "system:apiserver".to_owned(), groups, ..User::default() };
-        Keeper { registry, shipped, served: Mutex::default(), user }
+        Keeper { registry, shipped, served: Mutex::default(), heads: Mutex::default(), user }
     }
 
     /// Serves the definitions that the store holds. Call before the first request is answered.
@@ -89,7 +91,7 @@ impl Keeper {
     /// One look at everything. Answers whether nothing is left to wait for.
     async fn look(&self) -> Result<bool, Status> {
         let stored = self.stored();
-        let mut objects: Vec<Value> = stored.iter().map(|object| object.value()).collect();
+        let mut objects = self.heads(&stored);
         let now = self.registry.now_text();
         let mut changed = Vec::new();
         for at in 0..objects.len() {
@@ -101,19 +103,41 @@ impl Keeper {
         }
         // Served before the status says so: whoever waits for the condition uses the kind at once.
         self.serve_those(&stored, &objects);
+        // One that fails keeps no other from what is due to it.
+        let mut failed = None;
         for at in changed {
-            self.write_status(&objects[at]).await?;
+            failed = self.write_status(&objects[at]).await.err().or(failed);
         }
         let mut settled = true;
         for object in objects.iter().filter(|object| meta::deleting(object)) {
-            settled &= self.remove(object).await?;
+            match self.remove(object).await {
+                Ok(done) => settled &= done,
+                Err(status) => failed = Some(status),
+            }
         }
-        Ok(settled)
+        failed.map_or(Ok(settled), Err)
     }
 
     fn serve(&self, stored: &[Arc<Stored>]) {
-        let objects: Vec<Value> = stored.iter().map(|object| object.value()).collect();
+        let objects = self.heads(stored);
         self.serve_those(stored, &objects);
+    }
+
+    /// What is looked at of each definition. Schemas are not: only what changed is read again, and little of it.
+    fn heads(&self, stored: &[Arc<Stored>]) -> Vec<Value> {
+        let mut known = self.heads.lock();
+        let mut now = BTreeMap::new();
+        let heads = stored.iter().map(|object| {
+            let name = object.key.name.clone();
+            let before = known.remove(&name).filter(|(revision, _)| *revision == object.revision);
+            let entry = before.unwrap_or_else(|| (object.revision, head(object)));
+            let head = entry.1.clone();
+            now.insert(name, entry);
+            head
+        });
+        let heads = heads.collect();
+        *known = now;
+        heads
     }
 
     /// Serves the established definitions, unless that is what is served already.
@@ -195,10 +219,17 @@ impl Keeper {
     /// Writes the status that was decided on, unless the definition has changed since.
     async fn write_status(&self, object: &Value) -> Result<(), Status> {
         let key = ObjectKey::new("", meta::name(object));
-        let wanted = object.clone();
+        let (revision, status) = (meta::text(object, "resourceVersion"), &object["status"]);
         let options = self.options("status");
         let definition = self.definition()?;
-        let mut change = |_: Option<&Value>| Ok(wanted.clone());
+        let mut change = |live: Option<&Value>| {
+            let mut live = live.cloned().unwrap_or_default();
+            if meta::text(&live, "resourceVersion") != revision {
+                return Err(Status::conflict(&definition, meta::name(object)));
+            }
+            live["status"] = status.clone();
+            Ok(live)
+        };
         match self.registry.update(&definition, &key, &options, false, &mut change).await {
             // Another look follows: the change that was faster woke the loop.
             Err(status) if matches!(&*status.reason, "Conflict" | "NotFound") => Ok(()),
@@ -279,6 +310,36 @@ impl Keeper {
         let one = served.get(meta::name(object))?;
         one.definitions.first().cloned().or_else(|| one.crd.any_definition())
     }
+}
+
+/// Identity, names and status of a definition, without the rest.
+fn head(stored: &Stored) -> Value {
+    #[derive(Deserialize)]
+    struct Head {
+        #[serde(default)]
+        metadata: Value,
+        #[serde(default)]
+        spec: Spec,
+        #[serde(default)]
+        status: Value,
+    }
+    #[derive(Default, Deserialize)]
+    struct Spec {
+        #[serde(default)]
+        group: Value,
+        #[serde(default)]
+        names: Value,
+    }
+    let Ok(mut head) = serde_json::from_slice::<Head>(&stored.json) else { return Value::Null };
+    if let Some(metadata) = head.metadata.as_object_mut() {
+        metadata.remove("managedFields");
+    }
+    if let Some(annotations) = head.metadata["annotations"].as_object_mut() {
+        annotations.retain(|name, _| name == names::APPROVED);
+    }
+    json!({
+        "metadata": head.metadata, "spec": {"group": head.spec.group, "names": head.spec.names}, "status": head.status,
+    })
 }
 
 fn storage() -> StorageId {

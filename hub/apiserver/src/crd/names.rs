@@ -109,13 +109,16 @@ fn copy(from: &Value, to: &mut Value, field: &str) {
     };
 }
 
+/// The annotation in which a definition of such a group says who approved it.
+pub(super) const APPROVED: &str = "api-approved.kubernetes.io";
+
 /// Groups under `k8s.io` and `kubernetes.io` say who approved them.
 fn approval(object: &mut Value, now: &str) {
     let group = object["spec"]["group"].as_str().unwrap_or_default();
     if !is_protected(group) {
         return;
     }
-    let said = object["metadata"]["annotations"]["api-approved.kubernetes.io"].as_str().unwrap_or_default();
+    let said = object["metadata"]["annotations"][APPROVED].as_str().unwrap_or_default();
     let kind = "KubernetesAPIApprovalPolicyConformant";
     if said.starts_with("unapproved") {
         let message = format!("not approved: {said:?}");

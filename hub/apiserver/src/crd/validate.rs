@@ -5,12 +5,13 @@
 
 use serde_json::{Value, json};
 
+use super::names::APPROVED;
 use super::report::{
-    Errors, duplicate, forbidden, invalid, invalid_raw, items, not_supported, refused_at_root, required,
-    schema, text, versions,
+    Errors, duplicate, fields, forbidden, invalid, invalid_raw, items, not_supported, refused_at_root,
+    required, schema, text, versions,
 };
 use super::{cel_rules, conversion_rules, default_rules, names, openapi_rules, selectable_rules, structural};
-use crate::schema::{FieldError, Schema};
+use crate::schema::{FieldError, Schema, is_known_format};
 use crate::validation::{dns_1035_label, dns_subdomain};
 
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
@@ -44,7 +45,7 @@ fn validate_spec(spec: &Value, errors: &mut Errors) {
     let group = text(spec, "group");
     if group.is_empty() {
         errors.push(required("spec.group", ""));
-    } else if let Some(why) = joined(dns_subdomain(group)) {
+    } else if let Some(why) = joined(&dns_subdomain(group)) {
         errors.push(invalid("spec.group", group, why));
     } else if !group.contains('.') {
         errors.push(invalid("spec.group", group, "should be a domain with at least one dot"));
@@ -64,7 +65,7 @@ fn validate_spec(spec: &Value, errors: &mut Errors) {
     conversion_rules::validate(&spec["conversion"], errors);
 }
 
-fn joined(messages: Vec<String>) -> Option<String> {
+fn joined(messages: &[String]) -> Option<String> {
     (!messages.is_empty()).then(|| messages.join(","))
 }
 
@@ -86,7 +87,7 @@ fn validate_versions(spec: &Value, errors: &mut Errors) {
     for (at, version) in all.iter().enumerate() {
         let path = format!("spec.versions[{at}]");
         let name = text(version, "name");
-        if let Some(why) = joined(dns_1035_label(name)) {
+        if let Some(why) = joined(&dns_1035_label(name)) {
             errors.push(invalid(&format!("{path}.name"), name, why));
         }
         deprecation(version, &path, errors);
@@ -114,7 +115,7 @@ fn validate_versions(spec: &Value, errors: &mut Errors) {
         errors.push(invalid_raw("spec.versions", versions(spec), why));
     }
     let first = all.first().map(|version| text(version, "name")).unwrap_or_default();
-    if let Some(why) = joined(dns_1035_label(first)).filter(|_| !first.is_empty()) {
+    if let Some(why) = joined(&dns_1035_label(first)).filter(|_| !first.is_empty()) {
         errors.push(invalid("spec.version", first, why));
     }
 }
@@ -252,13 +253,13 @@ fn validate_names(names: &Value, errors: &mut Errors) {
     }
     for field in ["plural", "singular"] {
         let name = text(names, field);
-        if let Some(why) = joined(dns_1035_label(name)).filter(|_| !name.is_empty()) {
+        if let Some(why) = joined(&dns_1035_label(name)).filter(|_| !name.is_empty()) {
             errors.push(invalid(&format!("spec.names.{field}"), name, why));
         }
     }
     for field in ["kind", "listKind"] {
         let name = text(names, field);
-        if let Some(why) = joined(dns_1035_label(&name.to_lowercase())).filter(|_| !name.is_empty()) {
+        if let Some(why) = joined(&dns_1035_label(&name.to_lowercase())).filter(|_| !name.is_empty()) {
             let why = format!("may have mixed case, but should otherwise match: {why}");
             errors.push(invalid(&format!("spec.names.{field}"), name, why));
         }
@@ -274,7 +275,7 @@ fn validate_names(names: &Value, errors: &mut Errors) {
 fn several(names: &Value, field: &str, errors: &mut Errors) {
     for (at, name) in items(names, field).iter().enumerate() {
         let name = name.as_str().unwrap_or_default();
-        if let Some(why) = joined(dns_1035_label(name)) {
+        if let Some(why) = joined(&dns_1035_label(name)) {
             errors.push(invalid(&format!("spec.names.{field}[{at}]"), name, why));
         }
     }
@@ -319,8 +320,6 @@ fn stored_versions(object: &Value, errors: &mut Errors) {
     }
 }
 
-const APPROVED: &str = "api-approved.kubernetes.io";
-
 fn approval(object: &Value, errors: &mut Errors) {
     if !names::is_protected(text(&object["spec"], "group")) {
         return;
@@ -336,6 +335,36 @@ fn approval(object: &Value, errors: &mut Errors) {
             "protected groups must have approval annotation \"{APPROVED}\" with either a URL or a reason starting with \"unapproved\", {see}"
         );
         errors.push(invalid(&path, said, why));
+    }
+}
+
+/// Formats that nobody knows, each once, where the schemas are new: they are taken and mean nothing.
+pub fn unknown_formats(new: &Value, old: Option<&Value>) -> Vec<String> {
+    let mut found = Vec::new();
+    for version in items(&new["spec"], "versions") {
+        let before = old.into_iter().flat_map(|old| items(&old["spec"], "versions"));
+        let mut before = before.filter(|one| one["name"] == version["name"]);
+        if before.all(|one| one["schema"] != version["schema"]) {
+            formats(&version["schema"]["openAPIV3Schema"], &mut found);
+        }
+    }
+    found
+}
+
+fn formats(schema: &Value, found: &mut Vec<String>) {
+    let format = text(schema, "format");
+    let told = format!("unrecognized format {format:?}");
+    if !format.is_empty() && !is_known_format(format) && !found.contains(&told) {
+        found.push(told);
+    }
+    fields(&schema["properties"]).for_each(|(_, child)| formats(child, found));
+    for key in ["items", "additionalProperties", "not"] {
+        if schema[key].is_object() {
+            formats(&schema[key], found);
+        }
+    }
+    for key in ["allOf", "anyOf", "oneOf"] {
+        items(schema, key).iter().for_each(|one| formats(one, found));
     }
 }
 

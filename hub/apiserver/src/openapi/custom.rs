@@ -44,29 +44,66 @@ impl Documents {
 /// The component of a custom kind.
 pub(super) fn definition(served: ServedResource<'_>, published: &Value, dialect: Dialect) -> Value {
     let mut schema = match dialect {
-        Dialect::V3 => published.clone(),
+        Dialect::V3 => for_v3(published),
         Dialect::V2 => for_v2(published),
     };
     if !schema.is_object() {
         schema = json!({"type": "object"});
     }
-    let reference = address(dialect, &format!("{META}ObjectMeta"));
-    let text = |field: &str| json!({"type": "string", "description": described(field)});
-    let preserves = dialect == Dialect::V2 && schema["x-kubernetes-preserve-unknown-fields"] == true;
-    if !preserves || schema["properties"].is_object() {
-        let properties = &mut schema["properties"];
-        if !properties.is_object() {
-            *properties = json!({});
-        }
-        properties["apiVersion"] = text("apiVersion");
-        properties["kind"] = text("kind");
-        properties["metadata"] = match dialect {
-            Dialect::V3 => json!({"description": described("metadata"), "allOf": [{"$ref": reference}]}),
-            Dialect::V2 => json!({"description": described("metadata"), "$ref": reference}),
-        };
+    let bare = dialect == Dialect::V2 && schema["x-kubernetes-preserve-unknown-fields"] == true;
+    if !bare {
+        type_and_metadata(&mut schema, dialect);
     }
     schema["x-kubernetes-group-version-kind"] = json!([gvk(served)]);
     schema
+}
+
+/// What every object has, in a schema that stands for one.
+fn type_and_metadata(schema: &mut Value, dialect: Dialect) {
+    let text = |field: &str| json!({"type": "string", "description": described(field)});
+    let reference = address(dialect, &format!("{META}ObjectMeta"));
+    let properties = &mut schema["properties"];
+    if !properties.is_object() {
+        *properties = json!({});
+    }
+    properties["apiVersion"] = text("apiVersion");
+    properties["kind"] = text("kind");
+    properties["metadata"] = match dialect {
+        Dialect::V3 => json!({"description": described("metadata"), "allOf": [{"$ref": reference}]}),
+        Dialect::V2 => json!({"description": described("metadata"), "$ref": reference}),
+    };
+}
+
+/// A whole object inside another names its type.
+fn embedded(schema: &mut Value, dialect: Dialect) {
+    if schema["x-kubernetes-embedded-resource"] != true {
+        return;
+    }
+    type_and_metadata(schema, dialect);
+    let required = schema["required"].as_array().cloned().unwrap_or_default();
+    let own = [json!("kind"), json!("apiVersion")].into_iter().filter(|name| !required.contains(name));
+    let all: Vec<Value> = required.iter().cloned().chain(own).collect();
+    schema["required"] = json!(all);
+}
+
+/// As it is, with what its extensions mean spelled out.
+fn for_v3(schema: &Value) -> Value {
+    let mut out = schema.clone();
+    let Some(fields) = out.as_object_mut() else { return out };
+    for key in ["items", "additionalProperties"] {
+        if let Some(child) = fields.get_mut(key).filter(|child| child.is_object()) {
+            *child = for_v3(child);
+        }
+    }
+    for (_, child) in fields.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten() {
+        *child = for_v3(child);
+    }
+    let either = fields.get("x-kubernetes-int-or-string") == Some(&Value::Bool(true));
+    if either && !fields.contains_key("anyOf") && !fields.contains_key("allOf") {
+        fields.insert("anyOf".into(), json!([{"type": "integer"}, {"type": "string"}]));
+    }
+    embedded(&mut out, Dialect::V3);
+    out
 }
 
 fn described(field: &str) -> &'static str {
@@ -90,8 +127,7 @@ fn for_v2(schema: &Value) -> Value {
                 false
             }
             "type" | "items" | "properties" | "additionalProperties" | "required" if untyped => false,
-            "items" | "properties" | "additionalProperties" | "required" if open => false,
-            "type" if open && value != "object" => false,
+            "type" | "items" | "properties" | "additionalProperties" | "required" if open => false,
             _ => true,
         };
         if !kept {
@@ -107,5 +143,7 @@ fn for_v2(schema: &Value) -> Value {
         };
         out.insert(key.clone(), value);
     }
-    Value::Object(out)
+    let mut out = Value::Object(out);
+    embedded(&mut out, Dialect::V2);
+    out
 }

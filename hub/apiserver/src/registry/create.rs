@@ -58,6 +58,7 @@ impl Registry {
         };
         self.admit(&mut request)?;
         prepare::validate(definition, &object, None)?;
+        warnings.extend(crate::kinds::remarks(definition, &object, None));
         if !options.applied {
             prepare::managed_fields(self, definition, None, &mut object, options);
         }

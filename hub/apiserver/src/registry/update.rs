@@ -78,7 +78,7 @@ impl Registry {
         };
         self.admit(&mut request)?;
         prepare::validate(definition, &new, Some(&old))?;
-        warnings.extend(crate::kinds::tolerated(definition, &new, &old));
+        warnings.extend(crate::kinds::remarks(definition, &new, Some((&old, live))));
         if !options.applied {
             prepare::managed_fields(self, definition, Some(&old), &mut new, options);
         }

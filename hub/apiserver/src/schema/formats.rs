@@ -5,6 +5,48 @@ use base64::Engine as _;
 use super::regexp;
 use super::time;
 
+/// Every format that means something, be it only to clients.
+const KNOWN: [&str; 33] = [
+    "bsonobjectid",
+    "byte",
+    "cidr",
+    "creditcard",
+    "date",
+    "date-time",
+    "datetime",
+    "double",
+    "duration",
+    "email",
+    "float",
+    "hexcolor",
+    "hostname",
+    "int32",
+    "int64",
+    "ipv4",
+    "ipv6",
+    "isbn",
+    "isbn10",
+    "isbn13",
+    "k8s-long-name",
+    "k8s-short-name",
+    "mac",
+    "password",
+    "rgbcolor",
+    "ssn",
+    "uint32",
+    "uint64",
+    "uri",
+    "uuid",
+    "uuid3",
+    "uuid4",
+    "uuid5",
+];
+
+/// Whether a format means something.
+pub(crate) fn is_known(format: &str) -> bool {
+    KNOWN.contains(&format)
+}
+
 /// Whether `text` is of the format.
 pub(super) fn fits(format: &str, text: &str) -> bool {
     match format {

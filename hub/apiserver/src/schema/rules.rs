@@ -93,9 +93,9 @@ pub fn run_rules(schema: SchemaRef<'_>, new: &Value, old: Option<&Value>) -> Ver
         handle.is_ok_and(|handle| handle.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread);
     let mut go = || run.walk(schema, new, old, &Path::ROOT);
     if shared {
-        tokio::task::block_in_place(go)
+        tokio::task::block_in_place(go);
     } else {
-        go()
+        go();
     }
     run.verdict
 }
