@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use karmada_apiserver::admission::{Admission, DeletionProtection, KarmadaPolicies, NamespaceLifecycle};
 use karmada_apiserver::auth::{Access, Authorizer, Escalation, reconcile};
 use karmada_apiserver::cache::Cache;
+use karmada_apiserver::crd::Keeper;
 use karmada_apiserver::http::{ApiServer, ServerOptions};
 use karmada_apiserver::kinds;
 use karmada_apiserver::registry::{Clock, Registry, WriteOptions};
@@ -106,6 +107,8 @@ impl Hub {
         let (stop, failed, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
         let stop_cache = CancellationToken::new();
         let following = tokio::spawn(follow_store(cache, store.clone(), stop_cache.clone(), failed.clone()));
+        let keeper = Keeper::new(registry.clone());
+        keeper.start();
         make_namespaces(&registry).await?;
         reconcile(&registry).await.context("laying down the default roles")?;
 
@@ -117,6 +120,7 @@ impl Hub {
         data.write_kubeconfig(&url, now)?;
         cluster_info::publish(&registry, &url, data.authority.certificate_pem()).await?;
         let tls = tls(&data, &settings.advertise, now)?;
+        tasks.spawn(keeper.run(stop.clone()));
         let access = Arc::new(Access::new(&registry, authorizer, Arc::new(HubTokens(data.clone()))));
         let api = api_server(&registry, access, &url, &stop);
         let control = Control::new(&registry, &clock, &tasks, &stop);

@@ -24,6 +24,9 @@ pub fn to_storage(definition: &ResourceDefinition, mut object: Value) -> Value {
 
 /// From the stored version to the one a client speaks.
 pub fn from_storage(definition: &ResourceDefinition, mut object: Value) -> Value {
+    if let Some(custom) = &definition.custom {
+        return custom.from_storage(object);
+    }
     match (&*definition.group, &*definition.plural, &*definition.version) {
         ("autoscaling", "horizontalpodautoscalers", "v1") => autoscaler_v1(&mut object),
         ("events.k8s.io", "events", "v1") => rename(&mut object, &EVENT_FIELDS, Direction::FromCore),

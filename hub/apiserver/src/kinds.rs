@@ -7,8 +7,10 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::apply::{self, ApplyError, Writer};
+use crate::crd;
 use crate::defaults;
-use crate::openapi;
+use crate::object::Stored;
+use crate::openapi::{self, Documents};
 use crate::patch::{self, PatchError};
 use crate::resource::{Catalogue, Family, ResourceDefinition, StorageId, Subresource};
 use crate::schema::catalogue::{self, Resource};
@@ -51,6 +53,7 @@ fn definition(resource: &Resource) -> ResourceDefinition {
         storage: StorageId(format!("{storage}/{}", resource.plural).into()),
         storage_version: storage_version.into(),
         storage_group: storage_group.into(),
+        custom: None,
     }
 }
 
@@ -66,6 +69,16 @@ fn stored_as(resource: &Resource) -> (&str, &str) {
 }
 
 fn kind(definition: &ResourceDefinition) -> Option<Kind<'_>> {
+    if let Some(custom) = &definition.custom {
+        return Some(Kind {
+            group: &definition.group,
+            version: &definition.version,
+            kind: &definition.kind,
+            style: Style::Crd,
+            schema: custom.schema().root(),
+            scale: custom.resource.subresource("scale").and_then(|sub| Some(sub.scale.as_ref()?.0.as_str())),
+        });
+    }
     Kind::builtin(&definition.group, &definition.version, &definition.kind)
 }
 
@@ -94,6 +107,13 @@ pub fn finish_create(definition: &ResourceDefinition, object: &mut Value) {
     defaults::finish_create(&definition.group, &definition.kind, object);
 }
 
+/// Fills in what a change says by itself, before it is judged: a CustomResourceDefinition remembers what it stored.
+pub fn prepare_update(definition: &ResourceDefinition, object: &mut Value) {
+    if crd::is_definition(definition) {
+        crd::remember_storage_version(object);
+    }
+}
+
 /// Fills in what follows from a change: a DaemonSet's template generation.
 pub fn finish_update(definition: &ResourceDefinition, object: &mut Value, old: &Value) {
     defaults::finish_update(&definition.group, &definition.kind, object, old);
@@ -103,6 +123,21 @@ pub fn finish_update(definition: &ResourceDefinition, object: &mut Value, old: &
 pub fn validate(definition: &ResourceDefinition, new: &Value, old: Option<&Value>) -> Vec<Cause> {
     let errors = kind(definition).map(|kind| kind.validate(new, old)).unwrap_or_default();
     errors.iter().map(cause).collect()
+}
+
+/// What is taken, but not as its writer may think: formats that nobody knows in a definition, and what a custom kind's rules would
+/// refuse of a change, had it not been so before. `live` is the object as stored.
+pub fn remarks(definition: &ResourceDefinition, new: &Value, old: Option<(&Value, &Stored)>) -> Vec<String> {
+    if crd::is_definition(definition) {
+        return crd::unknown_formats(new, old.map(|(old, _)| old));
+    }
+    // Only an object that was written under another schema can be wrong already.
+    let (Some(custom), Some((old, live))) = (&definition.custom, old) else { return Vec::new() };
+    if custom.shows_as_stored(live) {
+        return Vec::new();
+    }
+    let kind = kind(definition);
+    kind.map(|kind| kind.tolerated(new, old)).unwrap_or_default().iter().map(ToString::to_string).collect()
 }
 
 fn cause(error: &FieldError) -> Cause {
@@ -202,6 +237,13 @@ fn patch_refused(error: PatchError) -> Status {
     }
 }
 
+/// Marks what the kind's deletion leaves to be done: a CustomResourceDefinition waits for its instances.
+pub fn mark_deleted(definition: &ResourceDefinition, object: &mut Value, now: &str) {
+    if crd::is_definition(definition) {
+        crd::mark_deleted(object, now);
+    }
+}
+
 /// Where a kind keeps its replicas.
 pub struct ScalePaths {
     /// Wanted replicas.
@@ -230,6 +272,13 @@ pub fn scale_paths(definition: &ResourceDefinition) -> Option<ScalePaths> {
     })
 }
 
+/// Why a custom object has no scale: its definition names a field that it does not have.
+pub fn unscalable(definition: &ResourceDefinition, object: &Value) -> Option<String> {
+    let path = &scale_paths(definition).filter(|_| definition.custom.is_some())?.spec;
+    let found = path.iter().try_fold(object, |value, part| value.get(part.as_str()));
+    found.is_none().then(|| format!("the spec replicas field \".{}\" does not exist", path.join(".")))
+}
+
 /// Column definitions of the kind's tables.
 pub fn columns(definition: &ResourceDefinition) -> Value {
     let columns = catalogue_entry(definition).map(table::columns).unwrap_or_default();
@@ -248,27 +297,32 @@ pub fn cells(
     }
 }
 
-fn catalogue_entry(definition: &ResourceDefinition) -> Option<&'static Resource> {
+fn catalogue_entry(definition: &ResourceDefinition) -> Option<&Resource> {
+    if let Some(custom) = &definition.custom {
+        return Some(&custom.resource);
+    }
     catalogue::find(&definition.group, &definition.version, &definition.plural)
 }
 
 /// The OpenAPI v2 document in the form asked for, and its content type.
-pub fn openapi_v2(_catalogue: &Catalogue, accept: &str) -> (Bytes, &'static str) {
+pub fn openapi_v2(catalogue: &Catalogue, accept: &str) -> (Bytes, &'static str) {
+    let documents = Documents::read(catalogue, true, |_, _| true);
     if accept.contains("proto-openapi") {
-        (openapi::v2_protobuf(&openapi::shipped()), openapi::V2_PROTOBUF)
+        (openapi::v2_protobuf(&documents.served()), openapi::V2_PROTOBUF)
     } else {
-        (openapi::v2_json(&openapi::shipped()), "application/json")
+        (openapi::v2_json(&documents.served()), "application/json")
     }
 }
 
 /// The index of OpenAPI v3 documents.
-pub fn openapi_v3_index(_catalogue: &Catalogue) -> Bytes {
-    openapi::v3_index(&openapi::shipped())
+pub fn openapi_v3_index(catalogue: &Catalogue) -> Bytes {
+    openapi::v3_index(&Documents::read(catalogue, false, |_, _| true).served())
 }
 
 /// One OpenAPI v3 document, by its path below `/openapi/v3/`.
-pub fn openapi_v3(_catalogue: &Catalogue, path: &str) -> Option<Bytes> {
-    openapi::v3_document(&openapi::shipped(), path)
+pub fn openapi_v3(catalogue: &Catalogue, path: &str) -> Option<Bytes> {
+    let wanted = |group: &str, version: &str| path == format!("apis/{group}/{version}");
+    openapi::v3_document(&Documents::read(catalogue, true, wanted).served(), path)
 }
 
 /// Whether the kind counts generations.
@@ -317,9 +371,7 @@ pub fn first_status(definition: &ResourceDefinition, object: &Value) -> Option<V
         ("policy", "poddisruptionbudgets") => {
             json!({"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0})
         }
-        ("apiextensions.k8s.io", _) => {
-            json!({"acceptedNames": {"kind": "", "plural": ""}, "conditions": null, "storedVersions": null})
-        }
+        ("apiextensions.k8s.io", _) => crd::first_status(object),
         ("storage.k8s.io", "volumeattachments") => json!({"attached": false}),
         _ => json!({}),
     })

@@ -6,6 +6,7 @@
 //! is what `kubectl explain` asks for: v2 serves programs.
 
 mod components;
+mod custom;
 mod paths;
 mod proto;
 mod texts;
@@ -21,6 +22,7 @@ use crate::schema::catalogue::{self, Resource};
 use crate::schema::{SchemaRef, Schemas};
 use components::Components;
 use texts::Texts;
+pub use custom::Documents;
 
 #[cfg(test)]
 mod tests;
@@ -37,6 +39,8 @@ pub struct ServedResource<'a> {
     pub schema: SchemaRef<'a>,
     /// Changes when the schema does; empty for shipped kinds. Part of the document's hash.
     pub revision: &'a str,
+    /// A custom kind's schema as its definition has it, texts included, brought into the document's form.
+    pub published: Option<&'a Value>,
 }
 
 /// What ships with the hub.
@@ -45,15 +49,17 @@ pub fn shipped() -> Vec<ServedResource<'static>> {
     let all = catalogue::resources().iter();
     all.filter_map(|resource| {
         let schema = schemas.of(&resource.group, &resource.version, &resource.kind)?;
-        Some(ServedResource { resource, schema, revision: "" })
+        Some(ServedResource { resource, schema, revision: "", published: None })
     })
     .collect()
 }
 
 /// Which version of OpenAPI a piece is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Dialect {
+pub enum Dialect {
+    /// Swagger 2.0.
     V2,
+    /// OpenAPI 3.0.
     V3,
 }
 

@@ -184,6 +184,18 @@ impl Registry {
         found.ok_or_else(|| Status::not_found(definition, name))
     }
 
+    /// Stored objects as they are shown in the definition's version, where only a webhook can tell; others stay as they are.
+    pub async fn view(
+        &self,
+        definition: &ResourceDefinition,
+        objects: Vec<Arc<Stored>>,
+    ) -> Result<Vec<Arc<Stored>>, Status> {
+        match &definition.custom {
+            Some(custom) => custom.view(&self.cache, objects).await,
+            None => Ok(objects),
+        }
+    }
+
     /// Makes the cache entry of bytes that were, or on a dry run were not, written.
     fn stored(bytes: &Bytes, revision: u64) -> Result<Arc<Stored>, Status> {
         Stored::read(bytes, revision).map(Arc::new).map_err(Status::internal)

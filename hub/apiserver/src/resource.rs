@@ -1,10 +1,13 @@
 //! What is served: one [`ResourceDefinition`] per group, version and plural name, and the table of them all.
 //!
-//! In: the embedded catalogue of built-in and Karmada kinds (and, later, installed CRDs). Out: look-ups by path and
+//! In: the embedded catalogue of built-in and Karmada kinds, and installed CRDs. Out: look-ups by path and
 //! by kind. A resource served in several versions is stored once, under one [`StorageId`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use crate::crd::Custom;
+use crate::object::Stored;
 
 /// Where a resource's objects are stored: one per group and plural, whatever the version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,6 +68,8 @@ pub struct ResourceDefinition {
     pub storage_version: Arc<str>,
     /// The group it is stored in (events are stored in core, whichever group they came through).
     pub storage_group: Arc<str>,
+    /// What a CustomResourceDefinition says of it; `None` for kinds that ship with the hub.
+    pub custom: Option<Arc<Custom>>,
 }
 
 impl ResourceDefinition {
@@ -81,6 +86,14 @@ impl ResourceDefinition {
     /// Whether this version is the stored one.
     pub fn is_storage_version(&self) -> bool {
         self.version == self.storage_version && self.group == self.storage_group
+    }
+
+    /// Whether a stored object can be shown as its bytes stand.
+    pub fn shows_as_stored(&self, object: &Stored) -> bool {
+        match &self.custom {
+            Some(custom) => custom.shows_as_stored(object),
+            None => self.is_storage_version(),
+        }
     }
 
     /// Whether bodies are read as a CustomResourceDefinition's are. Clusters look like one, but come from a compiled server.
@@ -114,7 +127,7 @@ impl ResourceDefinition {
 }
 
 /// How much a version is preferred: stable over beta over alpha, then the higher number (the order of CRD versions).
-fn preference(version: &str) -> (u8, u32, u32) {
+pub(crate) fn preference(version: &str) -> (u8, u32, u32) {
     let numbers = |text: &str| text.parse::<u32>().unwrap_or(0);
     let Some(rest) = version.strip_prefix('v') else { return (0, 0, 0) };
     for (word, level) in [("alpha", 1), ("beta", 2)] {

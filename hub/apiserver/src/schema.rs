@@ -14,13 +14,17 @@ mod compile;
 mod decode;
 mod default;
 mod duplicate;
+mod embedded;
 mod field_error;
+mod formats;
 mod kind;
 mod navigate;
 pub mod path;
 mod prune;
 pub mod quantity;
 mod regexp;
+mod rules;
+mod shape;
 pub mod time;
 mod validate;
 
@@ -32,10 +36,15 @@ pub use default::{apply_defaults, drop_nulls};
 pub use duplicate::duplicate_fields;
 pub(crate) use field_error::go_json;
 pub use field_error::{ErrorType, FieldError, Shown};
+pub(crate) use formats::is_known as is_known_format;
 pub use kind::{Kind, Style};
 pub use navigate::{Schema, SchemaRef};
+pub(crate) use prune::below as prune_below;
 pub use prune::prune;
-pub use validate::validate;
+pub(crate) use regexp::pattern_problem;
+pub use rules::{Verdict, run_rules};
+pub(crate) use shape::JsonShape;
+pub use validate::{validate, validate_update};
 
 #[cfg(test)]
 mod recorded;

@@ -224,16 +224,22 @@ fn selectable(group: &str, plural: &str) -> &'static [&'static str] {
 impl FieldSelector {
     /// Reads `metadata.name=a,status.phase!=Running` for a resource; a field it cannot be selected by is a 400.
     pub fn parse(text: &str, group: &str, plural: &str) -> Result<Self, Status> {
+        Self::parse_with(text, group, plural, &[])
+    }
+
+    /// As [`FieldSelector::parse`], for a kind that names fields of its own.
+    pub fn parse_with(text: &str, group: &str, plural: &str, own: &[String]) -> Result<Self, Status> {
         let mut terms = Vec::new();
         for term in text.split(',').filter(|t| !t.trim().is_empty()) {
             let (path, value, equal) = split_field_term(term).ok_or_else(|| {
                 Status::bad_request(format!("invalid selector: '{term}'; can't understand '{term}'"))
             })?;
             let known = matches!(path, "metadata.name" | "metadata.namespace")
-                || selectable(group, plural).contains(&path);
+                || selectable(group, plural).contains(&path)
+                || own.iter().any(|field| field == path);
             if !known {
                 return Err(Status::bad_request(match selectable(group, plural) {
-                    [] => format!(
+                    [] if own.is_empty() => format!(
                         "\"{path}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
                     ),
                     _ => format!("field label not supported: {path}"),

@@ -94,7 +94,14 @@ fn printer(group: &str, kind: &str) -> Option<Printer> {
 }
 
 fn column(name: &str, ty: &str, format: &str) -> Column {
-    Column { name: name.into(), ty: ty.into(), format: format.into(), priority: 0, json_path: None }
+    Column {
+        name: name.into(),
+        ty: ty.into(),
+        format: format.into(),
+        priority: 0,
+        json_path: None,
+        description: String::new(),
+    }
 }
 
 /// The columns of a resource's table.
@@ -111,7 +118,7 @@ pub fn columns(resource: &Resource) -> Vec<Column> {
 /// One column as a Table's `columnDefinitions` entry.
 pub fn column_definition(column: &Column) -> Value {
     json!({
-        "name": column.name, "type": column.ty, "format": column.format, "description": "", "priority": column.priority,
+        "name": column.name, "type": column.ty, "format": column.format, "description": column.description, "priority": column.priority,
     })
 }
 

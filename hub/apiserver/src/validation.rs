@@ -22,6 +22,7 @@ use crate::schema::FieldError;
 use crate::schema::path::Path;
 
 pub use metadata::{NameRule, validate_metadata};
+pub(crate) use names::{dns_1035_label, dns_subdomain};
 
 #[cfg(test)]
 mod tests;
@@ -63,9 +64,15 @@ pub fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option<&Value
         ("rbac.authorization.k8s.io", "ClusterRole") => rbac::role(new, false, out),
         ("rbac.authorization.k8s.io", "RoleBinding") => rbac::binding(new, old, true, out),
         ("rbac.authorization.k8s.io", "ClusterRoleBinding") => rbac::binding(new, old, false, out),
+        (crate::crd::GROUP, "CustomResourceDefinition") => out.extend(crate::crd::validate(new, old)),
         _ => {}
     }
     errors
+}
+
+/// The labels of an object inside another.
+pub(crate) fn embedded_labels(metadata: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    metadata::labels(&metadata["labels"], &path.child("labels"), errors);
 }
 
 /// Errors being gathered.

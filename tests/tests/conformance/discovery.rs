@@ -117,9 +117,17 @@ fn the_root_lists_paths_and_unknown_ones_are_not_found() {
     assert_eq!((text_at(&apps, "/kind"), text_at(&apps, "/preferredVersion/version")), ("APIGroup", "v1"));
 }
 
+/// Groups that other tests bring and take away meanwhile.
+fn comes_and_goes(group: &str) -> bool {
+    group.ends_with(".example.com")
+}
+
 fn legacy(caller: &Caller) -> Served {
     let mut versions = vec![("v1".to_owned(), "/api/v1".to_owned())];
     for group in caller.get("/apis").is(200).json()["groups"].as_array().unwrap() {
+        if comes_and_goes(text_at(group, "/name")) {
+            continue;
+        }
         for version in group["versions"].as_array().unwrap() {
             let version = text_at(version, "/groupVersion").to_owned();
             versions.push((version.clone(), format!("/apis/{version}")));
@@ -145,6 +153,9 @@ fn aggregated(caller: &Caller) -> Served {
         let answer = caller.get_as(root, AGGREGATED).is(200);
         assert_eq!(answer.header("content-type"), AGGREGATED);
         for group in answer.json()["items"].as_array().unwrap() {
+            if group["metadata"]["name"].as_str().is_some_and(comes_and_goes) {
+                continue;
+            }
             for version in group["versions"].as_array().unwrap() {
                 let prefix = format!("{}/{}", text_at(group, "/metadata/name"), text_at(version, "/version"));
                 for resource in version["resources"].as_array().unwrap() {

@@ -8,6 +8,9 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
+mod crds;
+mod crds_instances;
+mod crds_versions;
 mod discovery;
 mod every_kind;
 mod health;

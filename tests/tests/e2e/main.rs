@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod causes;
+mod custom;
 mod enforcing;
 mod faults;
 mod fleet;

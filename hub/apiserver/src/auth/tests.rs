@@ -47,6 +47,7 @@ fn kind(group: &str, plural: &str, kind: &str, namespaced: bool) -> Arc<Resource
         storage: StorageId(format!("{stored}/{plural}").into()),
         storage_version: "v1".into(),
         storage_group: group.into(),
+        custom: None,
     })
 }
 

@@ -44,7 +44,12 @@ struct Page {
 pub(super) fn selector(definition: &ResourceDefinition, query: &Query) -> Result<Selector, Status> {
     Ok(Selector {
         labels: LabelSelector::parse(query.get("labelSelector"))?,
-        fields: FieldSelector::parse(query.get("fieldSelector"), &definition.group, &definition.plural)?,
+        fields: FieldSelector::parse_with(
+            query.get("fieldSelector"),
+            &definition.group,
+            &definition.plural,
+            definition.custom.as_ref().map_or(&[], |custom| &custom.selectable),
+        )?,
     })
 }
 
@@ -103,7 +108,8 @@ impl ApiServer {
         form: Form,
     ) -> Result<Response<Body>, Status> {
         let selector = selector(definition, &call.query)?;
-        let page = self.page(&call.query, definition, &wanted.namespace, &selector).await?;
+        let mut page = self.page(&call.query, definition, &wanted.namespace, &selector).await?;
+        page.items = self.registry.view(definition, page.items).await?;
         let mut metadata = json!({"resourceVersion": page.revision.to_string()});
         if let Some(next) = &page.next {
             metadata["continue"] = json!(next);

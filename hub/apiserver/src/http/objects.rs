@@ -35,6 +35,24 @@ impl ApiServer {
         let definition = catalogue.resource(&wanted.group, &wanted.version, &wanted.plural);
         let definition = definition.ok_or_else(Status::no_resource)?;
         check_scope(definition, wanted)?;
+        let mut answer = self.resource_as(call, definition, wanted, body).await?;
+        if let Some(warning) = definition.custom.as_ref().and_then(|custom| custom.warning.clone()) {
+            respond::warn(&mut answer, &[warning]);
+        }
+        Ok(answer)
+    }
+
+    async fn resource_as<B>(
+        &self,
+        call: &Call<'_>,
+        definition: &Arc<ResourceDefinition>,
+        wanted: &Wanted,
+        body: B,
+    ) -> Result<Response<Body>, Status>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: std::fmt::Display,
+    {
         let form = Form::choose(call.headers)?;
         if !wanted.subresource.is_empty() {
             return self.subresource(call, definition, wanted, form, body).await;
@@ -70,7 +88,14 @@ impl ApiServer {
             }
             _ => return Err(Status::method_not_allowed()),
         };
-        if !definition.allows(verb) {
+        let ending = definition.custom.as_ref().is_some_and(|custom| custom.crd.terminating);
+        if ending && verb == "create" {
+            let value = body::parse(body::media_type(call.headers), &body::read(body).await?)?;
+            let why = "create not allowed while custom resource definition is terminating";
+            return Err(Status::forbidden(definition, crate::object::meta::name(&value), why));
+        }
+        // At its end a kind announces less than it still takes: whoever holds an object must be able to let it go.
+        if !definition.allows(verb) && !ending {
             return Err(Status::method_not_allowed());
         }
         match verb {
@@ -79,6 +104,7 @@ impl ApiServer {
             "get" => {
                 let object =
                     self.registry.get(definition, &namespace_of(definition, wanted), &wanted.name)?;
+                let object = self.registry.view(definition, vec![object]).await?.remove(0);
                 Ok(self.object(call, definition, &object, form, StatusCode::OK))
             }
             "create" => self.create(call, definition, wanted, form, body).await,
@@ -253,7 +279,10 @@ impl ApiServer {
         let key = ObjectKey::new(&namespace_of(definition, wanted), &wanted.name);
         let dry = dry_run(call)? || options.dry_run.iter().any(|d| d == "All");
         match self.registry.delete(definition, &key, &options, &call.user, dry).await? {
-            Deleted::Pending(object) => Ok(self.object(call, definition, &object, form, StatusCode::OK)),
+            Deleted::Pending(object) => {
+                let object = self.registry.view(definition, vec![object]).await?.remove(0);
+                Ok(self.object(call, definition, &object, form, StatusCode::OK))
+            }
             Deleted::Gone(object) if returns_deleted(definition) => {
                 Ok(self.object(call, definition, &object, form, StatusCode::OK))
             }

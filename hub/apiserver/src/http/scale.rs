@@ -59,7 +59,9 @@ pub(super) fn set(
     let replicas = &scale["spec"]["replicas"];
     let wanted = if replicas.is_null() { Some(0) } else { replicas.as_i64() };
     let name = meta::name(object);
-    let Some(wanted) = wanted.filter(|n| *n >= 0 && *n <= i64::from(i32::MAX)) else {
+    // A custom kind judges its own replicas when the object is validated.
+    let low = if definition.custom.is_some() { i64::from(i32::MIN) } else { 0 };
+    let Some(wanted) = wanted.filter(|n| *n >= low && *n <= i64::from(i32::MAX)) else {
         let cause = Cause {
             reason: "FieldValueInvalid".into(),
             message: format!("Invalid value: {replicas}: must be greater than or equal to 0"),

@@ -54,6 +54,7 @@ impl ApiServer {
             ("status" | "finalize" | "approval" | "ephemeralcontainers" | "resize", "get") => {
                 let object =
                     self.registry.get(definition, &namespace_of(definition, wanted), &wanted.name)?;
+                let object = self.registry.view(definition, vec![object]).await?.remove(0);
                 Ok(self.object(call, definition, &object, form, StatusCode::OK))
             }
             ("status" | "finalize" | "approval" | "ephemeralcontainers" | "resize", "update") => {
@@ -80,7 +81,11 @@ impl ApiServer {
         let paths = kinds::scale_paths(definition).ok_or_else(Status::no_resource)?;
         if call.method == Method::GET || call.method == Method::HEAD {
             let object = self.registry.get(definition, &wanted.namespace, &wanted.name)?;
+            let object = self.registry.view(definition, vec![object]).await?.remove(0);
             let value = conversion::from_storage(definition, object.value());
+            if let Some(problem) = kinds::unscalable(definition, &value) {
+                return Err(Status::internal(problem));
+            }
             return Ok(self.scale_answer(&scale::of(&paths, &value), form));
         }
         let media = body::media_type(call.headers);

@@ -31,7 +31,7 @@ impl Include {
 
 /// The object in the version that the path names.
 pub(super) fn whole(definition: &ResourceDefinition, object: &Stored) -> Bytes {
-    if definition.is_storage_version() {
+    if definition.shows_as_stored(object) {
         return object.json.clone();
     }
     conversion::from_storage(definition, object.value()).to_string().into()

@@ -69,6 +69,7 @@ impl ApiServer {
             shape: form.shape,
             include: Include::parse(call.query.get("includeObject")),
             bookmarks,
+            served: self.registry.catalogue_changes(),
             place: 0,
             ready: VecDeque::new(),
             columns_sent: false,
@@ -81,7 +82,7 @@ impl ApiServer {
         match asked {
             Some(from) if from > 0 && !initial => watcher.place = from,
             _ if declined => watcher.place = watcher.shard.snapshot(&watcher.namespace).revision,
-            _ => watcher.start(initial),
+            _ => watcher.start(initial).await?,
         }
         let lines = stream::unfold(watcher, |mut watcher| async move {
             let line = watcher.next().await?;
@@ -135,6 +136,7 @@ struct Watcher {
     shape: Shape,
     include: Include,
     bookmarks: bool,
+    served: tokio::sync::watch::Receiver<u64>,
     place: u64,
     ready: VecDeque<Bytes>,
     columns_sent: bool,
@@ -148,15 +150,17 @@ enum Wake {
     Events(Vec<Arc<CacheEvent>>),
     Lost,
     Bookmark,
+    Served,
     End,
 }
 
 impl Watcher {
     /// Puts what exists in front of what will happen.
-    fn start(&mut self, mark_end: bool) {
+    async fn start(&mut self, mark_end: bool) -> Result<(), Status> {
         let now = self.shard.snapshot(&self.namespace);
         self.place = now.revision;
-        for object in &now.items {
+        let items = self.registry.view(&self.definition, now.items).await?;
+        for object in &items {
             if self.selector.matches(object) {
                 let line = self.line("ADDED", object);
                 self.ready.push_back(line);
@@ -166,6 +170,7 @@ impl Watcher {
             let line = self.bookmark(now.revision.max(1), true);
             self.ready.push_back(line);
         }
+        Ok(())
     }
 
     async fn next(&mut self) -> Option<Bytes> {
@@ -177,7 +182,13 @@ impl Watcher {
                 return None;
             }
             match self.wait().await {
-                Wake::Events(events) => events.iter().for_each(|event| self.take(event)),
+                Wake::Events(events) => match self.viewed(events).await {
+                    Ok(events) => events.iter().for_each(|event| self.take(event)),
+                    Err(status) => {
+                        self.ended = true;
+                        self.ready.push_back(frame("ERROR", &status.body().into()));
+                    }
+                },
                 Wake::Bookmark => {
                     let line = self.bookmark(self.place, false);
                     self.ready.push_back(line);
@@ -191,9 +202,34 @@ impl Watcher {
                     ));
                     self.ready.push_back(frame("ERROR", &gone.body().into()));
                 }
+                Wake::Served => {
+                    let served = self.registry.catalogue();
+                    let own = &self.definition;
+                    let now = served.resource(&own.group, &own.version, &own.plural);
+                    if !now.is_some_and(|now| Arc::ptr_eq(now, own)) {
+                        // Its definition changed or went: what comes next may look different, so the client starts anew.
+                        self.ended = true;
+                    }
+                }
                 Wake::End => return None,
             }
         }
+    }
+
+    /// Events whose objects only a webhook can show in the version that is watched.
+    async fn viewed(&self, events: Vec<Arc<CacheEvent>>) -> Result<Vec<Arc<CacheEvent>>, Status> {
+        if !self.definition.custom.as_ref().is_some_and(|custom| custom.asks_webhook()) {
+            return Ok(events);
+        }
+        let mut out = Vec::with_capacity(events.len());
+        for event in events {
+            let both = std::iter::once(event.object.clone()).chain(event.previous.clone()).collect();
+            let mut both = self.registry.view(&self.definition, both).await?.into_iter();
+            let (Some(object), previous) = (both.next(), both.next()) else { continue };
+            let (storage, revision, removed) = (event.storage.clone(), event.revision, event.removed);
+            out.push(Arc::new(CacheEvent { storage, revision, previous, object, removed }));
+        }
+        Ok(out)
     }
 
     async fn wait(&mut self) -> Wake {
@@ -210,6 +246,7 @@ impl Watcher {
                 }
                 Err(_) => Wake::Lost,
             },
+            _ = self.served.changed() => Wake::Served,
             () = tokio::time::sleep_until(self.end) => Wake::End,
             () = tokio::time::sleep_until(self.next_bookmark), if self.bookmarks => {
                 self.next_bookmark = next_bookmark(self.end);

@@ -35,7 +35,7 @@ pub(super) struct Components<'a> {
     wanted: BTreeSet<String>,
 }
 
-const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
+pub(super) const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 
 impl<'a> Components<'a> {
     pub(super) fn new(dialect: Dialect) -> Components<'a> {
@@ -83,6 +83,12 @@ impl<'a> Components<'a> {
     }
 
     fn definition(&self, name: &str, refs: &mut BTreeSet<String>) -> Option<Value> {
+        if let Some(served) = self.kinds.get(name)
+            && let Some(published) = served.published
+        {
+            refs.insert(format!("{META}ObjectMeta"));
+            return Some(super::custom::definition(*served, published, self.dialect));
+        }
         let schema = match self.kinds.get(name) {
             Some(served) => Some(served.schema),
             None => Schemas::builtin().named(name),
@@ -122,7 +128,7 @@ pub(super) fn gvk(served: ServedResource<'_>) -> Value {
     json!({"group": resource.group, "version": resource.version, "kind": resource.kind})
 }
 
-fn address(dialect: Dialect, name: &str) -> String {
+pub(super) fn address(dialect: Dialect, name: &str) -> String {
     match dialect {
         Dialect::V2 => format!("#/definitions/{name}"),
         Dialect::V3 => format!("#/components/schemas/{name}"),

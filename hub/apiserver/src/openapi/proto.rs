@@ -175,6 +175,8 @@ fn write_schema(out: &mut Message, schema: &Value) {
     let Some(fields) = schema.as_object() else { return };
     out.text(1, get(fields, "$ref"));
     out.text(2, get(fields, "format"));
+    out.text(3, get(fields, "title"));
+    out.text(4, get(fields, "description"));
     out.double(7, get(fields, "maximum"));
     out.double(9, get(fields, "minimum"));
     out.count(11, get(fields, "maxLength"));

@@ -58,24 +58,28 @@ impl Registry {
         };
         self.admit(&mut request)?;
         prepare::validate(definition, &object, None)?;
+        warnings.extend(crate::kinds::remarks(definition, &object, None));
         if !options.applied {
             prepare::managed_fields(self, definition, None, &mut object, options);
         }
         crate::kinds::finish_create(definition, &mut object);
-        let stored = prepare::to_storage(definition, object);
+        let shown = prepare::shown(definition, &object);
+        let stored = prepare::store(self, definition, object).await?;
         let bytes = encode(&stored, &definition.kind, &definition.storage_api_version());
         prepare::check_size(&bytes)?;
         if options.dry_run {
             if self.cache().get(&definition.storage, &key).is_some() {
                 return Err(Status::already_exists(definition, &key.name));
             }
-            return Ok(Written { object: Registry::stored(&bytes, 0)?, created: true, warnings });
+            let object = prepare::answer(definition, shown, &bytes, 0)?;
+            return Ok(Written { object, created: true, warnings });
         }
         let path = storage_key(&definition.storage, &key);
         match self.store().put(&path, bytes.clone(), Expect::Absent).await {
             Ok(revision) => {
                 self.cache().wait_for(revision).await;
-                Ok(Written { object: Registry::stored(&bytes, revision)?, created: true, warnings })
+                let object = prepare::answer(definition, shown, &bytes, revision)?;
+                Ok(Written { object, created: true, warnings })
             }
             Err(StoreError::Conflict { .. }) => Err(Status::already_exists(definition, &key.name)),
             Err(error) => Err(store_failed(&error)),

@@ -117,7 +117,10 @@ impl Registry {
         for _ in 0..TRIES {
             let live = self.get(definition, &key.namespace, &key.name)?;
             check_preconditions(definition, &live, options.preconditions.as_ref())?;
-            let mut object = prepare::from_storage(definition, live.value());
+            let whole = definition.custom.as_ref().is_some_and(|custom| custom.asks_webhook());
+            // Marking an object for deletion needs no conversion, so that a webhook that is gone holds nothing up.
+            let mut object =
+                if whole { live.value() } else { prepare::from_storage(definition, live.value()) };
             let mut request = AdmissionRequest {
                 definition,
                 operation: Operation::Delete,
@@ -151,8 +154,13 @@ impl Registry {
         if marked.holds && !marked.changed {
             return Ok(Some(Deleted::Pending(live.clone())));
         }
-        let stored = prepare::to_storage(definition, marked.object);
-        let bytes = encode(&stored, &definition.kind, &definition.storage_api_version());
+        let whole = definition.custom.as_ref().is_some_and(|custom| custom.asks_webhook());
+        let stored = if whole { marked.object } else { prepare::to_storage(definition, marked.object) };
+        let version = match stored["apiVersion"].as_str().filter(|_| whole) {
+            Some(version) => version.to_owned(),
+            None => definition.storage_api_version(),
+        };
+        let bytes = encode(&stored, &definition.kind, &version);
         let outcome = if marked.holds {
             self.store().put(&path, bytes.clone(), Expect::Revision(live.revision)).await
         } else {
@@ -181,6 +189,7 @@ impl Registry {
         orphaning: Orphaning,
     ) -> Marked {
         let before = object.clone();
+        crate::kinds::mark_deleted(definition, &mut object, &self.now_text());
         let mut finalizers = meta::finalizers(&object);
         finalizers.retain(|f| f != ORPHAN && f != FOREGROUND);
         match orphaning {

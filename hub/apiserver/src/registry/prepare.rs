@@ -2,6 +2,9 @@
 //!
 //! In: the object as sent, the object as it stands. Out: the object as it will be stored, or a `Status`.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::{FieldValidation, Registry, WriteOptions};
@@ -261,6 +264,7 @@ pub(super) fn changed_object(
         *new = whole;
     } else {
         put_or_remove(new, "status", old.get("status").cloned());
+        kinds::prepare_update(definition, new);
     }
 }
 
@@ -344,11 +348,59 @@ pub(super) fn no_grace(object: &Value) -> bool {
 
 /// The object in the version it is stored in.
 pub(super) fn to_storage(definition: &ResourceDefinition, object: Value) -> Value {
+    if let Some(custom) = &definition.custom {
+        return custom.to_storage(object);
+    }
     if definition.is_storage_version() { object } else { conversion::to_storage(definition, object) }
+}
+
+/// The object in the version it is stored in, by the kind's webhook where it has one.
+pub(super) async fn store(
+    registry: &Registry,
+    definition: &ResourceDefinition,
+    object: Value,
+) -> Result<Value, Status> {
+    match &definition.custom {
+        Some(custom) => custom.store(registry.cache(), object).await,
+        None => Ok(to_storage(definition, object)),
+    }
+}
+
+/// The object to be answered with, where what is stored could only be shown by asking a webhook again.
+pub(super) fn shown(definition: &ResourceDefinition, object: &Value) -> Option<Value> {
+    let asks = definition.custom.as_ref().is_some_and(|custom| custom.asks_webhook());
+    asks.then(|| object.clone())
+}
+
+/// What a write is answered with: the stored bytes, or what [`shown`] kept.
+pub(super) fn answer(
+    definition: &ResourceDefinition,
+    shown: Option<Value>,
+    bytes: &Bytes,
+    revision: u64,
+) -> Result<Arc<Stored>, Status> {
+    match (&definition.custom, shown) {
+        (Some(custom), Some(object)) => custom.shown(&object, revision),
+        _ => Registry::stored(bytes, revision),
+    }
+}
+
+/// Whether an object is stored in the version that is stored now: if not, writing it unchanged brings it there.
+pub(super) fn is_stored_as_now(definition: &ResourceDefinition, live: &Stored) -> bool {
+    let Some(_) = &definition.custom else { return true };
+    let head = format!(
+        "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",",
+        definition.kind,
+        definition.storage_api_version()
+    );
+    live.json.starts_with(head.as_bytes())
 }
 
 /// A stored object in the version the client speaks.
 pub(super) fn from_storage(definition: &ResourceDefinition, object: Value) -> Value {
+    if let Some(custom) = &definition.custom {
+        return custom.from_storage(object);
+    }
     if definition.is_storage_version() { object } else { conversion::from_storage(definition, object) }
 }
 

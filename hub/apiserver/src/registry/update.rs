@@ -3,6 +3,8 @@
 //! The change is a function of the live object and is run again when another writer was faster. A caller that named the version
 //! it had read is refused in that second round, as the live object then has another.
 
+use std::sync::Arc;
+
 use karmada_store::{Expect, StoreError};
 use serde_json::Value;
 
@@ -51,11 +53,12 @@ impl Registry {
         &self,
         definition: &ResourceDefinition,
         key: &ObjectKey,
-        live: &Stored,
+        live: &Arc<Stored>,
         options: &WriteOptions,
         change: &mut Change<'_>,
     ) -> Result<Option<Written>, Status> {
-        let old = prepare::from_storage(definition, live.value());
+        let viewed = self.view(definition, vec![live.clone()]).await?;
+        let old = prepare::from_storage(definition, viewed[0].value());
         let mut new = change(Some(&old))?;
         let mut warnings = Vec::new();
         prepare::check_type(definition, &new)?;
@@ -75,24 +78,27 @@ impl Registry {
         };
         self.admit(&mut request)?;
         prepare::validate(definition, &new, Some(&old))?;
+        warnings.extend(crate::kinds::remarks(definition, &new, Some((&old, live))));
         if !options.applied {
             prepare::managed_fields(self, definition, Some(&old), &mut new, options);
         }
         crate::kinds::finish_update(definition, &mut new, &old);
         prepare::raise_generation(definition, &old, &mut new);
-        if prepare::same(&old, &new) {
+        if prepare::same(&old, &new) && prepare::is_stored_as_now(definition, live) {
             let object = self.cache().get(&definition.storage, key);
             let object = object.ok_or_else(|| Status::not_found(definition, &key.name))?;
+            let object = self.view(definition, vec![object]).await?.remove(0);
             return Ok(Some(Written { object, created: false, warnings }));
         }
         let last_finalizer_gone =
             meta::deleting(&old) && meta::finalizers(&new).is_empty() && prepare::no_grace(&new);
-        let stored = prepare::to_storage(definition, new);
+        let shown = prepare::shown(definition, &new);
+        let stored = prepare::store(self, definition, new).await?;
         let bytes = encode(&stored, &definition.kind, &definition.storage_api_version());
         prepare::check_size(&bytes)?;
         if options.dry_run {
             return Ok(Some(Written {
-                object: Registry::stored(&bytes, live.revision)?,
+                object: prepare::answer(definition, shown, &bytes, live.revision)?,
                 created: false,
                 warnings,
             }));
@@ -106,7 +112,8 @@ impl Registry {
         match outcome {
             Ok(revision) => {
                 self.cache().wait_for(revision).await;
-                Ok(Some(Written { object: Registry::stored(&bytes, revision)?, created: false, warnings }))
+                let object = prepare::answer(definition, shown, &bytes, revision)?;
+                Ok(Some(Written { object, created: false, warnings }))
             }
             Err(StoreError::Conflict { current }) => {
                 self.catch_up(current.map(|kv| kv.mod_revision)).await;

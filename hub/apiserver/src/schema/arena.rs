@@ -7,6 +7,8 @@ use regex::Regex;
 use serde_json::Value;
 use std::sync::OnceLock;
 
+use super::rules::Rule;
+
 /// The JSON type a node asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
@@ -171,12 +173,15 @@ pub(super) struct Extra {
     pub min_properties: Option<u64>,
     pub max_properties: Option<u64>,
     pub list_keys: Box<[Box<str>]>,
+    /// Required names that are no declared properties.
+    pub required: Box<[Box<str>]>,
     pub merge_key: Option<Box<str>>,
     pub any_of: Box<[u32]>,
     pub one_of: Box<[u32]>,
     pub all_of: Box<[u32]>,
     pub not: Option<u32>,
     pub validations: Option<Value>,
+    pub rules: OnceLock<Box<[Rule]>>,
     pub gvk: Option<Value>,
 }
 
@@ -196,6 +201,11 @@ impl Arena {
         let end = self.ends[id as usize] as usize;
         let start = if id == 0 { 0 } else { self.ends[id as usize - 1] as usize };
         &self.text[start..end]
+    }
+
+    /// Whether any node has CEL rules.
+    pub(super) fn has_rules(&self) -> bool {
+        self.extras.iter().any(|extra| extra.validations.is_some())
     }
 
     pub(super) fn extra(&self, node: &Node) -> Option<&Extra> {

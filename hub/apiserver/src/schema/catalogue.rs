@@ -78,6 +78,8 @@ pub struct Column {
     pub priority: i32,
     /// Where the value is, for structural kinds.
     pub json_path: Option<String>,
+    /// What the column says, in words; may be empty.
+    pub description: String,
 }
 
 impl<'de> Deserialize<'de> for Column {
@@ -92,7 +94,7 @@ impl<'de> Deserialize<'de> for Column {
             Row::Plain(name, ty, format, priority) => (name, ty, format, priority, None),
             Row::Path(name, ty, format, priority, path) => (name, ty, format, priority, Some(path)),
         };
-        Ok(Column { name, ty, format, priority, json_path })
+        Ok(Column { name, ty, format, priority, json_path, description: String::new() })
     }
 }
 

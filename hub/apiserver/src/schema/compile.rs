@@ -248,6 +248,7 @@ impl Compiler {
                 .flatten()
                 .filter_map(|key| key.as_str().map(Into::into))
                 .collect(),
+            required: undeclared(map),
             merge_key: text(map, "x-kubernetes-patch-merge-key").map(Into::into),
             any_of,
             one_of,
@@ -260,7 +261,8 @@ impl Compiler {
     }
 
     fn share(&mut self, extra: Extra, map: &Map<String, Value>) -> u32 {
-        const KEYS: [&str; 22] = [
+        const KEYS: [&str; 23] = [
+            "required",
             "default",
             "enum",
             "format",
@@ -288,15 +290,19 @@ impl Compiler {
             && extra.any_of.is_empty()
             && extra.one_of.is_empty()
             && extra.all_of.is_empty()
+            && extra.required.is_empty()
             && KEYS
                 .iter()
-                .filter(|key| !matches!(**key, "type" | "format" | "anyOf" | "oneOf" | "allOf"))
+                .filter(|key| !matches!(**key, "required" | "type" | "format" | "anyOf" | "oneOf" | "allOf"))
                 .all(|key| !map.contains_key(*key));
         if empty {
             return NONE;
         }
-        let identity: BTreeMap<&str, &Value> =
-            KEYS.iter().filter_map(|key| map.get(*key).map(|value| (*key, value))).collect();
+        let identity: BTreeMap<&str, &Value> = KEYS
+            .iter()
+            .filter(|key| **key != "required" || !extra.required.is_empty())
+            .filter_map(|key| map.get(*key).map(|value| (*key, value)))
+            .collect();
         let identity = serde_json::to_string(&identity).unwrap_or_default();
         if let Some(id) = self.shared.get(&identity) {
             return *id;
@@ -355,6 +361,7 @@ impl Compiler {
             maximum: b.maximum,
             min_length: b.min_length,
             max_length: b.max_length,
+            required: b.required.clone(),
             list_keys: if o.list_keys.is_empty() { b.list_keys.clone() } else { o.list_keys.clone() },
             merge_key: o.merge_key.clone().or_else(|| b.merge_key.clone()),
             any_of: b.any_of.clone(),
@@ -374,6 +381,14 @@ impl Compiler {
         self.shared.insert(identity, id);
         id
     }
+}
+
+/// What is required and not declared beside it: in `anyOf` and its like, the declaration is elsewhere.
+fn undeclared(map: &Map<String, Value>) -> Box<[Box<str>]> {
+    let declared =
+        |name: &str| map.get("properties").is_some_and(|properties| properties.get(name).is_some());
+    let required = map.get("required").and_then(Value::as_array).into_iter().flatten();
+    required.filter_map(Value::as_str).filter(|name| !declared(name)).map(Into::into).collect()
 }
 
 fn text<'a>(map: &'a Map<String, Value>, key: &str) -> Option<&'a str> {

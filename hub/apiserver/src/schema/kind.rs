@@ -34,6 +34,8 @@ pub struct Kind<'a> {
     pub style: Style,
     /// Its schema.
     pub schema: SchemaRef<'a>,
+    /// Where a custom kind keeps its replicas, as `.spec.replicas`.
+    pub scale: Option<&'a str>,
 }
 
 impl<'a> Kind<'a> {
@@ -41,7 +43,7 @@ impl<'a> Kind<'a> {
     pub fn builtin(group: &'a str, version: &'a str, kind: &'a str) -> Option<Kind<'a>> {
         let schema = Schemas::builtin().of(group, version, kind)?;
         let style = catalogue::style(group, version, kind);
-        Some(Kind { group, version, kind, style, schema })
+        Some(Kind { group, version, kind, style, schema, scale: None })
     }
 
     /// `group/version`, or the version alone for core.
@@ -74,6 +76,8 @@ impl<'a> Kind<'a> {
                 fields.iter().map(|f| f.replacen("unknown field \"", "unknown field \"metadata.", 1)),
             );
         }
+        unknown.extend(super::embedded::decode(self.schema, value)?);
+        super::prune::whole_numbers(value);
         Ok(unknown)
     }
 
@@ -93,6 +97,66 @@ impl<'a> Kind<'a> {
         }
     }
 
+    /// Replicas that can be scaled are a number, and not below nothing.
+    fn replicas(&self, new: &Value, errors: &mut Vec<FieldError>) {
+        let Some(path) = self.scale else { return };
+        let found =
+            path.split('.').filter(|part| !part.is_empty()).try_fold(new, |value, part| value.get(part));
+        let detail = match found {
+            None => return,
+            Some(value) if value.as_i64().is_some() => {
+                let Some(count) = value.as_i64().filter(|count| *count < 0) else { return };
+                (count, "should be a non-negative integer".to_owned())
+            }
+            Some(value) => {
+                let (shown, ty) = match value {
+                    Value::String(text) => (text.clone(), "string"),
+                    Value::Bool(truth) => (truth.to_string(), "bool"),
+                    Value::Number(number) => (number.to_string(), "float64"),
+                    Value::Null => return,
+                    Value::Array(_) => (value.to_string(), "[]interface {}"),
+                    Value::Object(_) => (value.to_string(), "map[string]interface {}"),
+                };
+                (0, format!("{path} accessor error: {shown} is of the type {ty}, expected int64"))
+            }
+        };
+        let mut error = FieldError::invalid(&super::path::Path::ROOT, detail.0, detail.1);
+        error.field = path.to_owned();
+        errors.push(error);
+    }
+
+    /// Runs the schema's CEL rules, unless what is wrong already would make them stumble.
+    fn rules(&self, new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+        if self.style != Style::Crd || !self.schema.has_rules() {
+            return;
+        }
+        let blocks = |error: &FieldError| {
+            use super::field_error::ErrorType;
+            matches!(
+                error.kind,
+                ErrorType::Required
+                    | ErrorType::NotSupported
+                    | ErrorType::TooLong
+                    | ErrorType::TooMany
+                    | ErrorType::TypeInvalid
+            )
+        };
+        if errors.iter().any(blocks) {
+            let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+            errors.push(FieldError::invalid(&super::path::Path::ROOT, Value::Null, why));
+            return;
+        }
+        errors.extend(super::rules::run_rules(self.schema, new, old).errors);
+    }
+
+    /// What the schema's CEL rules would refuse of a change, had it not been so before.
+    pub fn tolerated(&self, new: &Value, old: &Value) -> Vec<FieldError> {
+        if self.style != Style::Crd || !self.schema.has_rules() {
+            return Vec::new();
+        }
+        super::rules::run_rules(self.schema, new, Some(old)).warnings
+    }
+
     /// Everything that is wrong with `new`, beside `old` on update: metadata, then schema or built-in rules.
     pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         match self.style {
@@ -100,7 +164,12 @@ impl<'a> Kind<'a> {
             Style::Aggregated => validate_metadata(NameRule::Subdomain, new, old),
             Style::Crd => {
                 let mut errors = validate_metadata(NameRule::Subdomain, new, old);
-                errors.extend(super::validate::validate(self.schema, new));
+                errors.extend(match old {
+                    None => super::validate::validate(self.schema, new),
+                    Some(old) => super::validate::validate_update(self.schema, new, old),
+                });
+                self.replicas(new, &mut errors);
+                self.rules(new, old, &mut errors);
                 errors
             }
         }

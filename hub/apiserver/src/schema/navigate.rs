@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::arena::{Arena, Extra, Field, Format, ListType, MapType, NONE, Node, Type, flag};
 use super::builtin::Schemas;
 use super::compile::{Compiler, SchemaError};
+use super::rules::Rule;
 
 /// A schema of its own, such as a CRD version's.
 #[derive(Clone, Debug)]
@@ -31,6 +32,22 @@ impl Schema {
         let root = compiler.compile(&schema, 0)?;
         let (arena, _) = compiler.finish()?;
         Ok(Schema { arena: Arc::new(arena), root })
+    }
+
+    /// Compiles the schema of a CRD version: as [`Schema::from_openapi`], and also where it names no property.
+    ///
+    /// # Errors
+    /// The schema is too large or malformed.
+    pub fn of_custom(schema: &Value) -> Result<Schema, SchemaError> {
+        if schema["properties"].is_object() {
+            return Schema::from_openapi(schema);
+        }
+        let mut whole = schema.clone();
+        if !whole.is_object() {
+            whole = serde_json::json!({"type": "object"});
+        }
+        whole["properties"] = serde_json::json!({});
+        Schema::from_openapi(&whole)
     }
 
     /// The cursor at the root.
@@ -213,6 +230,18 @@ impl<'a> SchemaRef<'a> {
     /// CEL rules, as written.
     pub fn validations(self) -> Option<&'a Value> {
         self.extra()?.validations.as_ref()
+    }
+
+    /// CEL rules, compiled once.
+    pub(super) fn rules(self) -> &'a [Rule] {
+        let Some(extra) = self.extra() else { return &[] };
+        let Some(rules) = &extra.validations else { return &[] };
+        extra.rules.get_or_init(|| super::rules::compile(rules))
+    }
+
+    /// Whether this schema, or any that shares its store, has CEL rules.
+    pub(super) fn has_rules(self) -> bool {
+        self.arena.has_rules()
     }
 
     /// `x-kubernetes-group-version-kind` of a definition.

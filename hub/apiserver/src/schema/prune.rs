@@ -14,6 +14,13 @@ pub fn prune(schema: SchemaRef<'_>, value: &mut Value) -> Vec<String> {
     unknown
 }
 
+/// As [`prune`] for a part of an object; `whole`: the value is an object of its own, with type and metadata.
+pub(crate) fn below(schema: SchemaRef<'_>, value: &mut Value, whole: bool) {
+    let part = Path::field("default");
+    let path = if whole { &Path::ROOT } else { &part };
+    walk(Some(schema), value, path, &mut Vec::new());
+}
+
 const META: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 fn walk(schema: Option<SchemaRef<'_>>, value: &mut Value, path: &Path<'_>, unknown: &mut Vec<String>) {
@@ -47,6 +54,21 @@ fn walk(schema: Option<SchemaRef<'_>>, value: &mut Value, path: &Path<'_>, unkno
                 walk(element, item, &path.index(index), unknown);
             }
         }
+        _ => {}
+    }
+}
+
+/// Writes whole numbers without a fraction, as Go does: `1.0` is `1`.
+pub(super) fn whole_numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let whole = number.as_f64().filter(|n| n.fract() == 0.0 && n.abs() < 9e15);
+            if let Some(whole) = whole {
+                *value = Value::from(whole as i64);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
+        Value::Object(fields) => fields.values_mut().for_each(whole_numbers),
         _ => {}
     }
 }

@@ -2,29 +2,54 @@
 
 use std::collections::BTreeSet;
 
-use base64::Engine as _;
 use serde_json::Value;
 
 use super::arena::{Extra, Format, ListType, Type, flag};
 use super::field_error::FieldError;
+use super::formats;
 use super::navigate::SchemaRef;
 use super::path::Path;
-use super::time;
+use super::rules::correlated;
 
 /// Everything about `value` that the schema refuses: types, required fields, enums, formats, bounds, patterns, and
 /// duplicates in keyed lists and sets. `apiVersion`, `kind` and `metadata` at the root are not looked at: they are
 /// decoded into Go types before.
 pub fn validate(schema: SchemaRef<'_>, value: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    check(schema, value, &Path::ROOT, &mut errors);
-    let mut lists = Vec::new();
-    unique_lists(schema, value, &Path::ROOT, &mut lists);
-    errors.extend(lists);
+    check(schema, value, None, &Path::ROOT, &mut errors);
+    super::embedded::validate(schema, value, &Path::ROOT, &mut errors);
+    unique_lists(schema, value, &Path::ROOT, &mut errors);
     errors
 }
 
-fn check(schema: SchemaRef<'_>, value: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+/// As [`validate`] for a change of `old`: what was wrong before and is as it was is let be, so that a definition that asks more
+/// than it did does not lock its objects.
+pub fn validate_update(schema: SchemaRef<'_>, value: &Value, old: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    check(schema, value, Some(old), &Path::ROOT, &mut errors);
+    super::embedded::validate(schema, value, &Path::ROOT, &mut errors);
+    let mut before = Vec::new();
+    unique_lists(schema, old, &Path::ROOT, &mut before);
+    if before.is_empty() {
+        unique_lists(schema, value, &Path::ROOT, &mut errors);
+    }
+    errors
+}
+
+fn check(
+    schema: SchemaRef<'_>,
+    value: &Value,
+    old: Option<&Value>,
+    path: &Path<'_>,
+    errors: &mut Vec<FieldError>,
+) {
+    if old == Some(value) {
+        return;
+    }
     if !type_fits(schema, value, path, errors) || value.is_null() {
+        if let Some(extra) = schema.extra().filter(|_| !value.is_null()) {
+            enumeration(extra, value, path, errors);
+        }
         return;
     }
     if let Some(extra) = schema.extra() {
@@ -45,11 +70,11 @@ fn check(schema: SchemaRef<'_>, value: &Value, path: &Path<'_>, errors: &mut Vec
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
                 if let Some(element) = schema.items() {
-                    check(element, item, &path.index(index), errors);
+                    check(element, item, correlated(schema, item, old), &path.index(index), errors);
                 }
             }
         }
-        Value::Object(fields) => object(schema, fields, path, errors),
+        Value::Object(fields) => object(schema, fields, old, path, errors),
         _ => {}
     }
     junctors(schema, value, path, errors);
@@ -58,6 +83,7 @@ fn check(schema: SchemaRef<'_>, value: &Value, path: &Path<'_>, errors: &mut Vec
 fn object(
     schema: SchemaRef<'_>,
     fields: &serde_json::Map<String, Value>,
+    old: Option<&Value>,
     path: &Path<'_>,
     errors: &mut Vec<FieldError>,
 ) {
@@ -66,11 +92,16 @@ fn object(
             continue;
         }
         if let Some(child) = schema.child(name) {
-            check(child, item, &path.child(name), errors);
+            check(child, item, old.and_then(|old| old.get(name)), &path.child(name), errors);
         }
     }
     for (name, _, required) in schema.properties() {
         if required && !fields.contains_key(name) {
+            errors.push(FieldError::required(&path.child(name), ""));
+        }
+    }
+    for name in schema.extra().map_or(&[][..], |extra| &extra.required) {
+        if !fields.contains_key(&**name) {
             errors.push(FieldError::required(&path.child(name), ""));
         }
     }
@@ -137,10 +168,12 @@ fn string(schema: SchemaRef<'_>, extra: &Extra, text: &str, path: &Path<'_>, err
     let length = text.chars().count() as u64;
     if let Some(max) = extra.max_length.filter(|max| length > *max) {
         errors.push(FieldError::too_long(path, max));
+        return;
     }
     if let Some(min) = extra.min_length.filter(|min| length < *min) {
         let detail = format!("{path} in body should be at least {min} chars long");
         errors.push(FieldError::invalid(path, text, detail));
+        return;
     }
     if let Some(pattern) = &extra.pattern
         && !schema.pattern_regex().is_some_and(|regex| regex.is_match(text))
@@ -151,24 +184,13 @@ fn string(schema: SchemaRef<'_>, extra: &Extra, text: &str, path: &Path<'_>, err
 }
 
 fn format(schema: SchemaRef<'_>, text: &str, path: &Path<'_>, errors: &mut Vec<FieldError>) {
-    let (name, fits) = match schema.format() {
-        Format::DateTime | Format::MicroTime => ("date-time", time::parse(text).is_some()),
-        Format::Byte => ("byte", base64::engine::general_purpose::STANDARD.decode(text).is_ok()),
-        Format::Other => {
-            let Some(name) = schema.format_name() else { return };
-            let fits = match name {
-                "ipv4" => text.parse::<std::net::Ipv4Addr>().is_ok(),
-                "ipv6" => text.parse::<std::net::Ipv6Addr>().is_ok(),
-                "date" => text.parse::<jiff::civil::Date>().is_ok(),
-                "uuid" => uuid::Uuid::try_parse(text).is_ok(),
-                // Formats that structural schemas do not enforce pass.
-                _ => true,
-            };
-            (name, fits)
-        }
+    let name = match schema.format() {
+        Format::DateTime | Format::MicroTime => "date-time",
+        Format::Byte => "byte",
+        Format::Other => schema.format_name().unwrap_or_default(),
         _ => return,
     };
-    if !fits {
+    if !formats::fits(name, text) {
         let detail = format!("{path} in body must be of type {name}: {}", super::field_error::quote(text));
         errors.push(FieldError::type_invalid(path, text, detail));
     }
@@ -176,7 +198,11 @@ fn format(schema: SchemaRef<'_>, text: &str, path: &Path<'_>, errors: &mut Vec<F
 
 /// An integer beyond its format's range. The message has no field, as there.
 fn range(schema: SchemaRef<'_>, value: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
-    if schema.ty() != Type::Integer {
+    let bounded = schema.extra().is_some_and(|extra| {
+        extra.minimum.is_some() || extra.maximum.is_some() || extra.multiple_of.is_some()
+    });
+    // Only what is bounded is measured, as there.
+    if schema.ty() != Type::Integer || !bounded {
         return;
     }
     let number = value.as_f64().unwrap_or_default();
@@ -201,6 +227,18 @@ fn bounds(
     path: &Path<'_>,
     errors: &mut Vec<FieldError>,
 ) {
+    let whole = value.as_i64().is_some();
+    if let Some(factor) = extra.multiple_of.filter(|factor| whole && factor.trunc() <= 0.0) {
+        // A whole number is divided by the whole part, which is nothing.
+        let factor = factor.trunc() as i64;
+        let detail = format!("factor MultipleOf declared for {path} must be positive: {factor}");
+        errors.push(FieldError::invalid(path, factor, detail));
+    } else if let Some(factor) = extra.multiple_of.filter(|factor| *factor > 0.0)
+        && (number / factor).fract() != 0.0
+    {
+        let detail = format!("{path} in body should be a multiple of {factor}");
+        errors.push(FieldError::invalid(path, value.clone(), detail));
+    }
     let mut refuse = |detail: String| errors.push(FieldError::invalid(path, value.clone(), detail));
     if let Some(max) = extra.maximum {
         let exclusive = schema.has(flag::EXCLUSIVE_MAX);
@@ -215,11 +253,6 @@ fn bounds(
             let or_equal = if exclusive { "" } else { " or equal to" };
             refuse(format!("{path} in body should be greater than{or_equal} {min}"));
         }
-    }
-    if let Some(factor) = extra.multiple_of.filter(|factor| *factor > 0.0)
-        && (number / factor).fract() != 0.0
-    {
-        refuse(format!("{path} in body should be a multiple of {factor}"));
     }
 }
 
@@ -259,7 +292,7 @@ fn junctors(schema: SchemaRef<'_>, value: &Value, path: &Path<'_>, errors: &mut 
     let Some(junctors) = schema.junctors() else { return };
     let problems = |schema: SchemaRef<'_>| {
         let mut errors = Vec::new();
-        check(schema, value, path, &mut errors);
+        check(schema, value, None, path, &mut errors);
         errors
     };
     let refuse = |errors: &mut Vec<FieldError>, detail: String| {
@@ -324,6 +357,11 @@ fn unique_lists(schema: SchemaRef<'_>, value: &Value, path: &Path<'_>, errors: &
             };
             let mut seen: Vec<(String, u32)> = Vec::new();
             for (index, item) in items.iter().enumerate() {
+                if schema.list_type() == ListType::Map && !item.is_object() {
+                    let why = "must be an object for an array of list-type map";
+                    errors.push(FieldError::invalid(&path.index(index), item.clone(), why));
+                    continue;
+                }
                 if let Some(identity) = identity(item) {
                     let text = identity.to_string();
                     match seen.iter_mut().find(|(one, _)| *one == text) {

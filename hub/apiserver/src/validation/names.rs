@@ -53,7 +53,7 @@ pub(super) fn dns_label(text: &str) -> Vec<String> {
 }
 
 /// A DNS subdomain (RFC 1123).
-pub(super) fn dns_subdomain(text: &str) -> Vec<String> {
+pub(crate) fn dns_subdomain(text: &str) -> Vec<String> {
     let mut out: Vec<String> = too_long(text, 253).into_iter().collect();
     if !SUBDOMAIN_REGEX.is_match(text) {
         let words = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and \
@@ -75,7 +75,7 @@ pub(super) fn wildcard_subdomain(text: &str) -> Vec<String> {
 }
 
 /// A DNS label that starts with a letter (RFC 1035).
-pub(super) fn dns_1035_label(text: &str) -> Vec<String> {
+pub(crate) fn dns_1035_label(text: &str) -> Vec<String> {
     let mut out: Vec<String> = too_long(text, 63).into_iter().collect();
     if !LABEL_1035_REGEX.is_match(text) {
         let words = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \

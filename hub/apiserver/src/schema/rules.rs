@@ -1,0 +1,241 @@
+//! CEL rules of a structural schema, run on an object: `x-kubernetes-validations` as kube-apiserver runs them.
+//!
+//! In: a schema, the new object and, on update, the old one. Out: what the rules refuse, and (as warnings) what they would refuse
+//! had it not been so before. Rules are compiled when first needed and kept with the schema; all rules of one write share
+//! one budget ([`Limits`]).
+
+use karmada_cel::{
+    Declarations, EvalError, Evaluator, Expected, Limits, Program, Type as CelType, Value as Cel,
+};
+use serde_json::Value;
+
+use super::arena::{ListType, Type};
+use super::field_error::{ErrorType, FieldError, Shown};
+use super::navigate::SchemaRef;
+use super::path::Path;
+
+/// One rule, ready to run.
+#[derive(Debug)]
+pub(super) struct Rule {
+    program: Option<Program>,
+    source: String,
+    message: String,
+    message_expression: Option<Program>,
+    reason: ErrorType,
+    field_path: Vec<String>,
+    transition: bool,
+    optional_old: bool,
+}
+
+/// Compiles a schema's rules. They were checked against the schema when the definition was taken, so types matter no more.
+pub(super) fn compile(rules: &Value) -> Box<[Rule]> {
+    let declared = Declarations::new().with("self", CelType::Dyn).with("oldSelf", CelType::Dyn);
+    let one = |rule: &Value| {
+        let text = |field: &str| rule[field].as_str().unwrap_or_default();
+        let program = Program::compile(text("rule"), &declared, Expected::Bool).ok();
+        let expression = text("messageExpression");
+        Rule {
+            transition: program.as_ref().is_some_and(|program| program.uses("oldSelf")),
+            program,
+            source: text("rule").to_owned(),
+            message: text("message").to_owned(),
+            message_expression: Program::compile(expression, &declared, Expected::Text)
+                .ok()
+                .filter(|_| !expression.is_empty()),
+            reason: match text("reason") {
+                "FieldValueForbidden" => ErrorType::Forbidden,
+                "FieldValueRequired" => ErrorType::Required,
+                "FieldValueDuplicate" => ErrorType::Duplicate,
+                _ => ErrorType::Invalid,
+            },
+            field_path: steps(text("fieldPath")),
+            optional_old: rule["optionalOldSelf"] == true,
+        }
+    };
+    rules.as_array().into_iter().flatten().map(one).collect()
+}
+
+/// `.a['b'].c` as its fields.
+fn steps(path: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut rest = path;
+    while !rest.is_empty() {
+        if let Some((name, left)) = rest.strip_prefix("['").and_then(|quoted| quoted.split_once("']")) {
+            out.push(name.to_owned());
+            rest = left;
+        } else if let Some(plain) = rest.strip_prefix('.') {
+            let end = plain.find(['.', '[']).unwrap_or(plain.len());
+            out.push(plain[..end].to_owned());
+            rest = &plain[end..];
+        } else {
+            break;
+        }
+    }
+    out
+}
+
+/// What rules had to say.
+#[derive(Debug, Default)]
+pub struct Verdict {
+    /// What they refuse.
+    pub errors: Vec<FieldError>,
+    /// What they would refuse, had it not been so before.
+    pub warnings: Vec<FieldError>,
+}
+
+/// Runs every rule of the schema on `new`.
+pub fn run_rules(schema: SchemaRef<'_>, new: &Value, old: Option<&Value>) -> Verdict {
+    let mut run =
+        Run { evaluator: Evaluator::new(Limits::default()), verdict: Verdict::default(), over: false };
+    // Rules may take a while: what else this thread would do is done by another.
+    let handle = tokio::runtime::Handle::try_current();
+    let shared =
+        handle.is_ok_and(|handle| handle.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread);
+    let mut go = || run.walk(schema, new, old, &Path::ROOT);
+    if shared {
+        tokio::task::block_in_place(go);
+    } else {
+        go();
+    }
+    run.verdict
+}
+
+struct Run {
+    evaluator: Evaluator,
+    verdict: Verdict,
+    over: bool,
+}
+
+impl Run {
+    fn walk(&mut self, schema: SchemaRef<'_>, new: &Value, old: Option<&Value>, path: &Path<'_>) {
+        if self.over {
+            return;
+        }
+        let rules = schema.rules();
+        if !rules.is_empty() && !new.is_null() {
+            let old_cel = old.filter(|old| !old.is_null()).map(|old| Cel::from_json_as(old, schema));
+            self.evaluator.set("self", Cel::from_json_as(new, schema));
+            for rule in rules {
+                self.judge(rule, schema, new, old, old_cel.as_ref(), path);
+            }
+        }
+        match new {
+            Value::Object(fields) => {
+                for (name, item) in fields {
+                    let old = old.and_then(|old| old.get(name));
+                    if let Some(property) = schema.property(name) {
+                        self.walk(property, item, old, &path.child(name));
+                    } else if let Some(more) = schema.additional() {
+                        self.walk(more, item, old, &path.key(name));
+                    }
+                }
+            }
+            Value::Array(items) => {
+                let Some(element) = schema.items() else { return };
+                for (index, item) in items.iter().enumerate() {
+                    self.walk(element, item, correlated(schema, item, old), &path.index(index));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn judge(
+        &mut self,
+        rule: &Rule,
+        schema: SchemaRef<'_>,
+        new: &Value,
+        old: Option<&Value>,
+        old_cel: Option<&Cel>,
+        path: &Path<'_>,
+    ) {
+        let Some(program) = rule.program.as_ref().filter(|_| !self.over) else { return };
+        if rule.transition {
+            match (rule.optional_old, old_cel) {
+                (true, old) => self.evaluator.set("oldSelf", Cel::optional(old.cloned())),
+                (false, Some(old)) => self.evaluator.set("oldSelf", old.clone()),
+                (false, None) => return,
+            }
+        }
+        let detail = match self.evaluator.bool(program) {
+            Ok(true) => return,
+            Ok(false) => self.message(rule),
+            Err(EvalError::Budget) => {
+                self.over = true;
+                EvalError::Budget.to_string()
+            }
+            Err(error) => {
+                let what = if rule.message.is_empty() { &rule.source } else { &rule.message };
+                let detail = format!("{error} evaluating rule: {what}");
+                // A rule that cannot be answered says nothing of the field it is about.
+                self.verdict.errors.push(FieldError::invalid(path, type_name(schema), detail));
+                return;
+            }
+        };
+        let error = error(rule, schema, path, detail);
+        // What was so before and is no transition is only mentioned.
+        if !rule.transition && old == Some(new) && !self.over {
+            self.verdict.warnings.push(error);
+        } else {
+            self.verdict.errors.push(error);
+        }
+    }
+
+    fn message(&self, rule: &Rule) -> String {
+        let said = rule.message_expression.as_ref().and_then(|program| self.evaluator.text(program).ok());
+        let said = said.filter(|said| {
+            let said = said.trim();
+            !said.is_empty() && !said.contains('\n') && said.len() <= 5120
+        });
+        match said {
+            Some(said) => said.trim().to_owned(),
+            None if rule.message.is_empty() => format!("failed rule: {}", rule.source.trim()),
+            None => rule.message.clone(),
+        }
+    }
+}
+
+fn type_name(schema: SchemaRef<'_>) -> &'static str {
+    match schema.ty() {
+        Type::Any => "",
+        Type::Object => "object",
+        Type::Array => "array",
+        Type::String => "string",
+        Type::Integer => "integer",
+        Type::Number => "number",
+        Type::Boolean => "boolean",
+    }
+}
+
+fn error(rule: &Rule, schema: SchemaRef<'_>, path: &Path<'_>, detail: String) -> FieldError {
+    let mut field = if path.is_root() { String::new() } else { path.to_string() };
+    for step in &rule.field_path {
+        if !field.is_empty() {
+            field.push('.');
+        }
+        field.push_str(step);
+    }
+    if field.is_empty() {
+        field.push_str("<nil>");
+    }
+    let value = match rule.reason {
+        ErrorType::Forbidden | ErrorType::Required => None,
+        _ => Some(Shown::Json(type_name(schema).into())),
+    };
+    // A duplicate says no more than its value.
+    let detail = if rule.reason == ErrorType::Duplicate { String::new() } else { detail };
+    FieldError { kind: rule.reason, field, value, detail }
+}
+
+/// The element of the old list that `item` was: lists by key tell.
+pub(super) fn correlated<'v>(
+    schema: SchemaRef<'_>,
+    item: &Value,
+    old: Option<&'v Value>,
+) -> Option<&'v Value> {
+    if schema.list_type() != ListType::Map {
+        return None;
+    }
+    let same = |one: &&Value| schema.list_keys().iter().all(|key| one.get(&**key) == item.get(&**key));
+    old?.as_array()?.iter().find(same)
+}

@@ -1,0 +1,139 @@
+//! Calls out to webhooks: one HTTPS POST of JSON, bounded in time and size.
+//!
+//! In: where to ([`Target`]), the CA that the other end's certificate must come from, a body. Out: the answer's JSON, or why
+//! there is none, in words. Nothing is kept between calls.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Uri};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use serde_json::Value;
+use tokio::net::TcpStream;
+
+/// The largest answer that is read: what objects may weigh, many at once.
+const LARGEST: usize = 64 << 20;
+
+/// Where a webhook is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Host and port to connect to.
+    pub address: (String, u16),
+    /// The name that the certificate must bear.
+    pub server_name: String,
+    /// Path.
+    pub path: String,
+    /// The URL as messages name it.
+    pub url: String,
+}
+
+impl Target {
+    /// From an `https://` URL.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn of_url(url: &str) -> Result<Target, String> {
+        let uri: Uri = url.parse().map_err(|error| format!("{url:?} is no URL: {error}"))?;
+        let host = uri.host().ok_or_else(|| format!("{url:?} names no host"))?.to_owned();
+        let name = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+        let address = (name.clone(), uri.port_u16().unwrap_or(443));
+        Ok(Target { address, server_name: name, path, url: url.to_owned() })
+    }
+
+    /// A service, reached at an address that is known for it.
+    pub fn of_service(namespace: &str, name: &str, path: &str, address: (String, u16), port: u16) -> Target {
+        let path = if path.is_empty() { "/".to_owned() } else { path.to_owned() };
+        let server_name = format!("{name}.{namespace}.svc");
+        Target { address, url: format!("https://{server_name}:{port}{path}"), server_name, path }
+    }
+}
+
+/// Posts `body` and reads the JSON that comes back.
+///
+/// # Errors
+/// No connection, no trust, no time, no JSON, or a code other than 200.
+pub async fn post(target: &Target, ca_pem: &[u8], body: &Value, within: Duration) -> Result<Value, String> {
+    let call = tokio::time::timeout(within, exchange(target, ca_pem, body.to_string().into()));
+    let outcome = call.await.unwrap_or_else(|_| Err(format!("no answer within {within:?}")));
+    outcome.map_err(|why| format!("Post {:?}: {why}", target.url))
+}
+
+async fn exchange(target: &Target, ca_pem: &[u8], body: Bytes) -> Result<Value, String> {
+    let (host, port) = &target.address;
+    let tcp = TcpStream::connect((host.as_str(), *port)).await;
+    let tcp = tcp.map_err(|error| format!("dial tcp {host}:{port}: {error}"))?;
+    let name = ServerName::try_from(target.server_name.clone()).map_err(|error| format!("tls: {error}"))?;
+    let connector = tokio_rustls::TlsConnector::from(Arc::new(trusting(ca_pem)?));
+    let tls = connector.connect(name, tcp).await.map_err(|error| format!("tls: {error}"))?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(tls))
+        .await
+        .map_err(|error| format!("http: {error}"))?;
+    let request = Request::post(target.path.as_str())
+        .header(http::header::HOST, target.server_name.as_str())
+        .header(http::header::CONTENT_TYPE, "application/json")
+        .header(http::header::ACCEPT, "application/json")
+        .body(Full::new(body))
+        .map_err(|error| format!("http: {error}"))?;
+    let answer = async {
+        let response = sender.send_request(request).await.map_err(|error| format!("http: {error}"))?;
+        let code = response.status();
+        let read = Limited::new(response.into_body(), LARGEST).collect().await;
+        let bytes = read.map_err(|error| format!("the answer broke off: {error}"))?.to_bytes();
+        if code != http::StatusCode::OK {
+            let text = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).trim().to_owned();
+            return Err(format!("the server answered {code}: {text}"));
+        }
+        serde_json::from_slice(&bytes).map_err(|error| format!("the answer is no JSON: {error}"))
+    };
+    tokio::pin!(answer);
+    tokio::select! {
+        outcome = &mut answer => outcome,
+        // The connection may end before the answer is read to its end; what was sent is still there.
+        _ = connection => answer.await,
+    }
+}
+
+fn trusting(ca_pem: &[u8]) -> Result<rustls::ClientConfig, String> {
+    let mut roots = rustls::RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(ca_pem) {
+        let certificate = certificate.map_err(|error| format!("the caBundle cannot be read: {error}"))?;
+        roots.add(certificate).map_err(|error| format!("the caBundle cannot be used: {error}"))?;
+    }
+    if roots.is_empty() {
+        return Err("tls: no caBundle is given, so no certificate is trusted".to_owned());
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let builder = builder.map_err(|error| format!("tls: {error}"))?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_say_where_and_who() {
+        let target = Target::of_url("https://a.b:8443/c").unwrap();
+        assert_eq!(
+            (target.address, target.server_name, target.path),
+            (("a.b".into(), 8443), "a.b".into(), "/c".into())
+        );
+        assert_eq!(Target::of_url("https://[::1]/").unwrap().address, ("::1".into(), 443));
+        let service = Target::of_service("n", "s", "", ("10.0.0.1".into(), 9443), 443);
+        assert_eq!((service.server_name.as_str(), service.url.as_str()), ("s.n.svc", "https://s.n.svc:443/"));
+        assert!(Target::of_url("https://").is_err());
+    }
+
+    #[tokio::test]
+    async fn who_is_not_there_or_not_trusted_is_told_in_words() {
+        let target = Target::of_url("https://127.0.0.1:1/").unwrap();
+        let error = post(&target, b"", &Value::Null, Duration::from_secs(5)).await.unwrap_err();
+        assert!(error.starts_with("Post \"https://127.0.0.1:1/\": dial tcp"), "{error}");
+    }
+}

@@ -1,0 +1,149 @@
+//! The functions that expressions may call: CEL's, the Kubernetes libraries, and bounded versions of those that could run away.
+
+use std::sync::Arc;
+
+use kube_cel::KubeCelExt as _;
+use kube_cel::cel::extractors::{Arguments, This};
+use kube_cel::cel::{Context, ExecutionError, ResolveResult, Value};
+
+use crate::authorizer;
+use crate::evaluate::Meter;
+
+/// The longest text or list that one function may make, in bytes or elements.
+const LARGEST: usize = 8 << 20;
+
+/// A context with every function, counting on `meter`.
+pub(crate) fn context(meter: &Arc<Meter>) -> Context<'static> {
+    let mut context = Context::default().with_all();
+    authorizer::register(&mut context);
+    context.add_function("dyn", |value: Value| -> ResolveResult { Ok(value) });
+    context.add_function("type", |value: Value| -> ResolveResult { text(type_name(&value)) });
+    context.add_function("bool", |value: Value| to_bool(&value));
+    context.add_function("size", size);
+    context.add_function("replace", replace);
+    context.add_function("join", join);
+    context.add_function("lists.range", range);
+    let ticking = meter.clone();
+    context.add_function("@tick", move |steps: i64| -> ResolveResult {
+        ticking.tick(steps.unsigned_abs()).map(Value::Bool)
+    });
+    let holding = meter.clone();
+    context.add_function("@held", move |value: Value| -> ResolveResult {
+        holding.hold(weight(&value))?;
+        Ok(value)
+    });
+    let adding = meter.clone();
+    context.add_function("@add", move |left: Value, right: Value| -> ResolveResult {
+        let grows = matches!(left, Value::String(_) | Value::List(_) | Value::Bytes(_));
+        let sum = (left + right)?;
+        if grows {
+            adding.hold(weight(&sum))?;
+        }
+        Ok(sum)
+    });
+    context
+}
+
+fn text(text: &str) -> ResolveResult {
+    Ok(Value::String(Arc::new(text.to_owned())))
+}
+
+/// Bytes that a value takes, roughly.
+fn weight(value: &Value) -> u64 {
+    24 + match value {
+        Value::String(text) => text.len() as u64,
+        Value::Bytes(bytes) => bytes.len() as u64,
+        Value::List(items) => items.iter().map(weight).sum(),
+        Value::Map(map) => map.map.values().map(|value| 48 + weight(value)).sum(),
+        _ => 0,
+    }
+}
+
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::List(_) => "list",
+        Value::Map(_) => "map",
+        Value::Int(_) => "int",
+        Value::UInt(_) => "uint",
+        Value::Float(_) => "double",
+        Value::String(_) => "string",
+        Value::Bytes(_) => "bytes",
+        Value::Bool(_) => "bool",
+        Value::Null => "null_type",
+        Value::Duration(_) => "google.protobuf.Duration",
+        Value::Timestamp(_) => "google.protobuf.Timestamp",
+        _ => "dyn",
+    }
+}
+
+fn to_bool(value: &Value) -> ResolveResult {
+    match value {
+        Value::Bool(truth) => Ok(Value::Bool(*truth)),
+        Value::String(text) => match text.as_str() {
+            "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Value::Bool(true)),
+            "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Value::Bool(false)),
+            _ => Err(ExecutionError::function_error("bool", "type conversion error")),
+        },
+        _ => Err(ExecutionError::function_error("bool", "no such overload")),
+    }
+}
+
+/// Texts count in characters.
+fn size(This(this): This<Value>) -> ResolveResult {
+    let size = match &this {
+        Value::String(text) => text.chars().count(),
+        Value::Bytes(bytes) => bytes.len(),
+        Value::List(items) => items.len(),
+        Value::Map(map) => map.map.len(),
+        _ => return Err(ExecutionError::function_error("size", "no such overload")),
+    };
+    Ok(Value::Int(size as i64))
+}
+
+fn too_large(function: &str) -> ExecutionError {
+    ExecutionError::function_error(function, "the result is too large")
+}
+
+fn replace(This(this): This<Arc<String>>, Arguments(args): Arguments) -> ResolveResult {
+    let (from, to, limit) = match args.as_slice() {
+        [Value::String(from), Value::String(to)] => (from, to, usize::MAX),
+        [Value::String(from), Value::String(to), Value::Int(limit)] => {
+            (from, to, usize::try_from(*limit).unwrap_or(usize::MAX))
+        }
+        _ => return Err(ExecutionError::function_error("replace", "no such overload")),
+    };
+    let times = this.matches(from.as_str()).count().min(limit);
+    if this.len().saturating_add(times.saturating_mul(to.len())) > LARGEST {
+        return Err(too_large("replace"));
+    }
+    text(&this.replacen(from.as_str(), to, times))
+}
+
+fn join(This(this): This<Arc<Vec<Value>>>, Arguments(args): Arguments) -> ResolveResult {
+    let separator = match args.as_slice() {
+        [] => "",
+        [Value::String(separator)] => separator.as_str(),
+        _ => return Err(ExecutionError::function_error("join", "no such overload")),
+    };
+    let mut out = String::new();
+    for (index, item) in this.iter().enumerate() {
+        let Value::String(part) = item else {
+            return Err(ExecutionError::function_error("join", "no such overload"));
+        };
+        if index > 0 {
+            out.push_str(separator);
+        }
+        out.push_str(part);
+        if out.len() > LARGEST {
+            return Err(too_large("join"));
+        }
+    }
+    text(&out)
+}
+
+fn range(count: i64) -> ResolveResult {
+    match usize::try_from(count) {
+        Ok(n) if n <= LARGEST / 64 => Ok(Value::List(Arc::new((0..count).map(Value::Int).collect()))),
+        _ => Err(too_large("lists.range")),
+    }
+}

@@ -1,0 +1,141 @@
+//! Compiling an expression: read, checked against what it may name, bounded.
+
+use kube_cel::cel::IdedExpr;
+use kube_cel::cel::common::ast::{EntryExpr, Expr};
+use kube_cel::cel::parser::Parser;
+
+use crate::check::Checker;
+use crate::guard;
+use crate::types::{Declarations, Type};
+
+/// The longest expression, in bytes.
+pub const MAX_SOURCE: usize = 16 << 10;
+
+/// The deepest nesting of an expression.
+pub const MAX_DEPTH: usize = 200;
+
+/// What an expression must yield.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// A truth value.
+    Bool,
+    /// Text.
+    Text,
+    /// Anything: variables.
+    Any,
+}
+
+/// Why an expression cannot be used. `Display` is what follows `compilation failed: ` in kube-apiserver's messages.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CompileError {
+    /// It does not parse, or names what is not there.
+    #[error("{0}")]
+    Invalid(String),
+    /// It yields something else.
+    #[error("must evaluate to a {0}")]
+    Result(&'static str),
+}
+
+/// An expression that can be evaluated. Immutable and shareable.
+#[derive(Debug)]
+pub struct Program {
+    pub(crate) expr: IdedExpr,
+    /// The type of what it yields.
+    pub yields: Type,
+    names: Vec<String>,
+    /// How deep the tree is.
+    pub(crate) depth: usize,
+}
+
+impl Program {
+    /// Compiles `source`, which may use the names declared.
+    ///
+    /// # Errors
+    /// The expression is malformed, too large, names what is not declared, or yields another type than expected.
+    pub fn compile(
+        source: &str,
+        declarations: &Declarations,
+        expected: Expected,
+    ) -> Result<Program, CompileError> {
+        if source.len() > MAX_SOURCE {
+            return Err(CompileError::Invalid(format!(
+                "ERROR: <input>:1:1: expression code point size exceeds limit: size: {}, limit {MAX_SOURCE}",
+                source.len()
+            )));
+        }
+        let mut expr = parse(source)?;
+        let depth = sound(&expr, 0)?;
+        let mut checker = Checker::new(source, declarations);
+        let yields = checker.infer(&expr);
+        if !checker.errors.is_empty() {
+            return Err(CompileError::Invalid(checker.errors.join("\n")));
+        }
+        match (expected, &yields) {
+            (Expected::Any, _)
+            | (_, Type::Dyn)
+            | (Expected::Bool, Type::Bool)
+            | (Expected::Text, Type::String) => {}
+            (Expected::Bool, _) => return Err(CompileError::Result("bool")),
+            (Expected::Text, _) => return Err(CompileError::Result("string")),
+        }
+        let names = declarations.names.keys().filter(|name| checker.used.contains(*name)).cloned().collect();
+        guard::weave(&mut expr);
+        Ok(Program { expr, yields, names, depth })
+    }
+
+    /// Whether the expression names the variable.
+    pub fn uses(&self, name: &str) -> bool {
+        self.names.iter().any(|used| used == name)
+    }
+}
+
+/// The parser recurses by its own deep grammar, so it gets a stack of its own; what it returns is bounded by [`sound`].
+fn parse(source: &str) -> Result<IdedExpr, CompileError> {
+    const STACK: usize = 32 << 20;
+    let outcome = std::thread::scope(|scope| {
+        let parser = || Parser::new().enable_optional_syntax(true).parse(source).map_err(|e| e.to_string());
+        let thread = std::thread::Builder::new().name("cel-parse".into()).stack_size(STACK);
+        thread.spawn_scoped(scope, parser).map(|thread| thread.join())
+    });
+    match outcome {
+        Ok(Ok(Ok(expr))) => Ok(expr),
+        Ok(Ok(Err(message))) => Err(CompileError::Invalid(message)),
+        Ok(Err(_)) => Err(CompileError::Invalid("ERROR: <input>:1:1: Syntax error".to_owned())),
+        Err(error) => Err(CompileError::Invalid(format!("internal error: {error}"))),
+    }
+}
+
+/// Refuses trees that the interpreter cannot walk: message literals, and nesting that no stack holds. Answers how deep it is.
+fn sound(expr: &IdedExpr, depth: usize) -> Result<usize, CompileError> {
+    if depth > MAX_DEPTH {
+        let message = format!("ERROR: <input>:1:1: expression recursion limit exceeded: {MAX_DEPTH}");
+        return Err(CompileError::Invalid(message));
+    }
+    let children: Vec<&IdedExpr> = match &expr.expr {
+        Expr::Unspecified => {
+            return Err(CompileError::Invalid("ERROR: <input>:1:1: Syntax error".to_owned()));
+        }
+        Expr::Struct(literal) => {
+            let message = format!(
+                "ERROR: <input>:1:1: undeclared reference to '{}' (in container '')",
+                literal.type_name
+            );
+            return Err(CompileError::Invalid(message));
+        }
+        Expr::Ident(_) | Expr::Literal(_) => Vec::new(),
+        Expr::Call(call) => call.target.iter().map(|target| &**target).chain(&call.args).collect(),
+        Expr::Select(select) => vec![&select.operand],
+        Expr::List(list) => list.elements.iter().collect(),
+        Expr::Map(map) => {
+            let entries = map.entries.iter().filter_map(|entry| match &entry.expr {
+                EntryExpr::MapEntry(entry) => Some([&entry.key, &entry.value]),
+                EntryExpr::StructField(_) => None,
+            });
+            entries.flatten().collect()
+        }
+        Expr::Comprehension(one) => {
+            vec![&one.iter_range, &one.accu_init, &one.loop_cond, &one.loop_step, &one.result]
+        }
+    };
+    children.into_iter().try_fold(depth, |deepest, child| Ok(deepest.max(sound(child, depth + 1)?)))
+}

@@ -1,0 +1,213 @@
+//! The table of expressions: what each yields, what is refused, and that bombs end.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::*;
+
+fn run(source: &str, object: &serde_json::Value) -> Result<Value, String> {
+    let declarations = Declarations::new().with("self", Type::Dyn);
+    let program = Program::compile(source, &declarations, Expected::Any).map_err(|e| e.to_string())?;
+    let mut evaluator = Evaluator::new(Limits::default());
+    evaluator.set("self", Value::from_json(object));
+    evaluator.value(&program).map_err(|e| e.to_string())
+}
+
+#[test]
+fn expressions_yield_what_cel_says() {
+    let object = json!({"n": 3, "s": "grün", "list": [1, 2, 3], "map": {"a-b": 1}, "null": null});
+    for (source, wanted) in [
+        ("self.n + 1 == 4", json!(true)),
+        ("size(self.s)", json!(4)),
+        ("self.s.size() == 4 && self.s.startsWith('gr')", json!(true)),
+        ("self.list.all(x, x > 0)", json!(true)),
+        ("self.list.exists_one(x, x == 2)", json!(true)),
+        ("self.list.map(x, x * 2)", json!([2, 4, 6])),
+        ("self.list.filter(x, x > 1)", json!([2, 3])),
+        ("self.map['a-b']", json!(1)),
+        ("'a-b' in self.map", json!(true)),
+        ("has(self.gone)", json!(false)),
+        ("self.n == 3 ? 'three' : 'other'", json!("three")),
+        ("'%d of %s'.format([self.n, 'x'])", json!("3 of x")),
+        ("['a', 'b'].join('-')", json!("a-b")),
+        ("'aXbX'.replace('X', '.')", json!("a.b.")),
+        ("quantity('1Gi').isGreaterThan(quantity('1M'))", json!(true)),
+        ("isURL('https://a.b/')", json!(true)),
+        ("cidr('10.0.0.0/8').containsIP(ip('10.1.2.3'))", json!(true)),
+        ("self.?gone.orValue(7)", json!(7)),
+        ("duration('1h') > duration('1m')", json!(true)),
+        ("sets.contains([1, 2], [2])", json!(true)),
+        ("dyn(1) == 1", json!(true)),
+    ] {
+        let got = run(source, &object).unwrap_or_else(|e| panic!("{source}: {e}"));
+        assert_eq!(got.to_json(), Some(wanted), "{source}");
+    }
+}
+
+#[test]
+fn what_fails_says_so_in_the_words_of_cel_go() {
+    for (source, wanted) in [
+        ("self.gone", "no such key: gone"),
+        ("1 / (self.n - 3)", "division by zero"),
+        ("self.list[9]", "index out of bounds: 9"),
+        ("self.n + 9223372036854775807", "integer overflow"),
+    ] {
+        let object = json!({"n": 3, "list": [1]});
+        assert_eq!(run(source, &object).unwrap_err(), wanted, "{source}");
+    }
+}
+
+fn typed() -> Declarations {
+    let fields = [("n", Type::Int), ("s", Type::String), ("l", Type::List(Box::new(Type::Int)))];
+    let fields = fields.into_iter().map(|(name, ty)| (name.to_owned(), ty)).collect();
+    Declarations::new().with("self", Type::Object(Arc::new(Object { name: "object".into(), fields })))
+}
+
+#[test]
+fn what_cannot_work_is_refused_before_it_runs() {
+    let refused = |source: &str| {
+        Program::compile(source, &typed(), Expected::Bool).map(|_| ()).expect_err(source).to_string()
+    };
+    assert_eq!(
+        refused("self.gone > 1"),
+        "ERROR: <input>:1:5: undefined field 'gone'\n | self.gone > 1\n | ....^"
+    );
+    assert_eq!(
+        refused("other == 1"),
+        "ERROR: <input>:1:1: undeclared reference to 'other' (in container '')\n | other == 1\n | ^"
+    );
+    assert_eq!(
+        refused("self.n == 'a'"),
+        "ERROR: <input>:1:8: found no matching overload for '_==_' applied to '(int, string)'\n | self.n == 'a'\n | .......^"
+    );
+    assert_eq!(refused("self.n"), "must evaluate to a bool");
+    assert!(refused("self.n ==").starts_with("ERROR: <input>:1:"));
+    assert!(refused("self.s.nonsense()").contains("undeclared reference to 'nonsense'"));
+    assert!(refused("Message{field: 1} == 1").contains("undeclared reference"));
+    for fine in
+        ["self.l.all(x, x > self.n)", "self.s.matches('^a')", "has(self.s) && self.l.map(x, x + 1)[0] == 2"]
+    {
+        Program::compile(fine, &typed(), Expected::Bool).unwrap_or_else(|e| panic!("{fine}: {e}"));
+    }
+}
+
+/// Each would take ages or all memory without the bounds.
+#[test]
+fn bombs_end() {
+    let long: Vec<i64> = (0..2000).collect();
+    let object = json!({"list": long, "s": "a".repeat(1 << 20), "quotes": "\"".repeat(1 << 16)});
+    let doubled = (0..40).fold("[self.s]".to_owned(), |source, _| format!("{source}.map(a, a + a)"));
+    let nested = (0..40).fold("[self.s]".to_owned(), |source, _| format!("{source}.map(a, [a, a])"));
+    let quoted = (0..30).fold("self.quotes".to_owned(), |source, _| format!("strings.quote({source})"));
+    for source in [
+        "self.list.all(a, self.list.all(b, self.list.all(c, a + b + c >= 0)))",
+        "self.s.replace('a', self.s) == ''",
+        "lists.range(100000000000).size() == 0",
+        &format!("{doubled}.size() == 0"),
+        &format!("{nested}.size() == 0"),
+        &format!("{quoted}.size() == 0"),
+    ] {
+        let started = Instant::now();
+        let outcome = run(source, &object);
+        assert!(outcome.is_err(), "{source}");
+        assert!(started.elapsed() < Duration::from_secs(20), "{source} took {:?}", started.elapsed());
+    }
+}
+
+#[test]
+fn absurd_texts_are_refused_and_do_not_overflow_a_stack() {
+    for source in [
+        "(".repeat(5000),
+        vec!["1"; 5000].join("+"),
+        "[".repeat(3000) + &"]".repeat(3000),
+        format!("self{}", ".a".repeat(5000)),
+        "a".repeat(MAX_SOURCE + 1),
+        "\u{0}\u{1}'".to_owned(),
+    ] {
+        assert!(
+            Program::compile(&source, &typed(), Expected::Any).is_err(),
+            "{}…",
+            &source[..8.min(source.len())]
+        );
+    }
+}
+
+#[test]
+fn a_budget_is_shared_by_all_expressions_of_one_evaluator() {
+    let declarations = Declarations::new().with("self", Type::Dyn);
+    let program =
+        Program::compile("self.all(a, self.all(b, a >= 0))", &declarations, Expected::Bool).unwrap();
+    let limits = Limits { steps: 50_000, ..Limits::default() };
+    let mut evaluator = Evaluator::new(limits);
+    evaluator.set("self", Value::from_json(&json!((0..60).collect::<Vec<i64>>())));
+    assert_eq!(evaluator.bool(&program), Ok(true));
+    assert_eq!(evaluator.bool(&program), Err(EvalError::Budget));
+    assert_eq!(evaluator.bool(&program), Err(EvalError::Budget));
+}
+
+#[test]
+fn an_authorizer_is_asked_what_the_expression_asks() {
+    struct OnlyPods;
+    impl Authorizer for OnlyPods {
+        fn check(&self, question: &Question) -> Decision {
+            Decision {
+                allowed: question.resource == "pods" && question.verb == "create",
+                ..Decision::default()
+            }
+        }
+    }
+    let mut evaluator = Evaluator::new(Limits::default());
+    evaluator.set("authorizer", Value::authorizer(Arc::new(OnlyPods), Question::default()));
+    let ask = |evaluator: &Evaluator, source: &str| {
+        let program = Program::compile(source, &Declarations::admission(), Expected::Bool).unwrap();
+        evaluator.bool(&program)
+    };
+    assert_eq!(ask(&evaluator, "authorizer.group('').resource('pods').check('create').allowed()"), Ok(true));
+    assert_eq!(
+        ask(&evaluator, "authorizer.group('').resource('nodes').check('create').allowed()"),
+        Ok(false)
+    );
+}
+
+#[test]
+fn names_that_are_no_identifiers_are_escaped() {
+    for (name, escaped) in [
+        ("plain", "plain"),
+        ("namespace", "__namespace__"),
+        ("a-b.c/d", "a__dash__b__dot__c__slash__d"),
+        ("a__b", "a__underscores__b"),
+    ] {
+        assert_eq!(escape(name).as_deref(), Some(escaped));
+        assert_eq!(unescape(escaped), name);
+    }
+    assert_eq!((escape("a b"), escape("1a"), escape("")), (None, None, None));
+}
+
+mod any {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        /// No text makes the reader, the checker or the interpreter do more than answer.
+        #[test]
+        fn any_text_is_answered(parts in prop::collection::vec(prop::sample::select(vec![
+            "self", "oldSelf", ".a", "[0]", "?", ":", "(", ")", "1", "'x'", " + ", " - ", " == ", " && ", " in ", ".map(x, ",
+            ".all(x, ", "has(", "x", "{", "}", ",", "[", "]", "!", "size(", ".matches('(a+)+$')", "duration('1h')", "null", "1.5",
+            "b'a'", "u", ".?b", "optional.of(", ".format([", "quantity('1')", "timestamp(", "type(", "dyn(", "%", "/ 0", "/",
+        ]), 0..24)) {
+            let source = parts.concat();
+            let declared = Declarations::new().with("self", Type::Dyn).with("oldSelf", Type::Dyn);
+            if let Ok(program) = Program::compile(&source, &declared, Expected::Any) {
+                let mut evaluator = Evaluator::new(Limits::default());
+                evaluator.set("self", Value::from_json(&json!({"a": [1, "b", {"c": null}]})));
+                evaluator.set("oldSelf", Value::null());
+                let _ = evaluator.value(&program);
+            }
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What an expression may name, and of which type: declared by hand, or read off a schema through [`Shape`].
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::escape;
+
+/// How a string of a schema is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// As a text.
+    Text,
+    /// RFC 3339 with a time.
+    DateTime,
+    /// A day.
+    Date,
+    /// A Go duration.
+    Duration,
+    /// Base64.
+    Byte,
+}
+
+/// A schema, as far as CEL looks at it. Cheap to copy: a cursor.
+pub trait Shape: Copy {
+    /// The JSON type: `object`, `array`, `string`, `integer`, `number`, `boolean`; empty for anything.
+    fn json_type(self) -> &'static str;
+    /// How strings are read.
+    fn format(self) -> Format;
+    /// The named property.
+    fn property(self, name: &str) -> Option<Self>;
+    /// All named properties.
+    fn properties(self) -> Vec<(String, Self)>;
+    /// What a map holds, where this is a map.
+    fn additional(self) -> Option<Self>;
+    /// What a list holds.
+    fn items(self) -> Option<Self>;
+    /// Whether fields that are not named may be there; they cannot be reached.
+    fn preserves_unknown(self) -> bool;
+    /// Whether a whole object stands here, with its type and metadata.
+    fn embedded(self) -> bool;
+}
+
+/// An object type: its fields by the names that expressions use.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Object {
+    /// Name in messages.
+    pub name: String,
+    /// Fields by their (escaped) names.
+    pub fields: BTreeMap<String, Type>,
+}
+
+/// The type of a value, as far as it is known before anything runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// Not known: fits everywhere.
+    Dyn,
+    /// `null`.
+    Null,
+    /// A truth value.
+    Bool,
+    /// A signed whole number.
+    Int,
+    /// An unsigned whole number.
+    Uint,
+    /// A floating-point number.
+    Double,
+    /// Text.
+    String,
+    /// Bytes.
+    Bytes,
+    /// A span of time.
+    Duration,
+    /// A point in time.
+    Timestamp,
+    /// A list.
+    List(Box<Type>),
+    /// A map with text keys (or keys of any type, for literals).
+    Map(Box<Type>, Box<Type>),
+    /// An object whose fields are known.
+    Object(Arc<Object>),
+    /// A value that may be missing.
+    Optional(Box<Type>),
+    /// One of the library's own types, such as `kubernetes.Quantity`.
+    Opaque(&'static str),
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Type::Dyn => f.write_str("dyn"),
+            Type::Null => f.write_str("null"),
+            Type::Bool => f.write_str("bool"),
+            Type::Int => f.write_str("int"),
+            Type::Uint => f.write_str("uint"),
+            Type::Double => f.write_str("double"),
+            Type::String => f.write_str("string"),
+            Type::Bytes => f.write_str("bytes"),
+            Type::Duration => f.write_str("google.protobuf.Duration"),
+            Type::Timestamp => f.write_str("google.protobuf.Timestamp"),
+            Type::List(element) => write!(f, "list({element})"),
+            Type::Map(key, value) => write!(f, "map({key}, {value})"),
+            Type::Object(object) => f.write_str(&object.name),
+            Type::Optional(inner) => write!(f, "optional_type({inner})"),
+            Type::Opaque(name) => f.write_str(name),
+        }
+    }
+}
+
+/// How deep a schema is read; deeper parts are of unknown type.
+const DEPTH: usize = 32;
+
+impl Type {
+    /// The type of values of a schema, named `name` in messages.
+    pub fn of<S: Shape>(shape: S, name: &str) -> Type {
+        Type::at(shape, name, DEPTH)
+    }
+
+    fn at<S: Shape>(shape: S, name: &str, depth: usize) -> Type {
+        if depth == 0 {
+            return Type::Dyn;
+        }
+        let child = |shape: S, part: &str| Type::at(shape, &format!("{name}.{part}"), depth - 1);
+        match shape.json_type() {
+            "string" => match shape.format() {
+                Format::Text => Type::String,
+                Format::DateTime | Format::Date => Type::Timestamp,
+                Format::Duration => Type::Duration,
+                Format::Byte => Type::Bytes,
+            },
+            "integer" => Type::Int,
+            "number" => Type::Double,
+            "boolean" => Type::Bool,
+            "array" => Type::List(Box::new(shape.items().map_or(Type::Dyn, |items| child(items, "@idx")))),
+            "object" => {
+                if let Some(values) = shape.additional() {
+                    return Type::Map(Box::new(Type::String), Box::new(child(values, "@elem")));
+                }
+                let properties = shape.properties();
+                let mut fields: BTreeMap<String, Type> = properties
+                    .into_iter()
+                    .filter_map(|(field, shape)| Some((escape(&field)?, child(shape, &field))))
+                    .collect();
+                if shape.embedded() {
+                    fields.entry("apiVersion".into()).or_insert(Type::String);
+                    fields.entry("kind".into()).or_insert(Type::String);
+                    fields.entry("metadata".into()).or_insert_with(|| Type::metadata(name));
+                }
+                Type::Object(Arc::new(Object { name: name.to_owned(), fields }))
+            }
+            _ => Type::Dyn,
+        }
+    }
+
+    /// What a rule sees of an object's metadata.
+    pub fn metadata(name: &str) -> Type {
+        let fields = [("name", Type::String), ("generateName", Type::String)];
+        let fields = fields.into_iter().map(|(field, ty)| (field.to_owned(), ty)).collect();
+        Type::Object(Arc::new(Object { name: format!("{name}.metadata"), fields }))
+    }
+}
+
+/// The names that an expression may use.
+#[derive(Clone, Debug, Default)]
+pub struct Declarations {
+    pub(crate) names: BTreeMap<String, Type>,
+}
+
+impl Declarations {
+    /// No names.
+    pub fn new() -> Self {
+        Declarations::default()
+    }
+
+    /// With one more name.
+    #[must_use]
+    pub fn with(mut self, name: &str, ty: Type) -> Self {
+        self.names.insert(name.to_owned(), ty);
+        self
+    }
+
+    /// What admission expressions see: `object`, `oldObject`, `request`, `namespaceObject`, and `authorizer` with
+    /// `authorizer.requestResource`. Add `params` and `variables` where a policy has them.
+    pub fn admission() -> Self {
+        let names = ["object", "oldObject", "request", "namespaceObject"];
+        let names = names.into_iter().map(|name| (name.to_owned(), Type::Dyn));
+        let authorizer = ("authorizer".to_owned(), Type::Opaque("kubernetes.authorization.Authorizer"));
+        Declarations { names: names.chain([authorizer]).collect() }
+    }
+}

@@ -1,0 +1,110 @@
+//! Kinds that users bring to the hub: propagated like any other, to sites that serve them, and cleared away with their
+//! namespace and their definition.
+
+use serde_json::{Value, json};
+use tests::api::text_at;
+use tests::wait::{PATIENCE, eventually, so};
+
+use crate::fleet::{Fleet, alone, await_gone, await_object, get, has};
+
+const DEFINITION: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.brought.example.com}
+spec:
+  group: brought.example.com
+  scope: Namespaced
+  names: {plural: widgets, kind: Widget}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec: {type: object, properties: {size: {type: integer, default: 3}}}
+          status: {type: object, x-kubernetes-preserve-unknown-fields: true}
+";
+
+const WIDGET: &str = "
+apiVersion: brought.example.com/v1
+kind: Widget
+metadata: {name: wheel}
+spec: {}
+---
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: widgets}
+spec:
+  resourceSelectors: [{apiVersion: brought.example.com/v1, kind: Widget}]
+  placement: {clusterAffinity: {clusterNames: [north, south]}}
+";
+
+const PATH: &str = "/apis/brought.example.com/v1/namespaces/brought/widgets/wheel";
+const BINDING: &str = "/apis/work.karmada.io/v1alpha2/namespaces/brought/resourcebindings/wheel-widget";
+const ESTABLISHED: [&str; 4] =
+    ["wait", "--for=condition=established", "--timeout=30s", "crd/widgets.brought.example.com"];
+
+fn targets(fleet: &Fleet, wanted: &[&str]) {
+    eventually(&format!("placed in {wanted:?}"), PATIENCE, || {
+        let binding = get(fleet.hub.api(), BINDING)?;
+        let clusters =
+            binding.pointer("/spec/clusters").and_then(Value::as_array).cloned().unwrap_or_default();
+        let mut names: Vec<&str> = clusters.iter().map(|target| text_at(target, "/name")).collect();
+        names.sort_unstable();
+        so(names == wanted, || format!("{names:?}"))
+    });
+}
+
+#[test]
+fn a_kind_that_a_user_brings_goes_where_it_is_served() {
+    let Some(fleet) = alone() else { return };
+    let kubectl = fleet.namespace("brought");
+    kubectl.apply(DEFINITION);
+    kubectl.ok(&ESTABLISHED);
+    let north = &fleet.site("north").member;
+    north.kubectl().apply(DEFINITION);
+    north.kubectl().ok(&ESTABLISHED);
+    kubectl.apply(WIDGET);
+    // Only where the kind is served.
+    targets(&fleet, &["north"]);
+    fleet.site("north").await_object(PATH, |object| has(object, "/spec/size", &json!(3)));
+    let south = &fleet.site("south").member;
+    south.kubectl().apply(DEFINITION);
+    targets(&fleet, &["north", "south"]);
+    fleet.site("south").await_object(PATH, |object| has(object, "/spec/size", &json!(3)));
+
+    // A change arrives, and each member's status comes back.
+    kubectl.ok(&["patch", "widget", "wheel", "--type=merge", "-p", r#"{"spec":{"size":5}}"#]);
+    fleet.site("south").await_object(PATH, |object| has(object, "/spec/size", &json!(5)));
+    let status = r#"{"status":{"turning":true}}"#;
+    let member = north.kubectl().in_namespace("brought");
+    member.ok(&["patch", "widget", "wheel", "--subresource=status", "--type=merge", "-p", status]);
+    await_object(fleet.hub.api(), "the hub", BINDING, |binding| {
+        let items = binding.pointer("/status/aggregatedStatus").and_then(Value::as_array);
+        let told = items.into_iter().flatten().find(|item| item["clusterName"] == "north");
+        let turning = told.is_some_and(|item| item["status"]["turning"] == true);
+        so(turning, || binding["status"].to_string())
+    });
+
+    // With its definition go the instances, on the hub and, through their bindings, in the members.
+    kubectl.ok(&["delete", "crd", "widgets.brought.example.com", "--timeout=60s"]);
+    await_gone(fleet.hub.api(), "the hub", BINDING);
+    fleet.site("north").await_gone(PATH);
+    fleet.site("south").await_gone(PATH);
+
+    // A namespace takes the objects of such kinds along as well.
+    kubectl.apply(DEFINITION);
+    kubectl.ok(&ESTABLISHED);
+    kubectl.apply(WIDGET);
+    fleet.site("north").await_object(PATH, |_| Ok(()));
+    fleet.remove_namespace("brought");
+    await_gone(fleet.hub.api(), "the hub", PATH);
+    fleet.site("north").await_gone(PATH);
+    for member in [north, south] {
+        member.kubectl().ok(&["delete", "crd", "widgets.brought.example.com"]);
+    }
+    fleet.hub.kubectl().ok(&["delete", "crd", "widgets.brought.example.com"]);
+}
