@@ -323,7 +323,7 @@ mod tests {
     async fn written(recorder: &Recorder) {
         let stop = CancellationToken::new();
         let soon = async {
-            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
             stop.cancel();
         };
         tokio::join!(recorder.run(stop.clone()), soon);
@@ -364,7 +364,7 @@ mod tests {
         let recorder = Recorder::new(api.clone(), "test", Arc::new(move || at));
         let stop = CancellationToken::new();
         let acts = async {
-            let pause = || tokio::time::sleep(std::time::Duration::from_secs(1));
+            let pause = || tokio::time::sleep(Duration::from_secs(1));
             for _ in 0..2 {
                 recorder.record(&about, EventType::Normal, "Seen", "again");
                 pause().await;

@@ -56,7 +56,7 @@ fn each_cause_is_told_by_its_name_and_the_next_run_puts_it_right() {
     );
     for (kind, told) in [
         (Kind::Http1, ["HTTP2Refused: ", "refused at", "next: a proxy or load balancer"]),
-        (Kind::NotYetValid, ["Clock: ", "not valid yet", "next: the member's clock is wrong"]),
+        (Kind::NotYetValid, ["Clock: ", "not valid yet", "next: the member's clock is wrong, or the hub's"]),
         (Kind::PlainHttp, ["TLS: ", "does not speak TLS", "next: something else than the hub answers"]),
     ] {
         let middlebox = Middlebox::start(kind, &hub);

@@ -308,7 +308,7 @@ pub(super) fn raise_generation(definition: &ResourceDefinition, old: &Value, new
     }
     let has_status = definition.subresource("status").is_some();
     let counts =
-        |name: &str| !matches!(name, "kind" | "apiVersion" | "metadata") && !(has_status && name == "status");
+        |name: &str| !(matches!(name, "kind" | "apiVersion" | "metadata") || has_status && name == "status");
     let unchanged =
         members(old).filter(|(name, _)| counts(name)).eq(members(new).filter(|(name, _)| counts(name)));
     let generation = old["metadata"]["generation"].as_i64().unwrap_or(1);
