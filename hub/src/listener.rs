@@ -84,7 +84,9 @@ pub async fn serve(
 
 async fn connection(socket: TcpStream, tls: TlsAcceptor, services: Services, stop: CancellationToken) {
     let _ = socket.set_nodelay(true);
-    let stream = match tokio::time::timeout(HANDSHAKE, tls.accept(socket)).await {
+    // Boxed, as other things are below that end long before the connection does: a task is as large as its largest moment, and
+    // there is one for each agent.
+    let stream = match Box::pin(tokio::time::timeout(HANDSHAKE, tls.accept(socket))).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => return tracing::debug!("a TLS handshake took too long"),
@@ -139,17 +141,19 @@ async fn answer(
         if let Some(peer) = peer {
             request.extensions_mut().insert(peer);
         }
-        let Ok(response) = grpc.call(request.map(tonic::body::Body::new)).await;
+        let Ok(response) = Box::pin(grpc.call(request.map(tonic::body::Body::new))).await;
         return response.map(|body| body.map_err(Into::into).boxed_unsync());
     }
     if let Some(peer) = peer
         // The key of an agent that joined anew since, or whose cluster is gone, is nobody's.
-        && (peer.cluster().is_none() || services.registrar.authorize_session(&peer).await.is_ok())
+        && (peer.cluster().is_none() || Box::pin(services.registrar.authorize_session(&peer)).await.is_ok())
     {
         let user = User { name: peer.common_name, groups: peer.organizations, ..User::default() };
         request.extensions_mut().insert(CertificateUser(user));
     }
-    services.api.handle(request).await.map(|body| body.map_err(|never| match never {}).boxed_unsync())
+    Box::pin(services.api.handle(request))
+        .await
+        .map(|body| body.map_err(|never| match never {}).boxed_unsync())
 }
 
 fn is_grpc(request: &Request<Incoming>) -> bool {

@@ -2,6 +2,7 @@
 //!
 //! Woken by bindings, and for all of them by a cluster that came, went, or changed in a way that placement can see.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -115,20 +116,22 @@ impl Scheduler {
     }
 }
 
-/// What placement can see of a cluster. A change of anything else wakes no binding.
-fn visible(cluster: &Cluster) -> Cluster {
+/// A digest of what placement can see of a cluster. A change of anything else wakes no binding.
+fn visible(cluster: &Cluster) -> Option<u64> {
     let mut seen = cluster.clone();
     seen.metadata = Default::default();
     seen.metadata.labels.clone_from(&cluster.metadata.labels);
     seen.metadata.deletion_timestamp.clone_from(&cluster.metadata.deletion_timestamp);
     seen.status = Default::default();
     seen.status.api_enablements.clone_from(&cluster.status.api_enablements);
-    seen
+    let mut digest = DefaultHasher::new();
+    serde_json::to_vec(&seen).ok()?.hash(&mut digest);
+    Some(digest.finish())
 }
 
 /// Wakes every binding when what placement can see of a cluster changed.
 pub struct ClusterWatch {
-    seen: Mutex<BTreeMap<Key, Cluster>>,
+    seen: Mutex<BTreeMap<Key, Option<u64>>>,
 }
 
 impl Default for ClusterWatch {
@@ -145,9 +148,8 @@ impl ClusterWatch {
                 let Ok(cluster) = object.parse::<Cluster>() else { return false };
                 let now = visible(&cluster);
                 let mut seen = self.seen.lock();
-                let news = seen.get(&object.key) != Some(&now);
-                seen.insert(object.key.clone(), now);
-                news
+                // What could not be digested is news each time.
+                now.is_none() | (seen.insert(object.key.clone(), now) != Some(now))
             }
             Change::Deleted(object) => self.seen.lock().remove(&object.key).is_some(),
         }
