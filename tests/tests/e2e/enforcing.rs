@@ -80,6 +80,38 @@ fn drift_is_undone_and_what_others_add_stays() {
     fleet.remove_namespace("drift");
 }
 
+/// Objects are created, not applied; a field that a later template leaves out goes all the same, and nobody else's does.
+#[test]
+fn a_field_that_the_template_drops_goes_and_another_managers_stays() {
+    let Some(fleet) = shared() else { return };
+    placed(&fleet, "dropped");
+    let (north, path) = (fleet.site("north"), config("dropped", "settings"));
+    north.api().merge(&path, &json!({"data": {"extra": "local"}})).unwrap();
+    let on_hub = config("dropped", "settings");
+    fleet
+        .hub
+        .api()
+        .merge(
+            &on_hub,
+            &json!({"metadata": {"labels": {"team": null}}, "data": {"colour": null, "size": "9"}}),
+        )
+        .unwrap();
+    north.await_object(&path, |object| {
+        has(object, "/data", &json!({"mode": "calm", "size": "9", "extra": "local"}))?;
+        so(object.pointer("/metadata/labels/team").is_none(), || "the label is still there".to_owned())
+    });
+    let object = get(north.api(), &path).unwrap();
+    let ours: Vec<&str> = object["metadata"]["managedFields"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|entry| entry["manager"] == "karmada-agent")
+        .map(|entry| text_at(entry, "/operation"))
+        .collect();
+    assert_eq!(ours, ["Apply"], "what was created is owned by apply now");
+    fleet.remove_namespace("dropped");
+}
+
 #[test]
 fn an_object_in_the_way_is_left_or_adopted_as_the_policy_says() {
     let Some(fleet) = shared() else { return };
