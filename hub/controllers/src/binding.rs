@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::policies::Shared;
-use crate::port::{Api, ApiError, Change, Key, Propagation, Resource};
+use crate::port::{Api, ApiError, Key, Propagation, Resource};
 use crate::runner::{Action, Controller, Error};
 
 /// How long to wait for Works that must go before new ones come (behaviour 31).
@@ -71,8 +71,6 @@ impl Binding {
     }
 
     async fn write(&self, template: &Value, wanted: &Wanted) -> Result<(), Error> {
-        let api = &*self.shared.api;
-        let resource = kinds::works(api)?;
         let work = match &wanted.work {
             Ok(work) => work,
             Err(WorkError::NoCluster(_)) => return Ok(()),
@@ -86,23 +84,12 @@ impl Binding {
                 return Err(Error::Other(message));
             }
         };
-        let text = |value: &Option<String>| value.clone().unwrap_or_default();
-        let (namespace, name) = (text(&work.metadata.namespace), text(&work.metadata.name));
-        match fetch::get::<Work>(api, &resource, &namespace, &name).await? {
-            Some(existing) if existing.metadata.deletion_timestamp.is_some() => {
-                Err(Error::Other(format!("the Work {namespace}/{name} is still on its way out")))
-            }
-            Some(existing) => match binding::merged(&existing, work) {
-                Some(merged) => Ok(api.update(&resource, fetch::to_value(&merged)?).await.map(|_| ())?),
-                None => Ok(()),
-            },
-            None => {
-                let created = api.create(&resource, fetch::to_value(work)?).await?;
-                // At once, not when the watch tells: a binding that ends now must find it.
-                self.shared.works.observe(&Change::Applied(created));
-                Ok(())
-            }
+        if !self.shared.put_work(work).await? {
+            let text = |value: &Option<String>| value.clone().unwrap_or_default();
+            let (namespace, name) = (text(&work.metadata.namespace), text(&work.metadata.name));
+            return Err(Error::Other(format!("the Work {namespace}/{name} is still on its way out")));
         }
+        Ok(())
     }
 
     async fn write_and_tell(&self, template: &Value, wanted: &Wanted) -> Result<(), Error> {

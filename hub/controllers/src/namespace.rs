@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use karmada_api::work::Work;
-use karmada_core::binding;
 use karmada_core::namespace as decide;
 use karmada_core::skip::SkipRules;
 use serde_json::Value;
@@ -27,21 +25,6 @@ impl NamespaceSync {
     /// A controller that keeps back what `skip` says.
     pub fn new(shared: Arc<Shared>, skip: SkipRules) -> Arc<Self> {
         Arc::new(NamespaceSync { shared, skip })
-    }
-
-    async fn write(&self, wanted: &Work) -> Result<(), Error> {
-        let api = &*self.shared.api;
-        let resource = kinds::works(api)?;
-        let text = |value: &Option<String>| value.clone().unwrap_or_default();
-        let (namespace, name) = (text(&wanted.metadata.namespace), text(&wanted.metadata.name));
-        match fetch::get::<Work>(api, &resource, &namespace, &name).await? {
-            Some(existing) if existing.metadata.deletion_timestamp.is_some() => Ok(()),
-            Some(existing) => match binding::merged(&existing, wanted) {
-                Some(merged) => Ok(api.update(&resource, fetch::to_value(&merged)?).await.map(|_| ())?),
-                None => Ok(()),
-            },
-            None => Ok(api.create(&resource, fetch::to_value(wanted)?).await.map(|_| ())?),
-        }
     }
 }
 
@@ -67,7 +50,8 @@ impl Controller for NamespaceSync {
         for cluster in clusters.iter().filter(|cluster| !cluster.deleting()) {
             let wanted = decide::work(&namespace, cluster, &overrides);
             let outcome = match wanted {
-                Ok(work) => self.write(&work).await,
+                // One on its way out is made anew when it is gone.
+                Ok(work) => self.shared.put_work(&work).await.map(drop),
                 Err(error) => Err(Error::Other(error.to_string())),
             };
             match outcome {

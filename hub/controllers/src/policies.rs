@@ -77,6 +77,29 @@ impl Shared {
         Ok(works)
     }
 
+    /// Makes a Work as wanted: created, changed, or left where it is so already. False where it is on its way out, and so
+    /// cannot be made now.
+    pub async fn put_work(&self, wanted: &Work) -> Result<bool, Error> {
+        let api = &*self.api;
+        let resource = kinds::works(api)?;
+        let text = |value: &Option<String>| value.clone().unwrap_or_default();
+        let (namespace, name) = (text(&wanted.metadata.namespace), text(&wanted.metadata.name));
+        match fetch::get::<Work>(api, &resource, &namespace, &name).await? {
+            Some(existing) if existing.metadata.deletion_timestamp.is_some() => return Ok(false),
+            Some(existing) => {
+                if let Some(merged) = binding::merged(&existing, wanted) {
+                    api.update(&resource, fetch::to_value(&merged)?).await?;
+                }
+            }
+            None => {
+                let created = api.create(&resource, fetch::to_value(wanted)?).await?;
+                // At once, not when the watch tells: a binding that ends now must find it.
+                self.works.observe(&Change::Applied(created));
+            }
+        }
+        Ok(true)
+    }
+
     /// Every PropagationPolicy.
     pub async fn policies(&self) -> Result<Arc<Vec<PropagationPolicy>>, Error> {
         self.policies.list(&*self.api, &kinds::policies(&*self.api, "any")?, "").await
