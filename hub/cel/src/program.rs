@@ -5,8 +5,8 @@ use kube_cel::cel::common::ast::{EntryExpr, Expr};
 use kube_cel::cel::parser::Parser;
 
 use crate::check::Checker;
-use crate::guard;
 use crate::types::{Declarations, Type};
+use crate::{expand, guard};
 
 /// The longest expression, in bytes.
 pub const MAX_SOURCE: usize = 16 << 10;
@@ -64,17 +64,10 @@ impl Program {
             )));
         }
         let mut expr = parse(source)?;
-        let depth = sound(&expr, 0).map_err(|literal| match literal {
-            Unsound::Literal(name) => {
-                let mut checker = Checker::new(source, declarations);
-                checker.no_message(&name);
-                CompileError::Invalid(checker.errors.join("\n"))
-            }
-            Unsound::Malformed => CompileError::Invalid("ERROR: <input>:1:1: Syntax error".to_owned()),
-            Unsound::Deep => CompileError::Invalid(format!(
-                "ERROR: <input>:1:1: expression recursion limit exceeded: {MAX_DEPTH}"
-            )),
-        })?;
+        let unsound = |unsound: Unsound| unsound.told(source, declarations);
+        sound(&expr, 0).map_err(unsound)?;
+        expand::expand(&mut expr);
+        let depth = sound(&expr, 0).map_err(unsound)?;
         let mut checker = Checker::new(source, declarations);
         let yields = checker.infer(&expr);
         if !checker.errors.is_empty() {
@@ -129,6 +122,20 @@ enum Unsound {
     Malformed,
     /// Nesting that no stack holds.
     Deep,
+}
+
+impl Unsound {
+    fn told(self, source: &str, declarations: &Declarations) -> CompileError {
+        CompileError::Invalid(match self {
+            Unsound::Literal(name) => {
+                let mut checker = Checker::new(source, declarations);
+                checker.no_message(&name);
+                checker.errors.join("\n")
+            }
+            Unsound::Malformed => "ERROR: <input>:1:1: Syntax error".to_owned(),
+            Unsound::Deep => format!("ERROR: <input>:1:1: expression recursion limit exceeded: {MAX_DEPTH}"),
+        })
+    }
 }
 
 /// Refuses trees that the interpreter cannot walk. Answers how deep the tree is.
