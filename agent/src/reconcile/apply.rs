@@ -20,7 +20,7 @@ pub enum Failure {
     #[error("{0} is being deleted in the member and is made again once it is gone")]
     Terminating(ObjectId),
     /// The member refused or did not answer.
-    #[error(transparent)]
+    #[error("{}", in_words(.0))]
     Member(#[from] MemberError),
     /// The object is not what its kind promises.
     #[error(transparent)]
@@ -31,6 +31,18 @@ pub enum Failure {
     /// What the hub sent is no list of manifests.
     #[error("the Work's body cannot be read: {0}")]
     Malformed(String),
+}
+
+/// A rule that is missing is named by the member; how to grant it, by us. (Quotas and webhooks forbid too, and are no rules.)
+fn in_words(error: &MemberError) -> String {
+    match error {
+        MemberError::Forbidden(words) if words.contains(" cannot ") && words.contains(" in API group ") => {
+            format!(
+                "{words}: grant the agent this, or run karmadactl register again with wider --permissions"
+            )
+        }
+        error => error.to_string(),
+    }
 }
 
 impl Failure {

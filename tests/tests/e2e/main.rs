@@ -7,12 +7,14 @@
 // A test fails by panicking.
 #![allow(clippy::unwrap_used)]
 
+mod causes;
 mod custom;
 mod enforcing;
 mod faults;
 mod fleet;
 mod join;
 mod kinds;
+mod narrow;
 mod register;
 mod security;
 mod tutorial;

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{FieldValidation, Registry, WriteOptions};
 use crate::conversion;
@@ -307,34 +307,36 @@ pub(super) fn raise_generation(definition: &ResourceDefinition, old: &Value, new
         return;
     }
     let has_status = definition.subresource("status").is_some();
-    let content = |object: &Value| {
-        let mut members = object.as_object().cloned().unwrap_or_else(Map::new);
-        for skipped in ["kind", "apiVersion", "metadata"] {
-            members.remove(skipped);
-        }
-        if has_status {
-            members.remove("status");
-        }
-        members
-    };
+    let counts =
+        |name: &str| !(matches!(name, "kind" | "apiVersion" | "metadata") || has_status && name == "status");
+    let unchanged =
+        members(old).filter(|(name, _)| counts(name)).eq(members(new).filter(|(name, _)| counts(name)));
     let generation = old["metadata"]["generation"].as_i64().unwrap_or(1);
-    let raised = if content(old) == content(new) { generation } else { generation + 1 };
+    let raised = if unchanged { generation } else { generation + 1 };
     meta::of(new).insert("generation".into(), json!(raised));
 }
 
-/// Whether a change leaves everything as it was, timestamps of field ownership aside.
-pub(super) fn same(old: &Value, new: &Value) -> bool {
-    old == new || without_times(old) == without_times(new)
+fn members(value: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    value.as_object().into_iter().flatten().map(|(name, value)| (name.as_str(), value))
 }
 
-fn without_times(object: &Value) -> Value {
-    let mut copy = object.clone();
-    for entry in copy["metadata"]["managedFields"].as_array_mut().into_iter().flatten() {
-        if let Some(entry) = entry.as_object_mut() {
-            entry.remove("time");
-        }
-    }
-    copy
+/// Whether a change leaves everything as it was, timestamps of field ownership aside. Nothing is copied: every write asks.
+pub(super) fn same(old: &Value, new: &Value) -> bool {
+    let others = |value| members(value).filter(|(name, _)| *name != "metadata");
+    others(old).eq(others(new)) && same_metadata(&old["metadata"], &new["metadata"])
+}
+
+fn owners(metadata: &Value) -> &[Value] {
+    metadata.get("managedFields").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn same_metadata(old: &Value, new: &Value) -> bool {
+    let others = |value| members(value).filter(|(name, _)| *name != "managedFields");
+    let timeless = |entry| members(entry).filter(|(name, _)| *name != "time");
+    let (before, after) = (owners(old), owners(new));
+    others(old).eq(others(new))
+        && before.len() == after.len()
+        && before.iter().zip(after).all(|(old, new)| timeless(old).eq(timeless(new)))
 }
 
 /// Whether nothing but finalizers holds an object that is being deleted.

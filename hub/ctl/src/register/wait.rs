@@ -183,8 +183,9 @@ fn next(cause: &str, installation: &Installation) -> String {
                           karmadactl token create --print-register-command; if it is right, something between reads along"
             .to_owned(),
         "HTTP2Refused" => format!("a proxy or load balancer before {hub} does not pass HTTP/2 through: let it forward TCP as it is"),
-        "Clock" => "the member's clock is wrong: set it (NTP) and run this again".to_owned(),
-        "TokenUnknown" | "TokenExpired" => {
+        "Clock" => "the member's clock is wrong, or the hub's: set it (NTP) and run this again".to_owned(),
+        "Clone" => "another agent of this cluster is connected: stop that one".to_owned(),
+        "TokenUnknown" | "TokenExpired" | "TokenUsedUp" | "Unregistered" | "Revoked" | "CertificateExpired" => {
             "make a new token on the hub with karmadactl token create --print-register-command and run what it prints".to_owned()
         }
         "NameInvalid" | "NameTaken" => format!("choose another --cluster-name, or karmadactl unregister {cluster} first if that cluster is gone (--force)"),
