@@ -20,7 +20,7 @@ pub(crate) fn expand(expr: &mut IdedExpr) {
     let Expr::Call(call) = &mut expr.expr else { return };
     let names: Vec<String> = call.args.iter().map_while(name).take(2).collect();
     let CallExpr { func_name, target: Some(_), args } = call else { return };
-    let expansion: fn(IdedExpr, Vec<String>, Vec<IdedExpr>) -> IdedExpr =
+    let expansion: fn(IdedExpr, &[String], Vec<IdedExpr>) -> IdedExpr =
         match (func_name.as_str(), args.len(), names.len()) {
             ("optMap", 2, 1..) => opt_map,
             ("optFlatMap", 2, 1..) => opt_flat_map,
@@ -32,7 +32,7 @@ pub(crate) fn expand(expr: &mut IdedExpr) {
         };
     let args = std::mem::take(args);
     let Some(target) = call.target.take() else { return };
-    *expr = expansion(*target, names, args);
+    *expr = expansion(*target, &names, args);
 }
 
 fn children(expr: &mut IdedExpr) -> Vec<&mut IdedExpr> {
@@ -111,12 +111,12 @@ fn bind(name: &str, value: IdedExpr, body: IdedExpr) -> IdedExpr {
     })))
 }
 
-fn opt_map(target: IdedExpr, names: Vec<String>, args: Vec<IdedExpr>) -> IdedExpr {
-    mapped(target, &names, args, true)
+fn opt_map(target: IdedExpr, names: &[String], args: Vec<IdedExpr>) -> IdedExpr {
+    mapped(target, names, args, true)
 }
 
-fn opt_flat_map(target: IdedExpr, names: Vec<String>, args: Vec<IdedExpr>) -> IdedExpr {
-    mapped(target, &names, args, false)
+fn opt_flat_map(target: IdedExpr, names: &[String], args: Vec<IdedExpr>) -> IdedExpr {
+    mapped(target, names, args, false)
 }
 
 fn mapped(target: IdedExpr, names: &[String], mut args: Vec<IdedExpr>, wrap: bool) -> IdedExpr {
@@ -155,17 +155,17 @@ fn over(target: IdedExpr, names: &[String], args: Vec<IdedExpr>, shape: Loop) ->
     bind(RANGE, target, looped)
 }
 
-fn all(target: IdedExpr, names: Vec<String>, args: Vec<IdedExpr>) -> IdedExpr {
+fn all(target: IdedExpr, names: &[String], args: Vec<IdedExpr>) -> IdedExpr {
     let shape = Loop {
         init: truth(true),
         condition: call(op::NOT_STRICTLY_FALSE, vec![ident(RESULT)]),
         step: |mut body| call(op::LOGICAL_AND, vec![ident(RESULT), body.pop().unwrap_or_default()]),
         result: ident(RESULT),
     };
-    over(target, &names, args, shape)
+    over(target, names, args, shape)
 }
 
-fn exists(target: IdedExpr, names: Vec<String>, args: Vec<IdedExpr>) -> IdedExpr {
+fn exists(target: IdedExpr, names: &[String], args: Vec<IdedExpr>) -> IdedExpr {
     let not_yet = call(op::LOGICAL_NOT, vec![ident(RESULT)]);
     let shape = Loop {
         init: truth(false),
@@ -173,10 +173,10 @@ fn exists(target: IdedExpr, names: Vec<String>, args: Vec<IdedExpr>) -> IdedExpr
         step: |mut body| call(op::LOGICAL_OR, vec![ident(RESULT), body.pop().unwrap_or_default()]),
         result: ident(RESULT),
     };
-    over(target, &names, args, shape)
+    over(target, names, args, shape)
 }
 
-fn exists_one(target: IdedExpr, names: Vec<String>, args: Vec<IdedExpr>) -> IdedExpr {
+fn exists_one(target: IdedExpr, names: &[String], args: Vec<IdedExpr>) -> IdedExpr {
     let shape = Loop {
         init: whole(0),
         condition: truth(true),
@@ -186,10 +186,10 @@ fn exists_one(target: IdedExpr, names: Vec<String>, args: Vec<IdedExpr>) -> Ided
         },
         result: call(op::EQUALS, vec![ident(RESULT), whole(1)]),
     };
-    over(target, &names, args, shape)
+    over(target, names, args, shape)
 }
 
-fn transform_list(target: IdedExpr, names: Vec<String>, args: Vec<IdedExpr>) -> IdedExpr {
+fn transform_list(target: IdedExpr, names: &[String], args: Vec<IdedExpr>) -> IdedExpr {
     let shape = Loop {
         init: list(Vec::new()),
         condition: truth(true),
@@ -203,5 +203,5 @@ fn transform_list(target: IdedExpr, names: Vec<String>, args: Vec<IdedExpr>) -> 
         },
         result: ident(RESULT),
     };
-    over(target, &names, args, shape)
+    over(target, names, args, shape)
 }
