@@ -149,6 +149,12 @@ impl<'a> Checker<'a> {
         self.refuse_at(self.source.find(&near).map_or(0, |at| at + name.len()), &message)
     }
 
+    /// A message literal: there are no message types.
+    pub(crate) fn no_message(&mut self, name: &str) {
+        let at = self.source.find(&format!("{name}{{")).map_or(0, |at| at + name.len());
+        self.refuse_at(at, &format!("undeclared reference to '{name}' (in container '')"));
+    }
+
     /// The type of an operator's result; `None` for what is no operator.
     fn operator(&mut self, call: &CallExpr, args: &[Type]) -> Option<Type> {
         let name = call.func_name.as_str();

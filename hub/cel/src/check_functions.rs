@@ -29,6 +29,15 @@ pub(crate) fn global(name: &str, args: &[Type]) -> Option<Type> {
         "quantity" => QUANTITY,
         "semver" => SEMVER,
         "has" => Type::Bool,
+        "@opt" => match args.first() {
+            Some(Type::Optional(inner)) => Type::List(inner.clone()),
+            _ => Type::List(Box::new(Type::Dyn)),
+        },
+        "@keys" => match args.first() {
+            Some(Type::List(_)) => Type::List(Box::new(Type::Int)),
+            Some(Type::Map(key, _)) => Type::List(key.clone()),
+            _ => Type::List(Box::new(Type::Dyn)),
+        },
         "max" | "min" => args.first().cloned().unwrap_or(Type::Dyn),
         _ => return None,
     })

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use kube_cel::KubeCelExt as _;
 use kube_cel::cel::extractors::{Arguments, This};
+use kube_cel::cel::objects::OptionalValue;
 use kube_cel::cel::{Context, ExecutionError, ResolveResult, Value};
 
 use crate::authorizer;
@@ -23,6 +24,8 @@ pub(crate) fn context(meter: &Arc<Meter>) -> Context<'static> {
     context.add_function("replace", replace);
     context.add_function("join", join);
     context.add_function("lists.range", range);
+    context.add_function("@opt", |optional: Value| one_or_none(&optional));
+    context.add_function("@keys", |range: Value| keys(&range));
     let ticking = meter.clone();
     context.add_function("@tick", move |steps: i64| -> ResolveResult {
         ticking.tick(steps.unsigned_abs()).map(Value::Bool)
@@ -139,6 +142,30 @@ fn join(This(this): This<Arc<Vec<Value>>>, Arguments(args): Arguments) -> Resolv
         }
     }
     text(&out)
+}
+
+/// An optional as a list.
+fn one_or_none(optional: &Value) -> ResolveResult {
+    let held = match optional {
+        Value::Opaque(opaque) => opaque.downcast_ref::<OptionalValue>(),
+        _ => None,
+    };
+    let held = held.ok_or_else(|| ExecutionError::function_error("optMap", "no such overload"))?;
+    Ok(Value::List(Arc::new(held.value().cloned().into_iter().collect())))
+}
+
+/// The indices of a list, the keys of a map in order.
+fn keys(range: &Value) -> ResolveResult {
+    let keys = match range {
+        Value::List(items) => (0..items.len() as i64).map(Value::Int).collect(),
+        Value::Map(map) => {
+            let mut keys: Vec<_> = map.map.keys().cloned().collect();
+            keys.sort();
+            keys.into_iter().map(Value::from).collect::<Vec<Value>>()
+        }
+        _ => return Err(ExecutionError::function_error("all", "no such overload")),
+    };
+    Ok(Value::List(Arc::new(keys)))
 }
 
 fn range(count: i64) -> ResolveResult {

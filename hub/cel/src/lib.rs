@@ -20,6 +20,7 @@ mod check;
 mod check_functions;
 mod escape;
 mod evaluate;
+mod expand;
 mod functions;
 mod guard;
 mod program;

@@ -5,8 +5,8 @@ use kube_cel::cel::common::ast::{EntryExpr, Expr};
 use kube_cel::cel::parser::Parser;
 
 use crate::check::Checker;
-use crate::guard;
 use crate::types::{Declarations, Type};
+use crate::{expand, guard};
 
 /// The longest expression, in bytes.
 pub const MAX_SOURCE: usize = 16 << 10;
@@ -64,7 +64,10 @@ impl Program {
             )));
         }
         let mut expr = parse(source)?;
-        let depth = sound(&expr, 0)?;
+        let unsound = |unsound: Unsound| unsound.told(source, declarations);
+        sound(&expr, 0).map_err(unsound)?;
+        expand::expand(&mut expr);
+        let depth = sound(&expr, 0).map_err(unsound)?;
         let mut checker = Checker::new(source, declarations);
         let yields = checker.infer(&expr);
         if !checker.errors.is_empty() {
@@ -89,11 +92,17 @@ impl Program {
     }
 }
 
+/// The parser's message with its margin as cel-go writes it.
+fn worded(message: &str) -> String {
+    message.replace("\n| ", "\n | ")
+}
+
 /// The parser recurses by its own deep grammar, so it gets a stack of its own; what it returns is bounded by [`sound`].
 fn parse(source: &str) -> Result<IdedExpr, CompileError> {
     const STACK: usize = 32 << 20;
     let outcome = std::thread::scope(|scope| {
-        let parser = || Parser::new().enable_optional_syntax(true).parse(source).map_err(|e| e.to_string());
+        let parser =
+            || Parser::new().enable_optional_syntax(true).parse(source).map_err(|e| worded(&e.to_string()));
         let thread = std::thread::Builder::new().name("cel-parse".into()).stack_size(STACK);
         thread.spawn_scoped(scope, parser).map(|thread| thread.join())
     });
@@ -105,23 +114,38 @@ fn parse(source: &str) -> Result<IdedExpr, CompileError> {
     }
 }
 
-/// Refuses trees that the interpreter cannot walk: message literals, and nesting that no stack holds. Answers how deep it is.
-fn sound(expr: &IdedExpr, depth: usize) -> Result<usize, CompileError> {
+/// Why a tree cannot be walked.
+enum Unsound {
+    /// A message literal of that type.
+    Literal(String),
+    /// A part that is none.
+    Malformed,
+    /// Nesting that no stack holds.
+    Deep,
+}
+
+impl Unsound {
+    fn told(self, source: &str, declarations: &Declarations) -> CompileError {
+        CompileError::Invalid(match self {
+            Unsound::Literal(name) => {
+                let mut checker = Checker::new(source, declarations);
+                checker.no_message(&name);
+                checker.errors.join("\n")
+            }
+            Unsound::Malformed => "ERROR: <input>:1:1: Syntax error".to_owned(),
+            Unsound::Deep => format!("ERROR: <input>:1:1: expression recursion limit exceeded: {MAX_DEPTH}"),
+        })
+    }
+}
+
+/// Refuses trees that the interpreter cannot walk. Answers how deep the tree is.
+fn sound(expr: &IdedExpr, depth: usize) -> Result<usize, Unsound> {
     if depth > MAX_DEPTH {
-        let message = format!("ERROR: <input>:1:1: expression recursion limit exceeded: {MAX_DEPTH}");
-        return Err(CompileError::Invalid(message));
+        return Err(Unsound::Deep);
     }
     let children: Vec<&IdedExpr> = match &expr.expr {
-        Expr::Unspecified => {
-            return Err(CompileError::Invalid("ERROR: <input>:1:1: Syntax error".to_owned()));
-        }
-        Expr::Struct(literal) => {
-            let message = format!(
-                "ERROR: <input>:1:1: undeclared reference to '{}' (in container '')",
-                literal.type_name
-            );
-            return Err(CompileError::Invalid(message));
-        }
+        Expr::Unspecified => return Err(Unsound::Malformed),
+        Expr::Struct(literal) => return Err(Unsound::Literal(literal.type_name.clone())),
         Expr::Ident(_) | Expr::Literal(_) => Vec::new(),
         Expr::Call(call) => call.target.iter().map(|target| &**target).chain(&call.args).collect(),
         Expr::Select(select) => vec![&select.operand],

@@ -40,6 +40,17 @@ fn expressions_yield_what_cel_says() {
         ("duration('1h') > duration('1m')", json!(true)),
         ("sets.contains([1, 2], [2])", json!(true)),
         ("dyn(1) == 1", json!(true)),
+        ("self.?n.optMap(x, x + 1).orValue(0)", json!(4)),
+        ("self.?gone.optMap(x, x + 1).orValue(0)", json!(0)),
+        ("self.?map.optFlatMap(m, m[?'a-b']).orValue(0)", json!(1)),
+        ("self.list.all(i, v, v == i + 1)", json!(true)),
+        ("self.map.exists(k, v, k == 'a-b' && v == 1)", json!(true)),
+        ("self.list.existsOne(i, v, i == 1 && v == 2)", json!(true)),
+        ("self.list.transformList(i, v, i * v)", json!([0, 2, 6])),
+        (
+            "self.list.transformList(i, v, i > 0, self.list.transformList(j, w, w * v))",
+            json!([[2, 4, 6], [3, 6, 9]]),
+        ),
     ] {
         let got = run(source, &object).unwrap_or_else(|e| panic!("{source}: {e}"));
         assert_eq!(got.to_json(), Some(wanted), "{source}");

@@ -272,3 +272,35 @@ fn definitions_and_instances_outlive_the_hub() {
         so(answer.code == 404, || answer.text.clone())
     });
 }
+
+#[test]
+fn instances_go_with_their_owners_and_their_namespace() {
+    let subject = shared();
+    let caller = subject.caller();
+    establish(&caller, &definition("owned.example.com", "things", "Thing", &spec_of(&json!({}))));
+    let namespace = subject.namespace("owned");
+    let things = format!("/apis/owned.example.com/v1/namespaces/{namespace}/things");
+    let maps = format!("/api/v1/namespaces/{namespace}/configmaps");
+    let owner = |object: &Value| json!([{"apiVersion": object["apiVersion"], "kind": object["kind"], "name": object["metadata"]["name"], "uid": object["metadata"]["uid"]}]);
+    let thing = |name: &str, owners: Value| json!({"apiVersion": "owned.example.com/v1", "kind": "Thing", "metadata": {"name": name, "ownerReferences": owners}});
+    let map = |name: &str, owners: Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "ownerReferences": owners}});
+    let first = caller.post(&things, &thing("first", json!([]))).is(201).json();
+    let second = caller.post(&maps, &map("second", owner(&first))).is(201).json();
+    caller.post(&things, &thing("third", owner(&second))).is(201);
+    caller.post(&things, &thing("other", json!([]))).is(201);
+    caller.delete(&format!("{things}/first"), &Value::Null).is(200);
+    for path in [format!("{maps}/second"), format!("{things}/third")] {
+        eventually("what was owned to be gone", PATIENCE, || {
+            let answer = caller.get(&path);
+            so(answer.code == 404, || answer.text.clone())
+        });
+    }
+    caller.get(&format!("{things}/other")).is(200);
+    caller.delete(&format!("/api/v1/namespaces/{namespace}"), &Value::Null);
+    eventually("the namespace to be gone", PATIENCE, || {
+        let answer = caller.get(&format!("/api/v1/namespaces/{namespace}"));
+        so(answer.code == 404, || answer.text.clone())
+    });
+    let left = caller.get(&things).json();
+    assert_eq!(left["items"], json!([]));
+}

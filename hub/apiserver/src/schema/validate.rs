@@ -300,11 +300,10 @@ fn junctors(schema: SchemaRef<'_>, value: &Value, path: &Path<'_>, errors: &mut 
     };
     let place = super::field_error::quote(&path.to_string());
     if !junctors.any_of.is_empty() {
-        let mut tried: Vec<Vec<FieldError>> = junctors.any_of.iter().map(|one| problems(*one)).collect();
+        let tried: Vec<Vec<FieldError>> = junctors.any_of.iter().map(|one| problems(*one)).collect();
         if !tried.iter().any(Vec::is_empty) {
             refuse(errors, format!("{place} must validate at least one schema (anyOf)"));
-            tried.sort_by_key(Vec::len);
-            errors.extend(tried.swap_remove(0));
+            errors.extend(nearest(&junctors.any_of, tried, value));
         }
     }
     if !junctors.one_of.is_empty() {
@@ -318,7 +317,7 @@ fn junctors(schema: SchemaRef<'_>, value: &Value, path: &Path<'_>, errors: &mut 
             };
             refuse(errors, format!("{place} must validate one and only one schema (oneOf). {found}"));
             if valid == 0 {
-                errors.extend(tried.into_iter().min_by_key(Vec::len).into_iter().flatten());
+                errors.extend(nearest(&junctors.one_of, tried, value));
             }
         }
     }
@@ -333,6 +332,31 @@ fn junctors(schema: SchemaRef<'_>, value: &Value, path: &Path<'_>, errors: &mut 
     if junctors.not.is_some_and(|not| problems(not).is_empty()) {
         refuse(errors, format!("{place} must not validate the schema (not)"));
     }
+}
+
+/// What is wrong by the alternative that came nearest: the one that looked at most of the value.
+fn nearest(alternatives: &[SchemaRef<'_>], tried: Vec<Vec<FieldError>>, value: &Value) -> Vec<FieldError> {
+    let looked = alternatives.iter().map(|one| reach(*one, value));
+    let ranked = looked.zip(tried).min_by_key(|(reach, wrong)| (std::cmp::Reverse(*reach), wrong.len()));
+    ranked.map(|(_, wrong)| wrong).unwrap_or_default()
+}
+
+/// How many schemas have a say in a value.
+fn reach(schema: SchemaRef<'_>, value: &Value) -> usize {
+    let below: usize = match value {
+        Value::Object(fields) => {
+            fields.iter().filter_map(|(name, item)| Some(reach(schema.child(name)?, item))).sum()
+        }
+        Value::Array(items) => {
+            schema.items().map_or(0, |element| items.iter().map(|item| reach(element, item)).sum())
+        }
+        _ => 0,
+    };
+    let beside = schema.junctors().map_or(0, |junctors| {
+        let all = junctors.any_of.iter().chain(&junctors.one_of).chain(&junctors.all_of).chain(&junctors.not);
+        all.map(|one| reach(*one, value)).sum()
+    });
+    1 + below + beside
 }
 
 /// Duplicates in sets and keyed lists.
