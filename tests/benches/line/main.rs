@@ -21,6 +21,7 @@ use site::Site;
 struct Plan {
     serial: usize,
     burst: usize,
+    rounds: usize,
     quiet: Duration,
     idle: Duration,
     fleet: usize,
@@ -33,6 +34,7 @@ fn main() {
         Plan {
             serial: 10,
             burst: 30,
+            rounds: 1,
             quiet: Duration::from_secs(3),
             idle: Duration::from_secs(20),
             fleet: 50,
@@ -41,6 +43,7 @@ fn main() {
         Plan {
             serial: 100,
             burst: 300,
+            rounds: 5,
             quiet: Duration::from_secs(60),
             idle: Duration::from_secs(300),
             fleet: 1000,
@@ -49,7 +52,7 @@ fn main() {
     let mut rows = Rows::default();
     if asked("--speed") {
         let mut site = Site::start(3);
-        propagation::run(&mut rows, &mut site, plan.serial, plan.burst);
+        propagation::run(&mut rows, &mut site, plan.serial, plan.burst, plan.rounds);
         return;
     }
     if asked("--fleet") {
@@ -60,7 +63,7 @@ fn main() {
     let mut site = Site::start(3);
     footprint::warm_up(&site);
     footprint::idle(&mut rows, &mut site, plan.quiet);
-    propagation::run(&mut rows, &mut site, plan.serial, plan.burst);
+    propagation::run(&mut rows, &mut site, plan.serial, plan.burst, plan.rounds);
     footprint::after_burst(&mut rows, &mut site);
     idle::traffic(&mut rows, &mut site, plan.idle);
     site.stop();
