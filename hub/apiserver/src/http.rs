@@ -23,7 +23,7 @@ use http::{Method, Request, Response};
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::{Access, Attributes};
-use crate::registry::{Registry, User};
+use crate::registry::{Registry, User, Warnings};
 use crate::status::Status;
 pub use body::MAX_BODY;
 pub use respond::Body;
@@ -60,6 +60,7 @@ pub(crate) struct Call<'a> {
     pub method: Method,
     pub headers: &'a http::HeaderMap,
     pub query: Query,
+    pub warnings: Warnings,
 }
 
 impl ApiServer {
@@ -109,11 +110,26 @@ impl ApiServer {
         let query = Query::parse(parts.uri.query().unwrap_or(""));
         let target = Target::parse(parts.uri.path());
         let attributes = target.attributes(&parts.method, &query);
-        self.access.allow(&user, &attributes)?;
-        let call = Call { user, method: parts.method.clone(), headers: &parts.headers, query };
+        if let Err(status) = self.access.allow(&user, &attributes) {
+            let mut response = respond::refused(&status, &parts.headers);
+            respond::no_sniffing(&mut response);
+            return Ok(response);
+        }
+        let call = Call {
+            user,
+            method: parts.method.clone(),
+            headers: &parts.headers,
+            query,
+            warnings: Warnings::default(),
+        };
         match target {
             Target::Path(path) => self.path(&call, &path),
-            Target::Resource(wanted) => self.resource(&call, &wanted, body).await,
+            Target::Resource(wanted) => {
+                let answered = self.resource(&call, &wanted, body).await;
+                let mut response = answered.unwrap_or_else(|status| respond::refused(&status, call.headers));
+                respond::warn(&mut response, &call.warnings.all());
+                Ok(response)
+            }
         }
     }
 

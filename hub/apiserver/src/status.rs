@@ -146,6 +146,22 @@ impl Status {
             .about(definition, name)
     }
 
+    /// 409 of a precondition, which names the kind where others name the resource.
+    pub fn conflict_with_kind(definition: &ResourceDefinition, name: &str, why: &str) -> Self {
+        let group = if &*definition.group == "events.k8s.io" { "" } else { &*definition.group };
+        let what = match group {
+            "" => definition.kind.to_string(),
+            group => format!("{}.{group}", definition.kind),
+        };
+        let message = format!("Operation cannot be fulfilled on {what} \"{name}\": {why}");
+        let mut status = Status::new(409, "Conflict", message).about(definition, name);
+        if let Some(details) = &mut status.details {
+            details.kind = definition.kind.to_string();
+            details.group = group.to_owned();
+        }
+        status
+    }
+
     /// 409 of server-side apply: fields that others manage.
     pub fn apply_conflict(message: String, causes: Vec<Cause>) -> Self {
         let mut status = Status::new(409, "Conflict", message);
@@ -176,6 +192,8 @@ impl Status {
 
     /// 422: the object breaks rules, all of them listed.
     pub fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
+        // Events of either group are one kind inside kube-apiserver, and called by the older name.
+        let group = if group == "events.k8s.io" { "" } else { group };
         let what = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
         let mut texts: Vec<String> = Vec::with_capacity(causes.len());
         for cause in &causes {

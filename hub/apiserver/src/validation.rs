@@ -4,9 +4,12 @@
 //! 422 with causes. Structure is checked before ([`crate::schema`]); what is here relates fields to each other, and
 //! compares an update with what was.
 
+mod admission;
 mod apps;
 mod batch;
+mod cluster;
 mod core;
+mod endpoints;
 mod metadata;
 mod names;
 mod networking;
@@ -15,6 +18,7 @@ mod rbac;
 mod resources;
 mod selector;
 mod service;
+mod storage;
 
 use serde_json::Value;
 
@@ -28,9 +32,11 @@ mod tests;
 
 /// Everything that is wrong with `new`; on update (`old`), also what may not change.
 pub fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let mut errors = validate_metadata(NameRule::of(group, kind), new, old);
+    let rule = NameRule::of(group, kind);
+    // Where the kind's own rules say nothing of metadata, it is judged only if they find nothing.
+    let mut errors = if rule.is_late() { Vec::new() } else { validate_metadata(rule, new, old) };
     let out = &mut errors;
-    if old.is_none() {
+    if old.is_none() && !rule.is_late() {
         metadata::standard_finalizers(new, out);
     }
     match (group, kind) {
@@ -63,7 +69,38 @@ pub fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option<&Value
         ("rbac.authorization.k8s.io", "ClusterRole") => rbac::role(new, false, out),
         ("rbac.authorization.k8s.io", "RoleBinding") => rbac::binding(new, old, true, out),
         ("rbac.authorization.k8s.io", "ClusterRoleBinding") => rbac::binding(new, old, false, out),
+        ("", "Endpoints") => endpoints::endpoints(new, old, out),
+        ("", "Event") => endpoints::event(new, old, false, out),
+        ("events.k8s.io", "Event") => endpoints::event(new, old, true, out),
+        ("discovery.k8s.io", "EndpointSlice") => endpoints::endpoint_slice(new, old, out),
+        ("apps", "ControllerRevision") => cluster::controller_revision(new, old, out),
+        ("node.k8s.io", "RuntimeClass") => cluster::runtime_class(new, old, out),
+        ("networking.k8s.io", "IPAddress") => cluster::ip_address(new, old, out),
+        ("networking.k8s.io", "ServiceCIDR") => cluster::service_cidr(new, old, out),
+        ("flowcontrol.apiserver.k8s.io", "FlowSchema") => cluster::flow_schema(new, out),
+        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => cluster::priority_level(new, out),
+        ("apiregistration.k8s.io", "APIService") => cluster::api_service(new, out),
+        ("certificates.k8s.io", "CertificateSigningRequest") => cluster::certificate_request(new, old, out),
+        ("resource.k8s.io", "ResourceSlice") => cluster::resource_slice(new, out),
+        ("storage.k8s.io", "VolumeAttributesClass") => storage::volume_attributes_class(new, old, out),
+        ("storage.k8s.io", "CSIDriver") => storage::csi_driver(new, old, out),
+        ("storage.k8s.io", "CSINode") => storage::csi_node(new, old, out),
+        ("storage.k8s.io", "CSIStorageCapacity") => storage::csi_storage_capacity(new, old, out),
+        ("storage.k8s.io", "VolumeAttachment") => storage::volume_attachment(new, old, out),
+        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration") => {
+            admission::webhooks(new, true, out)
+        }
+        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration") => {
+            admission::webhooks(new, false, out);
+        }
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => admission::policy(new, out),
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {
+            admission::policy_binding(new, out);
+        }
         _ => {}
+    }
+    if errors.is_empty() && rule.is_late() {
+        errors = validate_metadata(NameRule::PathSegment, new, old);
     }
     errors
 }

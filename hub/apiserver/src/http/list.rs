@@ -111,10 +111,13 @@ impl ApiServer {
                 metadata["remainingItemCount"] = json!(remaining);
             }
         }
+        if definition.is_structural() && form.shape == Shape::Whole && page.next.is_none() {
+            metadata["continue"] = json!("");
+        }
         Ok(self.render(call, definition, &page.items, &metadata, form))
     }
 
-    fn render(
+    pub(super) fn render(
         &self,
         call: &Call<'_>,
         definition: &ResourceDefinition,
@@ -133,6 +136,11 @@ impl ApiServer {
             Shape::Metadata => ("PartialObjectMetadataList".to_owned(), "meta.k8s.io/v1".to_owned()),
             _ => (format!("{}List", definition.kind), definition.api_version()),
         };
+        if form.shape == Shape::Metadata && items.is_empty() {
+            // An empty list of metadata alone is null: so kube-apiserver writes it.
+            let list = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata, "items": null});
+            return respond::document(StatusCode::OK, list.to_string().into(), form);
+        }
         let head = format!(
             "{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata},\"items\":["
         );

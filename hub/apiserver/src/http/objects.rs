@@ -15,6 +15,7 @@ use super::target::Wanted;
 use super::{ApiServer, Call, list};
 use crate::kinds;
 use crate::object::{ObjectKey, Stored};
+use crate::registry::strategy;
 use crate::registry::{DeleteOptions, Deleted, FieldValidation, WriteOptions, Written};
 use crate::resource::ResourceDefinition;
 use crate::status::Status;
@@ -58,7 +59,8 @@ impl ApiServer {
                     "list"
                 }
             }
-            Method::POST if !one => "create",
+            // A custom kind's path may name an object all the same.
+            Method::POST if !one || definition.is_structural() => "create",
             Method::PUT if one => "update",
             Method::PATCH if one => "patch",
             Method::DELETE => {
@@ -73,6 +75,8 @@ impl ApiServer {
         if !definition.allows(verb) {
             return Err(Status::method_not_allowed());
         }
+        let old = strategy::deprecation(&wanted.group, &wanted.version, &wanted.plural);
+        old.into_iter().for_each(|text| call.warnings.add(text.to_owned()));
         match verb {
             "watch" => self.watch(call, definition, wanted, form).await,
             "list" => self.list(call, definition, wanted, form).await,
@@ -85,7 +89,7 @@ impl ApiServer {
             "update" => {
                 let bytes = body::read(body).await?;
                 let value = body::parse(body::media_type(call.headers), &bytes)?;
-                names_its_type(definition, &value)?;
+                names_its_type(definition, &value, &bytes)?;
                 let options = self.write_options(call, "", &bytes)?;
                 self.put(call, definition, wanted, form, value, &options).await
             }
@@ -120,9 +124,7 @@ impl ApiServer {
         form: Form,
     ) -> Response<Body> {
         let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
-        let mut response = self.object(call, definition, &written.object, form, code);
-        respond::warn(&mut response, &written.warnings);
-        response
+        self.object(call, definition, &written.object, form, code)
     }
 
     /// Reads how a write is to be made from the query, and problems of the raw body.
@@ -159,6 +161,7 @@ impl ApiServer {
             body_problems,
             patch: String::new(),
             applied: false,
+            warnings: call.warnings.clone(),
         })
     }
 
@@ -176,7 +179,7 @@ impl ApiServer {
     {
         let bytes = body::read(body).await?;
         let value = body::parse(body::media_type(call.headers), &bytes)?;
-        names_its_type(definition, &value)?;
+        names_its_type(definition, &value, &bytes)?;
         if !definition.is_stored() {
             let answer = self.access.review(definition, &call.user, &wanted.namespace, value)?;
             return Ok(respond::document(StatusCode::CREATED, answer.to_string().into(), form));
@@ -196,7 +199,7 @@ impl ApiServer {
         options: &WriteOptions,
     ) -> Result<Response<Body>, Status> {
         let key = ObjectKey::new(&namespace_of(definition, wanted), &wanted.name);
-        let creates = creates_on_update(definition) && options.subresource.is_empty();
+        let creates = strategy::creates_on_update(definition) && options.subresource.is_empty();
         let written =
             self.registry.update(definition, &key, options, creates, &mut |_| Ok(value.clone())).await?;
         Ok(self.written(call, definition, &written, form))
@@ -250,11 +253,12 @@ impl ApiServer {
         B::Error: std::fmt::Display,
     {
         let options = delete_options(call, body).await?;
+        warn_of_pods(call, definition, &options);
         let key = ObjectKey::new(&namespace_of(definition, wanted), &wanted.name);
         let dry = dry_run(call)? || options.dry_run.iter().any(|d| d == "All");
         match self.registry.delete(definition, &key, &options, &call.user, dry).await? {
             Deleted::Pending(object) => Ok(self.object(call, definition, &object, form, StatusCode::OK)),
-            Deleted::Gone(object) if returns_deleted(definition) => {
+            Deleted::Gone(object) if strategy::returns_deleted(definition) => {
                 Ok(self.object(call, definition, &object, form, StatusCode::OK))
             }
             Deleted::Gone(object) => {
@@ -280,23 +284,35 @@ impl ApiServer {
         B::Error: std::fmt::Display,
     {
         let options = delete_options(call, body).await?;
+        warn_of_pods(call, definition, &options);
         let selector = list::selector(definition, &call.query)?;
         let dry = dry_run(call)? || options.dry_run.iter().any(|d| d == "All");
         let shard = self.registry.cache().shard(&definition.storage);
+        let revision = self.registry.cache().revision();
         let (found, _) = shard.list(&wanted.namespace, None, 0, &|object| selector.matches(object));
-        let mut items = Vec::with_capacity(found.len());
-        for object in found {
+        for object in &found {
             match self.registry.delete(definition, &object.key, &options, &call.user, dry).await {
-                Ok(Deleted::Gone(last) | Deleted::Pending(last)) => items.push(last.value()),
-                Err(status) if status.code == 404 => {}
-                Err(status) => return Err(status),
+                Err(status) if status.code != 404 => return Err(status),
+                _ => {}
             }
         }
-        let list = json!({
-            "kind": format!("{}List", definition.kind), "apiVersion": definition.api_version(),
-            "metadata": {"resourceVersion": self.registry.cache().revision().to_string()}, "items": items,
-        });
-        Ok(respond::document(StatusCode::OK, list.to_string().into(), form))
+        // The answer is what was found, as it was found.
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
+        if definition.is_structural() {
+            metadata["continue"] = json!("");
+        }
+        Ok(self.render(call, definition, &found, &metadata, form))
+    }
+}
+
+const JOB_PODS_STAY: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to \
+                             remove them or set propagationPolicy=Orphan to suppress this warning";
+
+/// Who deletes a Job and does not say what becomes of its Pods is told.
+fn warn_of_pods(call: &Call<'_>, definition: &ResourceDefinition, options: &DeleteOptions) {
+    let is_job = &*definition.group == "batch" && &*definition.plural == "jobs";
+    if is_job && options.propagation_policy.is_none() && options.orphan_dependents.is_none() {
+        call.warnings.add(JOB_PODS_STAY.to_owned());
     }
 }
 
@@ -320,17 +336,21 @@ fn go_text(patch: &Bytes) -> String {
 }
 
 /// A custom kind's body says what it is; a compiled kind's may leave that to the path.
-fn names_its_type(definition: &ResourceDefinition, object: &Value) -> Result<(), Status> {
+fn names_its_type(definition: &ResourceDefinition, object: &Value, raw: &Bytes) -> Result<(), Status> {
     if !definition.is_structural() {
         return Ok(());
     }
     let missing = [("kind", "Kind"), ("apiVersion", "apiVersion")]
         .into_iter()
         .find(|(field, _)| object[*field].as_str().is_none_or(str::is_empty));
-    match missing {
-        Some((_, named)) => Err(Status::bad_request(format!("Object '{named}' is missing in '{object}'"))),
-        None => Ok(()),
-    }
+    let Some((_, named)) = missing else { return Ok(()) };
+    let body = String::from_utf8_lossy(raw);
+    let short: String = body.chars().take(30).collect();
+    let more = if short.len() < body.len() { " ..." } else { "" };
+    Err(Status::bad_request(format!(
+        "the object provided is unrecognized (must be of type {}): Object '{named}' is missing in '{body}' ({short}{more})",
+        definition.kind
+    )))
 }
 
 /// Namespaced paths are for namespaced resources, and one object of those is reached through its namespace only.
@@ -430,32 +450,4 @@ fn details(definition: &ResourceDefinition, object: &Stored) -> Value {
         details["group"] = json!(&*definition.group);
     }
     details
-}
-
-/// Kinds whose deletion answers with the object (kube-apiserver's ReturnDeletedObject).
-fn returns_deleted(definition: &ResourceDefinition) -> bool {
-    definition.group.is_empty()
-        && matches!(
-            &*definition.plural,
-            "pods"
-                | "persistentvolumes"
-                | "persistentvolumeclaims"
-                | "podtemplates"
-                | "resourcequotas"
-                | "serviceaccounts"
-                | "services"
-        )
-}
-
-/// Kinds that an update may create (kube-apiserver's AllowCreateOnUpdate).
-fn creates_on_update(definition: &ResourceDefinition) -> bool {
-    matches!(
-        (&*definition.group, &*definition.plural),
-        ("", "endpoints" | "events" | "limitranges" | "serviceaccounts" | "services")
-            | ("coordination.k8s.io", "leases")
-            | ("events.k8s.io", "events")
-            | ("rbac.authorization.k8s.io", _)
-            | ("node.k8s.io", "runtimeclasses")
-            | ("scheduling.k8s.io", "priorityclasses")
-    ) && !matches!(&*definition.plural, "serviceaccounts" | "services" | "priorityclasses" | "runtimeclasses")
 }

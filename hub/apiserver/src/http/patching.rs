@@ -92,9 +92,6 @@ fn named(definition: &ResourceDefinition, key: &ObjectKey, object: &mut Value) -
     }
     let metadata = meta::of(object);
     metadata.insert("name".into(), (*key.name).into());
-    if definition.namespaced {
-        metadata.entry("namespace").or_insert_with(|| (*key.namespace).into());
-    }
     if metadata.contains_key("managedFields") {
         return Err(Status::bad_request("metadata.managedFields must be nil"));
     }

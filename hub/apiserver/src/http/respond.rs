@@ -100,6 +100,11 @@ pub(super) fn warn(response: &mut Response<Body>, warnings: &[String]) {
     }
 }
 
+/// Tells browsers to take the content type at its word.
+pub(super) fn no_sniffing(response: &mut Response<Body>) {
+    response.headers_mut().insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+}
+
 /// The response for a refusal, in YAML where only that is accepted.
 pub(super) fn refused(status: &Status, headers: &HeaderMap) -> Response<Body> {
     let form = Form::choose(headers).unwrap_or(Form::JSON);

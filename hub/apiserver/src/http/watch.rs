@@ -87,9 +87,7 @@ impl ApiServer {
             let line = watcher.next().await?;
             Some((line, watcher))
         });
-        let content_type =
-            if form.shape == Shape::Whole { "application/json" } else { "application/json;stream=watch" };
-        Ok(respond::with_type(StatusCode::OK, respond::streamed(lines), content_type))
+        Ok(respond::with_type(StatusCode::OK, respond::streamed(lines), "application/json"))
     }
 }
 

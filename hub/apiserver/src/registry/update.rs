@@ -6,7 +6,7 @@
 use karmada_store::{Expect, StoreError};
 use serde_json::Value;
 
-use super::{AdmissionRequest, Operation, Registry, WriteOptions, Written, prepare, store_failed};
+use super::{AdmissionRequest, Operation, Registry, WriteOptions, Written, prepare, store_failed, strategy};
 use crate::cache::storage_key;
 use crate::object::{ObjectKey, Stored, encode, meta};
 use crate::resource::ResourceDefinition;
@@ -31,6 +31,11 @@ impl Registry {
         for _ in 0..TRIES {
             let Some(live) = self.cache().get(&definition.storage, key) else {
                 if !create_missing {
+                    // What the body holds is read, and told, before it is known to be for nothing.
+                    if let Ok(mut object) = change(None) {
+                        prepare::check_type(definition, &object)?;
+                        prepare::decode(definition, &mut object, options)?;
+                    }
                     return Err(Status::not_found(definition, &key.name));
                 }
                 let object = change(None)?;
@@ -59,10 +64,14 @@ impl Registry {
         let mut new = change(Some(&old))?;
         let mut warnings = Vec::new();
         prepare::check_type(definition, &new)?;
-        prepare::decode(definition, &mut new, options, &mut warnings)?;
+        prepare::decode(definition, &mut new, options)?;
         prepare::identity_of_changed(definition, key, live, &old, &mut new)?;
         prepare::defaults(definition, &mut new);
-        prepare::changed_object(definition, &options.subresource, &old, &mut new);
+        // Before what the server itself changes: nobody owns that.
+        if !options.applied {
+            prepare::managed_fields(self, definition, Some(&old), &mut new, options);
+        }
+        prepare::changed_object(definition, &options.subresource, &old, &mut new, &self.now_text());
         let mut request = AdmissionRequest {
             definition,
             operation: Operation::Update,
@@ -73,17 +82,21 @@ impl Registry {
             user: &options.user,
             warnings: &mut warnings,
         };
-        self.admit(&mut request)?;
-        prepare::validate(definition, &new, Some(&old))?;
-        if !options.applied {
-            prepare::managed_fields(self, definition, Some(&old), &mut new, options);
+        self.admit(&mut request, &options.warnings)?;
+        let mut service = match &*options.subresource {
+            "" => self.service_allocator(definition, key).await,
+            _ => None,
+        };
+        if let Some((_, allocator)) = &mut service {
+            allocator.update(&mut new, &old)?;
         }
+        prepare::validate(definition, &new, Some(&old))?;
         crate::kinds::finish_update(definition, &mut new, &old);
-        prepare::raise_generation(definition, &old, &mut new);
+        strategy::raise_generation(definition, &old, &mut new);
         if prepare::same(&old, &new) {
             let object = self.cache().get(&definition.storage, key);
             let object = object.ok_or_else(|| Status::not_found(definition, &key.name))?;
-            return Ok(Some(Written { object, created: false, warnings }));
+            return Ok(Some(Written { object, created: false }));
         }
         let last_finalizer_gone =
             meta::deleting(&old) && meta::finalizers(&new).is_empty() && prepare::no_grace(&new);
@@ -91,11 +104,7 @@ impl Registry {
         let bytes = encode(&stored, &definition.kind, &definition.storage_api_version());
         prepare::check_size(&bytes)?;
         if options.dry_run {
-            return Ok(Some(Written {
-                object: Registry::stored(&bytes, live.revision)?,
-                created: false,
-                warnings,
-            }));
+            return Ok(Some(Written { object: Registry::stored(&bytes, live.revision)?, created: false }));
         }
         let path = storage_key(&definition.storage, key);
         let outcome = if last_finalizer_gone {
@@ -106,7 +115,9 @@ impl Registry {
         match outcome {
             Ok(revision) => {
                 self.cache().wait_for(revision).await;
-                Ok(Some(Written { object: Registry::stored(&bytes, revision)?, created: false, warnings }))
+                // What goes with its last finalizer is answered as it was written, which it never was.
+                let shown = if last_finalizer_gone { live.revision } else { revision };
+                Ok(Some(Written { object: Registry::stored(&bytes, shown)?, created: false }))
             }
             Err(StoreError::Conflict { current }) => {
                 self.catch_up(current.map(|kv| kv.mod_revision)).await;

@@ -17,8 +17,12 @@ pub enum NameRule {
     Label1035,
     /// A segment of a URL path.
     PathSegment,
+    /// An IP address.
+    Address,
     /// Anything.
     Any,
+    /// Whatever a path's segment may be, and said only where nothing else is wrong.
+    Late,
 }
 
 impl NameRule {
@@ -29,8 +33,15 @@ impl NameRule {
             ("", "Service") => NameRule::Label1035,
             ("rbac.authorization.k8s.io", _) | ("apiregistration.k8s.io", _) => NameRule::PathSegment,
             ("certificates.k8s.io", _) => NameRule::Any,
+            ("networking.k8s.io", "IPAddress") => NameRule::Address,
+            ("" | "events.k8s.io", "Event") | ("policy", "PodDisruptionBudget") => NameRule::Late,
             _ => NameRule::Subdomain,
         }
+    }
+
+    /// Whether metadata is judged last.
+    pub(super) fn is_late(self) -> bool {
+        self == NameRule::Late
     }
 
     /// What is wrong with a name; with `prefix`, one that more is appended to.
@@ -39,7 +50,7 @@ impl NameRule {
         if prefix
             && name.len() > 1
             && name.ends_with('-')
-            && !matches!(self, NameRule::PathSegment | NameRule::Any)
+            && matches!(self, NameRule::Subdomain | NameRule::Label | NameRule::Label1035)
         {
             name.pop();
             name.push('a');
@@ -49,7 +60,10 @@ impl NameRule {
             NameRule::Label => names::dns_label(&name),
             NameRule::Label1035 => names::dns_1035_label(&name),
             NameRule::PathSegment => names::path_segment(&name),
-            NameRule::Any => Vec::new(),
+            NameRule::Address if name.parse::<std::net::IpAddr>().is_err() => {
+                vec!["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned()]
+            }
+            NameRule::Address | NameRule::Any | NameRule::Late => Vec::new(),
         }
     }
 }
