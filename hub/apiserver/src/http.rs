@@ -6,8 +6,10 @@
 mod body;
 mod discovery;
 mod form;
+mod json_error;
 mod list;
 mod objects;
+mod options;
 mod patching;
 mod respond;
 mod scale;
@@ -26,6 +28,12 @@ use crate::auth::{Access, Attributes};
 use crate::registry::{Registry, User, Warnings};
 use crate::status::Status;
 pub use body::MAX_BODY;
+
+/// What is wrong with a text that is no JSON, in Go's words; `None` where it is JSON.
+pub(crate) fn json_syntax_error(bytes: &[u8]) -> Option<String> {
+    json_error::syntax_error(bytes)
+}
+
 pub use respond::Body;
 use target::{Query, Target};
 

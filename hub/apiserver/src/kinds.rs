@@ -200,7 +200,7 @@ fn patch_refused(error: PatchError) -> Status {
             status.details = Some(Box::default());
             status
         }
-        PatchError::Internal(message) => Status::internal(message),
+        PatchError::Internal(message) => Status::unforeseen(message),
     }
 }
 

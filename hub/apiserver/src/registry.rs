@@ -75,12 +75,24 @@ pub struct WriteOptions {
     pub subresource: String,
     /// Problems found in the raw body (duplicate fields), to be judged by `field_validation`.
     pub body_problems: Vec<String>,
-    /// The patch that is carried out, as Go prints it; empty for whole objects and applied ones.
-    pub patch: String,
+    /// The patch that is carried out, as refusals of what comes of it show it.
+    pub patch: PatchShown,
     /// Whether managed fields were settled by server-side apply already.
     pub applied: bool,
     /// What the caller should know, whatever comes of the write.
     pub warnings: Warnings,
+}
+
+/// What a refusal shows of a patch whose outcome cannot be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum PatchShown {
+    /// There is no patch: the whole object was sent, or applied.
+    #[default]
+    None,
+    /// The patch itself, as Go prints it: strategic merges.
+    Itself(String),
+    /// What it made of the object, as JSON: JSON and merge patches.
+    Outcome,
 }
 
 /// Where sentences for the caller are gathered; clones share them.

@@ -13,6 +13,7 @@ use crate::resource::ResourceDefinition;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cause {
     /// `FieldValueInvalid`, `FieldValueRequired`, `FieldManagerConflict`…
+    #[serde(skip_serializing_if = "str::is_empty")]
     pub reason: Cow<'static, str>,
     /// Words for a person.
     pub message: String,
@@ -122,6 +123,13 @@ impl Status {
     /// 406: no representation that the client accepts.
     pub fn not_acceptable(accepted: &str) -> Self {
         Status::new(406, "NotAcceptable", format!("only the following media types are accepted: {accepted}"))
+    }
+
+    /// 406 or 415 of kube-apiserver's router, which knows its own words only.
+    pub fn routed(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        let mut status = Status::new(code, reason, message);
+        status.details = Some(Box::default());
+        status
     }
 
     /// 409: an object of that name exists.
@@ -250,8 +258,13 @@ impl Status {
     }
 
     /// 504: the wait for a revision took too long.
-    pub fn timeout(message: impl Into<String>) -> Self {
-        Status::new(504, "Timeout", message)
+    pub fn timeout(message: impl std::fmt::Display) -> Self {
+        Status::new(504, "Timeout", format!("Timeout: {message}"))
+    }
+
+    /// 500 that kube-apiserver did not foresee: a sentence and nothing else.
+    pub fn unforeseen(message: impl Into<String>) -> Self {
+        Status::new(500, "", message)
     }
 
     /// The JSON body.

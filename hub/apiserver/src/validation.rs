@@ -16,6 +16,8 @@ mod networking;
 mod pod;
 mod rbac;
 mod resources;
+mod scheduling;
+mod security;
 mod selector;
 mod service;
 mod storage;
@@ -25,16 +27,30 @@ use serde_json::Value;
 use crate::schema::FieldError;
 use crate::schema::path::Path;
 
-pub use metadata::{NameRule, validate_metadata};
+pub use metadata::{NameRule, validate_metadata, validate_metadata_update};
 
 #[cfg(test)]
 mod tests;
+
+/// What is wrong with the key of a label; several sentences as one.
+pub fn label_key_problems(key: &str) -> Option<String> {
+    Some(names::qualified_name(key)).filter(|all| !all.is_empty()).map(|all| all.join("; "))
+}
+
+/// What is wrong with the value of a label.
+pub fn label_value_problems(value: &str) -> Option<String> {
+    Some(names::label_value(value)).filter(|all| !all.is_empty()).map(|all| all.join("; "))
+}
 
 /// Everything that is wrong with `new`; on update (`old`), also what may not change.
 pub fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let rule = NameRule::of(group, kind);
     // Where the kind's own rules say nothing of metadata, it is judged only if they find nothing.
-    let mut errors = if rule.is_late() { Vec::new() } else { validate_metadata(rule, new, old) };
+    let mut errors = match old {
+        None if rule.is_late() => Vec::new(),
+        None => validate_metadata(rule, new, None),
+        Some(old) => validate_metadata_update(new, old),
+    };
     let out = &mut errors;
     if old.is_none() && !rule.is_late() {
         metadata::standard_finalizers(new, out);
@@ -99,7 +115,7 @@ pub fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option<&Value
         }
         _ => {}
     }
-    if errors.is_empty() && rule.is_late() {
+    if errors.is_empty() && rule.is_late() && old.is_none() {
         errors = validate_metadata(NameRule::PathSegment, new, old);
     }
     errors

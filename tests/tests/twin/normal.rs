@@ -83,7 +83,12 @@ impl Normal {
             fields.insert("description".to_owned(), json!("WORDS"));
         }
         // Karmada's webhooks lay them in, which the twin does not have.
-        fields.retain(|name, _| !name.ends_with("karmada.io/permanent-id"));
+        fields.retain(|name, value| {
+            let only = value.as_object().is_some_and(|all| {
+                all.len() == 1 && all.keys().all(|name| name.ends_with("karmada.io/permanent-id"))
+            });
+            !name.ends_with("karmada.io/permanent-id") && !(name == "labels" && only)
+        });
         let sorted: BTreeMap<String, Value> = fields.into_iter().collect();
         Value::Object(
             sorted
@@ -127,7 +132,7 @@ impl Normal {
         for (name, plain) in &self.names {
             text = text.replace(name, plain);
         }
-        let text = self.uids_in(&text);
+        let text = self.uids_in(&sorted_json_in(&text));
         if let Some(start) = text.find("X509SHA256=") {
             return format!("{}X509SHA256=HASH", &text[..start]);
         }
@@ -167,6 +172,26 @@ impl Normal {
             }
         }
         out
+    }
+}
+
+/// Objects that messages quote, with their fields in order: which order they stand in is not told to clients.
+fn sorted_json_in(text: &str) -> String {
+    const WORDS: &str = "Invalid value: ";
+    let Some(start) = text.find("Invalid value: \"{").map(|at| at + WORDS.len()) else {
+        return text.to_owned();
+    };
+    let mut quoted = serde_json::Deserializer::from_str(&text[start..]).into_iter::<String>();
+    let Some(Ok(inner)) = quoted.next() else { return text.to_owned() };
+    let end = start + quoted.byte_offset();
+    match serde_json::from_str::<Value>(&inner) {
+        Ok(mut value) => {
+            if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
+                metadata.remove("resourceVersion");
+            }
+            format!("{}{value}{}", &text[..start], sorted_json_in(&text[end..]))
+        }
+        Err(_) => text.to_owned(),
     }
 }
 

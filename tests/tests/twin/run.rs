@@ -15,6 +15,9 @@ use crate::normal::Normal;
 use crate::sequence::{Sequence, Step, set_all};
 use crate::twins::Twins;
 
+/// Differing steps of one sequence that are shown.
+const SHOWN: usize = 6;
+
 /// How long an event may take that was told of.
 const SOON: Duration = Duration::from_secs(4);
 
@@ -34,20 +37,24 @@ pub fn differs(twins: &Twins, sequence: &Sequence) -> Option<String> {
             normal: Normal::default(),
         });
     }
+    let mut differences = Vec::new();
     for (number, step) in sequence.steps.iter().enumerate() {
         let seen = both(&mut sides, |side| side.step(twins, step));
         if let Some(what) = compare::differ(&seen[0], &seen[1]) {
-            return Some(format!("  step {}: {} {}\n{what}", number + 1, step.method, step.path));
+            differences.push(format!("  step {}: {} {}\n{what}", number + 1, step.method, step.path));
+        }
+        if differences.len() >= SHOWN {
+            break;
         }
     }
     let watched: Vec<usize> = (0..sides[0].watches.len()).collect();
     for number in watched {
         let seen = both(&mut sides, |side| side.events(number));
         if let Some(what) = compare::differ(&seen[0], &seen[1]) {
-            return Some(format!("  watch {}\n{what}", number + 1));
+            differences.push(format!("  watch {}\n{what}", number + 1));
         }
     }
-    None
+    (!differences.is_empty()).then(|| differences.join("\n"))
 }
 
 /// A name that no other sequence has, the same on both servers.

@@ -59,6 +59,30 @@ impl Form {
     }
 }
 
+/// The refusal of a client that reads nothing of what is written here, as kube-apiserver's router words it; `None` where only
+/// the parameters do not fit.
+pub(super) fn routed(headers: &HeaderMap, is_list: bool) -> Option<Status> {
+    let accepts = |text: &str| {
+        text.split(',').any(|clause| {
+            matches!(
+                clause.split(';').next().unwrap_or("").trim(),
+                "*/*"
+                    | "application/*"
+                    | "application/json"
+                    | "application/yaml"
+                    | "application/vnd.kubernetes.protobuf"
+            )
+        })
+    };
+    let known = headers.get_all(http::header::ACCEPT).iter().filter_map(|v| v.to_str().ok()).any(accepts);
+    let watch = ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+    let more = if is_list { watch } else { "" };
+    (!known).then(|| {
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {ACCEPTED}{more}");
+        Status::routed(406, "NotAcceptable", message)
+    })
+}
+
 fn read_clause(clause: &str) -> Option<Form> {
     let mut parts = clause.split(';').map(str::trim);
     let encoding = match parts.next()? {

@@ -16,7 +16,7 @@ use super::{ApiServer, Call, list};
 use crate::kinds;
 use crate::object::{ObjectKey, Stored};
 use crate::registry::strategy;
-use crate::registry::{DeleteOptions, Deleted, FieldValidation, WriteOptions, Written};
+use crate::registry::{DeleteOptions, Deleted, FieldValidation, PatchShown, WriteOptions, Written};
 use crate::resource::ResourceDefinition;
 use crate::status::Status;
 
@@ -36,7 +36,14 @@ impl ApiServer {
         let definition = catalogue.resource(&wanted.group, &wanted.version, &wanted.plural);
         let definition = definition.ok_or_else(Status::no_resource)?;
         check_scope(definition, wanted)?;
-        let form = Form::choose(call.headers)?;
+        let is_list = wanted.name.is_empty() && matches!(call.method, Method::GET | Method::HEAD);
+        let form = Form::choose(call.headers).map_err(|status| match definition.is_structural() {
+            true => status,
+            false => super::form::routed(call.headers, is_list).unwrap_or(status),
+        })?;
+        if form.shape == super::form::Shape::Table {
+            Include::check(call.query.get("includeObject"))?;
+        }
         if !wanted.subresource.is_empty() {
             return self.subresource(call, definition, wanted, form, body).await;
         }
@@ -49,7 +56,7 @@ impl ApiServer {
             return Err(Status::method_not_allowed());
         }
         // One object is got, whatever the query says: a watch of it is a watch of the collection with a field selector.
-        let watch = call.query.flag("watch") && !one;
+        let watch = (call.query.flag("watch") && !one) || wanted.watch;
         let verb = match call.method {
             Method::GET | Method::HEAD if watch => "watch",
             Method::GET | Method::HEAD => {
@@ -81,6 +88,7 @@ impl ApiServer {
             "watch" => self.watch(call, definition, wanted, form).await,
             "list" => self.list(call, definition, wanted, form).await,
             "get" => {
+                super::options::version(&call.query)?;
                 let object =
                     self.registry.get(definition, &namespace_of(definition, wanted), &wanted.name)?;
                 Ok(self.object(call, definition, &object, form, StatusCode::OK))
@@ -159,7 +167,7 @@ impl ApiServer {
             field_validation,
             subresource: subresource.to_owned(),
             body_problems,
-            patch: String::new(),
+            patch: PatchShown::None,
             applied: false,
             warnings: call.warnings.clone(),
         })
@@ -217,11 +225,11 @@ impl ApiServer {
         let patch = Patch::read(definition, body::media_type(call.headers), bytes)?;
         let mut options = self.write_options(call, subresource, bytes)?;
         options.applied = patch.is_apply();
-        options.patch = if patch.is_apply() { String::new() } else { go_text(bytes) };
+        options.patch = patch.shown(|| go_text(bytes));
         if patch.is_apply() && call.query.get("fieldManager").is_empty() {
             return Err(required("PatchOptions", "fieldManager", "is required for apply patch"));
         }
-        if !patch.is_apply() && call.query.flag("force") {
+        if !patch.is_apply() && !call.query.all("force").is_empty() {
             let cause = crate::status::Cause {
                 reason: "FieldValueForbidden".into(),
                 message: "Forbidden: may not be specified for non-apply patch".into(),
@@ -432,8 +440,8 @@ where
             .map_err(|error| Status::bad_request(format!("the delete options cannot be read: {error}")))?
     };
     let query = &call.query;
-    if let Some(seconds) = list::number(query, "gracePeriodSeconds")? {
-        options.grace_period_seconds = i64::try_from(seconds).ok();
+    if let Some(seconds) = super::options::number(query, "gracePeriodSeconds")? {
+        options.grace_period_seconds = Some(seconds);
     }
     if !query.get("propagationPolicy").is_empty() {
         options.propagation_policy = Some(query.get("propagationPolicy").to_owned());

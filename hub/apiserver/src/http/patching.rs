@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::body;
 use crate::kinds;
 use crate::object::{ObjectKey, meta};
+use crate::registry::PatchShown;
 use crate::resource::ResourceDefinition;
 use crate::status::Status;
 
@@ -17,7 +18,6 @@ pub(super) enum Patch {
     Apply(Value),
 }
 
-const BUILTIN: &str = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml, application/strategic-merge-patch+json";
 const CUSTOM: &str =
     "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
 
@@ -30,12 +30,22 @@ impl Patch {
             "application/merge-patch+json" => Ok(Patch::Merge(bytes.clone())),
             "application/strategic-merge-patch+json" if strategic => Ok(Patch::Strategic(bytes.clone())),
             "application/apply-patch+yaml" => Ok(Patch::Apply(body::parse_yaml(bytes)?)),
-            _ => Err(Status::unsupported_media_type(if strategic { BUILTIN } else { CUSTOM })),
+            _ if definition.is_structural() => Err(Status::unsupported_media_type(CUSTOM)),
+            _ => Err(Status::routed(415, "UnsupportedMediaType", "415: Unsupported Media Type")),
         }
     }
 
     pub(super) fn is_apply(&self) -> bool {
         matches!(self, Patch::Apply(_))
+    }
+
+    /// How refusals show the patch; `text` is its own, as Go prints it.
+    pub(super) fn shown(&self, text: impl FnOnce() -> String) -> PatchShown {
+        match self {
+            Patch::Apply(_) => PatchShown::None,
+            Patch::Strategic(_) => PatchShown::Itself(text()),
+            Patch::Json(_) | Patch::Merge(_) => PatchShown::Outcome,
+        }
     }
 
     /// What the patch makes of the live object.

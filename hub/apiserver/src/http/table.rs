@@ -10,6 +10,7 @@ use crate::conversion;
 use crate::kinds;
 use crate::object::Stored;
 use crate::resource::{Family, ResourceDefinition};
+use crate::status::Status;
 
 /// What of the object goes into a table's rows (`includeObject`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,16 @@ impl Include {
             "Object" => Include::Object,
             _ => Include::Metadata,
         }
+    }
+
+    /// Refuses what is none of them.
+    pub(super) fn check(text: &str) -> Result<(), Status> {
+        if matches!(text, "" | "None" | "Metadata" | "Object") {
+            return Ok(());
+        }
+        Err(Status::bad_request(format!(
+            "Unable to convert to Table as requested: includeObject: Invalid value: {text:?}: must be 'Metadata', 'Object', 'None', or empty"
+        )))
     }
 }
 
@@ -94,7 +105,7 @@ pub(super) fn table<'a>(
                 row["conditions"] = conditions;
             }
             match include {
-                Include::Nothing => {}
+                Include::Nothing => row["object"] = Value::Null,
                 Include::Metadata => row["object"] = metadata(object),
                 Include::Object => row["object"] = value,
             }

@@ -40,7 +40,6 @@ impl Registry {
         options: &WriteOptions,
     ) -> Result<Written, Status> {
         let mut warnings = Vec::new();
-        prepare::check_type(definition, &object)?;
         prepare::decode(definition, &mut object, options)?;
         prepare::identity_of_new(self, definition, namespace, &mut object)?;
         prepare::defaults(definition, &mut object);

@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 
 use super::strategy::{self, StatusMeta};
-use super::{FieldValidation, Registry, User, WriteOptions};
+use super::{FieldValidation, PatchShown, Registry, User, WriteOptions};
 use crate::conversion;
 use crate::kinds;
 use crate::object::{ObjectKey, Stored, meta};
@@ -19,7 +19,7 @@ const MAX_OBJECT: usize = 3 << 19;
 const NAME_LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// Checks that the body is the kind that the path names.
-pub(super) fn check_type(definition: &ResourceDefinition, object: &Value) -> Result<(), Status> {
+fn check_type(definition: &ResourceDefinition, object: &Value) -> Result<(), Status> {
     if !object.is_object() {
         return Err(Status::bad_request("the object provided is not a JSON object"));
     }
@@ -89,8 +89,34 @@ pub(super) fn decode(
     object: &mut Value,
     options: &WriteOptions,
 ) -> Result<(), Status> {
+    let shown = match &options.patch {
+        PatchShown::None => None,
+        PatchShown::Itself(text) => Some(text.clone()),
+        PatchShown::Outcome => Some(object.to_string()),
+    };
+    let refuse = |why: &str, shown: &str| {
+        let value = Value::from(shown);
+        let cause = Cause {
+            reason: "FieldValueInvalid".into(),
+            message: format!("Invalid value: {value}: {why}"),
+            field: "patch".into(),
+        };
+        Err(Status::invalid("", "", "", vec![cause]))
+    };
     let mut problems = options.body_problems.clone();
-    problems.extend(kinds::decode(definition, object)?);
+    let read = check_type(definition, object).and_then(|()| kinds::decode(definition, object));
+    match (read, &shown) {
+        (Ok(more), _) => problems.extend(more),
+        (Err(status), Some(shown)) if !definition.is_structural() => {
+            let marker = format!("cannot be handled as a {}: ", definition.kind);
+            let why = status.message.split_once(&marker).map_or(status.message.as_str(), |(_, why)| why);
+            return match &options.patch {
+                PatchShown::Itself(_) => refuse(&unstructured(why), shown),
+                _ => refuse(why, shown),
+            };
+        }
+        (Err(status), _) => return Err(status),
+    }
     if problems.is_empty() {
         return Ok(());
     }
@@ -98,22 +124,38 @@ pub(super) fn decode(
         FieldValidation::Ignore => {}
         FieldValidation::Warn => problems.drain(..).for_each(|problem| options.warnings.add(problem)),
         FieldValidation::Strict => {
-            let all = problems.join(", ");
-            if !options.patch.is_empty() {
-                let cause = Cause {
-                    reason: "FieldValueInvalid".into(),
-                    message: format!("Invalid value: \"{}\": strict decoding error: {all}", options.patch),
-                    field: "patch".into(),
-                };
-                return Err(Status::invalid("", "", "", vec![cause]));
+            let why = format!("strict decoding error: {}", problems.join(", "));
+            if let Some(shown) = shown {
+                return refuse(&why, &shown);
             }
             return Err(Status::bad_request(format!(
-                "{} in version \"{}\" cannot be handled as a {}: strict decoding error: {all}",
+                "{} in version \"{}\" cannot be handled as a {}: {why}",
                 definition.kind, definition.version, definition.kind
             )));
         }
     }
     Ok(())
+}
+
+/// What cannot be read, as the converter says it that strategic merges go through instead of a JSON decoder.
+fn unstructured(why: &str) -> String {
+    let Some((what, rest)) =
+        why.strip_prefix("json: cannot unmarshal ").and_then(|w| w.split_once(" into Go "))
+    else {
+        return why.to_owned();
+    };
+    let kind = match what {
+        "object" => "map",
+        "array" => "slice",
+        _ if what.starts_with("number") => "int64",
+        other => other,
+    };
+    match rest.rsplit_once(" of type ").map_or("", |(_, wanted)| wanted) {
+        wanted if wanted.starts_with("[]") => format!("cannot restore slice from {kind}"),
+        wanted if wanted.starts_with("map[") => format!("cannot restore map from {kind}"),
+        wanted if wanted.contains('.') => format!("cannot restore struct from: {kind}"),
+        wanted => format!("unrecognized type: {wanted}"),
+    }
 }
 
 /// Gives a new object its identity: type, namespace, name, uid, creation time.
@@ -212,12 +254,16 @@ pub(super) fn identity_of_changed(
     live: &Stored,
     old: &Value,
     new: &mut Value,
+    is_patch: bool,
 ) -> Result<(), Status> {
     set_type(definition, new);
     check_namespace(definition, &key.namespace, new)?;
     let name = meta::name(new).to_owned();
     if name.is_empty() {
-        meta::of(new).insert("name".into(), json!(key.name));
+        return Err(Status::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            key.name
+        )));
     } else if *name != *key.name {
         return Err(Status::bad_request(format!(
             "the name of the object ({name}) does not match the name on the URL ({})",
@@ -225,13 +271,17 @@ pub(super) fn identity_of_changed(
         )));
     }
     let uid = meta::text(new, "uid").to_owned();
-    if !uid.is_empty() && *uid != *live.uid {
+    // Of a whole object it is a precondition; in a patch, a change that validation refuses.
+    if !uid.is_empty() && *uid != *live.uid && !is_patch {
         let why =
             format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", live.uid);
         return Err(Status::conflict_because(definition, &key.name, &why));
     }
     let version = meta::text(new, "resourceVersion").to_owned();
     let pinned = !matches!(version.as_str(), "" | "0");
+    if pinned && version.parse::<u64>().is_err() {
+        return Err(Status::unforeseen(format!("strconv.ParseUint: parsing {version:?}: invalid syntax")));
+    }
     if pinned && version.parse() != Ok(live.revision) {
         return Err(Status::conflict(definition, &key.name));
     }
@@ -246,10 +296,14 @@ pub(super) fn identity_of_changed(
     }
     let metadata = meta::of(new);
     for kept in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"]
+        .iter()
+        .skip(usize::from(is_patch && !uid.is_empty()))
     {
-        match old["metadata"].get(kept) {
-            Some(value) => metadata.insert(kept.to_owned(), value.clone()),
-            None => metadata.remove(kept),
+        match old["metadata"].get(*kept) {
+            Some(value) => metadata.insert((*kept).to_owned(), value.clone()),
+            // Validation refuses to have it made up.
+            None if kept.starts_with("deletion") => None,
+            None => metadata.remove(*kept),
         };
     }
     metadata.insert("resourceVersion".into(), json!(live.revision.to_string()));
@@ -344,6 +398,15 @@ pub(super) fn changed_object(
         finish_status(definition, old, new, now);
     } else {
         put_or_remove(new, "status", old.get("status").cloned());
+        match (&*definition.group, &*definition.plural, subresource) {
+            // A request is not changed once it is made.
+            ("certificates.k8s.io", "certificatesigningrequests", "") => {
+                put_or_remove(new, "spec", old.get("spec").cloned());
+            }
+            // Finalizers of namespaces have a part of their own.
+            ("", "namespaces", "") => put_or_remove(new, "spec", old.get("spec").cloned()),
+            _ => {}
+        }
     }
 }
 
@@ -352,6 +415,22 @@ fn finish_status(definition: &ResourceDefinition, old: &Value, new: &mut Value, 
     match (&*definition.group, &*definition.plural) {
         ("", "pods") if new["status"]["qosClass"].as_str().is_none_or(str::is_empty) => {
             new["status"]["qosClass"] = old["status"]["qosClass"].clone();
+        }
+        ("certificates.k8s.io", _) => {
+            let before = old["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let all = new["status"]["conditions"].as_array_mut().into_iter().flatten();
+            for condition in all {
+                if condition["lastUpdateTime"].is_null() {
+                    condition["lastUpdateTime"] = json!(now);
+                }
+                if condition["lastTransitionTime"].is_null() {
+                    let same = before
+                        .iter()
+                        .find(|one| one["type"] == condition["type"] && one["status"] == condition["status"]);
+                    let since = same.map_or_else(|| json!(now), |one| one["lastTransitionTime"].clone());
+                    condition["lastTransitionTime"] = since;
+                }
+            }
         }
         ("", "persistentvolumes") => {
             let (before, after) = (&old["status"], &new["status"]);

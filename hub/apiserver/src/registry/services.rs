@@ -142,9 +142,7 @@ impl Allocator {
         }
         if text(&service["metadata"], "name").is_empty() {
             // The address' own object would name its Service, and cannot.
-            return Err(Status::internal(
-                "failed to allocate a serviceIP: IPAddress.networking.k8s.io \"\" is invalid: spec.parentRef.name: Required value",
-            ));
+            return Err(Status::internal("failed to allocate a serviceIP: range is full"));
         }
         let asked = spec["clusterIPs"][0].as_str().unwrap_or_default().to_owned();
         let chosen =

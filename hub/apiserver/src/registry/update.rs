@@ -6,7 +6,9 @@
 use karmada_store::{Expect, StoreError};
 use serde_json::Value;
 
-use super::{AdmissionRequest, Operation, Registry, WriteOptions, Written, prepare, store_failed, strategy};
+use super::{
+    AdmissionRequest, Operation, PatchShown, Registry, WriteOptions, Written, prepare, store_failed, strategy,
+};
 use crate::cache::storage_key;
 use crate::object::{ObjectKey, Stored, encode, meta};
 use crate::resource::ResourceDefinition;
@@ -33,7 +35,6 @@ impl Registry {
                 if !create_missing {
                     // What the body holds is read, and told, before it is known to be for nothing.
                     if let Ok(mut object) = change(None) {
-                        prepare::check_type(definition, &object)?;
                         prepare::decode(definition, &mut object, options)?;
                     }
                     return Err(Status::not_found(definition, &key.name));
@@ -63,9 +64,15 @@ impl Registry {
         let old = prepare::from_storage(definition, live.value());
         let mut new = change(Some(&old))?;
         let mut warnings = Vec::new();
-        prepare::check_type(definition, &new)?;
         prepare::decode(definition, &mut new, options)?;
-        prepare::identity_of_changed(definition, key, live, &old, &mut new)?;
+        prepare::identity_of_changed(
+            definition,
+            key,
+            live,
+            &old,
+            &mut new,
+            options.patch != PatchShown::None,
+        )?;
         prepare::defaults(definition, &mut new);
         // Before what the server itself changes: nobody owns that.
         if !options.applied {

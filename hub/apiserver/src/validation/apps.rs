@@ -215,7 +215,9 @@ fn update_strategy(strategy: &Value, path: &Path<'_>, errors: &mut Errors) {
 
 pub(super) fn daemon_set(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new[SPEC], Path::field(SPEC));
-    required_selector(spec, &path, "daemonset", errors);
+    if !spec["selector"].is_null() {
+        required_selector(spec, &path, "daemonset", errors);
+    }
     template(spec, &path, "DaemonSet", errors);
     non_negative(spec, "minReadySeconds", &path, errors);
     non_negative(spec, "revisionHistoryLimit", &path, errors);

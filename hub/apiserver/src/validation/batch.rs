@@ -24,6 +24,12 @@ pub(super) fn job(new: &Value, old: Option<&Value>, errors: &mut Errors) {
         }
     } else if spec["manualSelector"] == true || old.is_some() {
         errors.push(FieldError::required(&path.child("selector"), ""));
+        if old.is_some() {
+            let (template, labels) = (path.child("template"), &spec["template"]["metadata"]["labels"]);
+            let at = template.child("metadata");
+            let detail = "`selector` does not match template `labels`";
+            errors.push(FieldError::invalid(&at.child("labels"), labels.clone(), detail));
+        }
     }
     if let Some(old) = old {
         job_update(spec, &old["spec"], &path, errors);

@@ -88,6 +88,15 @@ pub fn validate_metadata(rule: NameRule, new: &Value, old: Option<&Value>) -> Ve
     std::mem::take(errors)
 }
 
+/// What is wrong with changed metadata. kube-apiserver judges it twice, once for all kinds and once for each, and says both.
+pub fn validate_metadata_update(new: &Value, old: &Value) -> Vec<FieldError> {
+    let mut errors = validate_metadata(NameRule::PathSegment, new, None);
+    for _ in 0..2 {
+        errors.extend(validate_metadata(NameRule::PathSegment, new, Some(old)));
+    }
+    errors
+}
+
 fn created(rule: NameRule, meta: &Value, path: &Path<'_>, errors: &mut Errors) {
     let (name, generate) = (text(meta, "name"), text(meta, "generateName"));
     if !generate.is_empty() {
@@ -135,7 +144,9 @@ fn updated(meta: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
     {
         errors.push(FieldError::invalid(&path.child("generation"), generation, "must not be decremented"));
     }
-    for field in ["name", "namespace", "uid", "creationTimestamp"] {
+    for field in
+        ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"]
+    {
         // An update that leaves a field out means the one that is stored.
         if !meta[field].is_null() && meta[field] != "" && meta[field] != old[field] {
             errors.push(FieldError::invalid(&path.child(field), meta[field].clone(), "field is immutable"));

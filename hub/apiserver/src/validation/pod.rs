@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::metadata::{annotations, labels};
 use super::resources::requirements;
 use super::{Errors, invalid_each, list, names, non_negative, one_of, text};
+use super::{scheduling, security};
 use crate::schema::FieldError;
 use crate::schema::path::Path;
 
@@ -86,27 +87,34 @@ fn spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     one_of(spec, "restartPolicy", &["Always", "OnFailure", "Never"], path, errors);
     one_of(spec, "dnsPolicy", &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"], path, errors);
     labels(&spec["nodeSelector"], &path.child("nodeSelector"), errors);
-    for (field, check) in [
-        ("serviceAccountName", names::dns_subdomain as fn(&str) -> Vec<String>),
-        ("nodeName", names::dns_subdomain),
-        ("hostname", names::dns_label),
-        ("subdomain", names::dns_label),
-        ("priorityClassName", names::dns_subdomain),
-        ("runtimeClassName", names::dns_subdomain),
-    ] {
-        let value = text(spec, field);
-        if !value.is_empty() {
-            invalid_each(errors, &path.child(field), value, check(value));
-        }
-    }
+    security::pod(spec, path, errors);
+    scheduling::affinity(&spec["affinity"], &path.child("affinity"), errors);
+    scheduling::spread(spec, &path.child("topologySpreadConstraints"), errors);
+    named(spec, &["serviceAccountName", "nodeName"], names::dns_subdomain, path, errors);
     if let Some(seconds) = spec["activeDeadlineSeconds"].as_i64()
         && !(1..=i64::from(i32::MAX)).contains(&seconds)
     {
         let detail = "must be between 1 and 2147483647, inclusive";
         errors.push(FieldError::invalid(&path.child("activeDeadlineSeconds"), seconds, detail));
     }
-    non_negative(spec, "terminationGracePeriodSeconds", path, errors);
-    tolerations(spec, &path.child("tolerations"), errors);
+    named(spec, &["hostname", "subdomain"], names::dns_label, path, errors);
+    scheduling::tolerations(spec, &path.child("tolerations"), errors);
+    named(spec, &["priorityClassName", "runtimeClassName"], names::dns_subdomain, path, errors);
+}
+
+fn named(
+    spec: &Value,
+    fields: &[&str],
+    check: fn(&str) -> Vec<String>,
+    path: &Path<'_>,
+    errors: &mut Errors,
+) {
+    for field in fields {
+        let value = text(spec, field);
+        if !value.is_empty() {
+            invalid_each(errors, &path.child(field), value, check(value));
+        }
+    }
 }
 
 /// Names of the volumes that are well formed.
@@ -221,6 +229,7 @@ fn container(container: &Value, volumes: &BTreeSet<String>, path: &Path<'_>, err
     mounts(container, volumes, &path.child("volumeMounts"), errors);
     one_of(container, "imagePullPolicy", &["Always", "IfNotPresent", "Never"], path, errors);
     requirements(&container["resources"], &path.child("resources"), errors);
+    security::container(&container["securityContext"], &path.child("securityContext"), errors);
 }
 
 fn ports(container: &Value, path: &Path<'_>, errors: &mut Errors) {
@@ -349,42 +358,5 @@ pub(super) fn port(value: &Value, path: &Path<'_>, errors: &mut Errors) {
     match value {
         Value::String(name) => invalid_each(errors, path, name, names::port_name(name)),
         other => number_each(errors, path, other.as_i64().unwrap_or(0)),
-    }
-}
-
-fn tolerations(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
-    for (index, toleration) in list(spec, "tolerations").iter().enumerate() {
-        let at = path.index(index);
-        let (key, operator) = (text(toleration, "key"), text(toleration, "operator"));
-        if !key.is_empty() {
-            invalid_each(errors, &at.child("key"), key, names::qualified_name(key));
-        } else if operator != "Exists" {
-            let detail =
-                "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
-            errors.push(FieldError::invalid(&at.child("operator"), operator, detail));
-        }
-        match operator {
-            "" | "Equal" => {
-                let value = text(toleration, "value");
-                invalid_each(errors, &at.child("operator"), value, names::label_value(value));
-            }
-            "Exists" if !text(toleration, "value").is_empty() => {
-                let detail = "value must be empty when `operator` is 'Exists'";
-                errors.push(FieldError::invalid(&at.child("operator"), json!(toleration), detail));
-            }
-            "Exists" => {}
-            other => {
-                errors.push(FieldError::not_supported(&at.child("operator"), other, &["Equal", "Exists"]));
-            }
-        }
-        let effect = text(toleration, "effect");
-        if !matches!(effect, "" | "NoSchedule" | "PreferNoSchedule" | "NoExecute") {
-            let supported = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
-            errors.push(FieldError::not_supported(&at.child("effect"), effect, &supported));
-        }
-        if toleration["tolerationSeconds"].is_number() && effect != "NoExecute" {
-            let detail = "effect must be 'NoExecute' when `tolerationSeconds` is set";
-            errors.push(FieldError::invalid(&at.child("effect"), effect, detail));
-        }
     }
 }
