@@ -87,14 +87,50 @@ impl fmt::Display for Cause {
     }
 }
 
+impl Cause {
+    /// What a person does about it, beside a plain agent process; `None` where the words of the error say it, or nothing
+    /// is to be done. (karmadactl has its own, for an agent in a Pod.)
+    pub fn next(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Dns => "check the name in --hub, and this machine's resolver",
+            Self::Tcp => "let this machine open connections to the hub, and check that the hub listens there",
+            Self::Tls => "point --hub at the hub itself; a proxy between must pass TLS through as it is",
+            Self::PinMismatch => {
+                "make the line anew on the hub with karmadactl token create --print-register-command; if the hash is right, \
+                 something between opens TLS"
+            }
+            Self::Http2Refused => {
+                "let the proxy or load balancer before the hub forward TCP as it is, or speak HTTP/2"
+            }
+            Self::Clock => "set this machine's clock (NTP), or the hub's, and start again",
+            Self::TokenUnknown | Self::TokenExpired | Self::TokenUsedUp => {
+                "make a new token on the hub with karmadactl token create --print-register-command"
+            }
+            Self::NameInvalid | Self::NameTaken => {
+                "give another --cluster-name, or unregister the cluster that has it"
+            }
+            Self::IdTaken => "use the name under which the hub knows this cluster, or unregister that first",
+            Self::Pending => "have the join approved on the hub, then start again",
+            Self::Permission => {
+                "give the agent a kubeconfig that may read the namespace kube-system and write what is placed here"
+            }
+            Self::Member => "check --kubeconfig, and that the member's API server answers",
+            Self::CertificateExpired | Self::Unregistered | Self::Revoked => "join again with a new token",
+            Self::Clone => "stop the other agent of this cluster",
+            Self::Version => "bring hub and agent to versions that are closer",
+            Self::Passing | Self::Other => return None,
+        })
+    }
+}
+
 impl From<&DialError> for Cause {
     fn from(error: &DialError) -> Self {
         match error {
             DialError::Address(_) | DialError::Dns { .. } => Self::Dns,
             DialError::Tcp { .. } => Self::Tcp,
-            DialError::Pin(_) => Self::PinMismatch,
-            DialError::Clock(_) => Self::Clock,
-            DialError::Tls(_) => Self::Tls,
+            DialError::Pin { .. } => Self::PinMismatch,
+            DialError::Clock { .. } => Self::Clock,
+            DialError::Tls { .. } => Self::Tls,
             DialError::Http2(_) => Self::Http2Refused,
         }
     }
@@ -110,6 +146,7 @@ impl From<JoinRefusalCode> for Cause {
             JoinRefusalCode::ClusterTaken => Self::IdTaken,
             JoinRefusalCode::NameInvalid => Self::NameInvalid,
             JoinRefusalCode::Permission => Self::Permission,
+            JoinRefusalCode::ClockSkewed => Self::Clock,
             JoinRefusalCode::CsrInvalid => Self::Other,
             JoinRefusalCode::JoinUnavailable | JoinRefusalCode::JoinRefusalUnspecified => Self::Passing,
         }
@@ -121,7 +158,6 @@ impl From<&JoinError> for Cause {
         match error {
             JoinError::Dial(error) => error.into(),
             JoinError::Refused { code, .. } => (*code).into(),
-            JoinError::Clock(_) => Self::Clock,
             JoinError::Call(_) => Self::Passing,
             JoinError::Pending => Self::Pending,
             JoinError::Cert(_) => Self::Other,

@@ -69,6 +69,8 @@ pub struct Config {
     pub zones: Vec<String>,
     /// Where the ledger is; `None`: in memory, for a member that is in memory too.
     pub state_dir: Option<PathBuf>,
+    /// The only namespaces of the member that it may watch workloads in; empty for all.
+    pub namespaces: Vec<String>,
     /// Looks at drift per second.
     pub drift_rate: f64,
     /// How long a join is tried while the hub or the member is not reached.
@@ -87,6 +89,7 @@ impl Default for Config {
             region: String::new(),
             zones: Vec::new(),
             state_dir: None,
+            namespaces: Vec::new(),
             drift_rate: 5.0,
             join_patience: Duration::from_secs(30),
         }
@@ -198,6 +201,7 @@ async fn work(config: Config, parts: Parts, stop: CancellationToken) -> Result<(
         interpreter: parts.interpreter.clone(),
         cluster: identity.cluster_name.clone(),
         drift_rate: config.drift_rate,
+        namespaces: config.namespaces.into(),
     };
     let link = link::Link {
         shared: shared.clone(),

@@ -1,16 +1,18 @@
 //! karmada-agent: parse, build, run, drain.
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Parser;
+use karmada_agent::cause::Cause;
 use karmada_agent::identity::Keeper;
 use karmada_agent::link::dial::Tcp;
 use karmada_agent::member::Member;
 use karmada_agent::member::kube::{KubeMember, kubeconfig_cluster};
-use karmada_agent::{Config, LinkView, Parts, join, run};
+use karmada_agent::{AgentError, Config, LinkView, Parts, join, run};
 use karmada_certs::{JoinToken, Pin};
 use karmada_interpreter::Native;
 use tokio::signal::unix::{SignalKind, signal};
@@ -56,6 +58,9 @@ struct Args {
     /// For the Cluster object: the zones.
     #[arg(long, value_delimiter = ',')]
     cluster_zones: Vec<String>,
+    /// The only namespaces of the member in which the agent may watch workloads; all, where none are named.
+    #[arg(long, env = "KARMADA_AGENT_NAMESPACES", value_delimiter = ',')]
+    namespaces: Vec<String>,
     /// Objects checked for drift per second.
     #[arg(long, default_value_t = 5.0)]
     drift_rate: f64,
@@ -63,7 +68,11 @@ struct Args {
 
 fn main() -> ExitCode {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .init();
     // Two threads: a disk that syncs must not hold up the link.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -76,6 +85,10 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("karmada-agent: {error:#}");
+            let next = error.downcast_ref::<AgentError>().and_then(|error| Cause::from(error).next());
+            if let Some(next) = next {
+                eprintln!("next: {next}");
+            }
             ExitCode::FAILURE
         }
     }
@@ -107,6 +120,7 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         region: args.cluster_region,
         zones: args.cluster_zones,
         state_dir: Some(args.state_dir),
+        namespaces: args.namespaces,
         drift_rate: args.drift_rate,
         ..Config::default()
     };

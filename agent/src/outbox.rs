@@ -3,7 +3,7 @@
 //! Level-triggered and bounded: a newer report replaces the older, an equal one is nothing, and at the start of
 //! each session everything is told again. A Work's reports are at least a second apart.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -47,6 +47,8 @@ impl Entry {
 #[derive(Debug, Default)]
 pub struct Outbox {
     works: BTreeMap<String, Entry>,
+    /// The Works that have news, by when it may be told.
+    due: BTreeSet<(Duration, String)>,
     removed: BTreeMap<String, (Removed, bool)>,
     orphans: Option<Vec<String>>,
     cluster: Option<(Bytes, bool)>,
@@ -57,15 +59,25 @@ impl Outbox {
     /// A Work stands like this. True where that is news.
     pub fn work(&mut self, key: &str, standing: Standing) -> bool {
         match self.works.get_mut(key) {
-            Some(entry) if entry.standing == standing => false,
-            Some(entry) => {
-                (entry.standing, entry.dirty) = (standing, true);
-                true
-            }
+            Some(entry) if entry.standing == standing => return false,
+            Some(entry) => entry.standing = standing,
             None => {
-                self.works.insert(key.to_owned(), Entry { standing, dirty: true, sent_at: None });
-                true
+                self.works.insert(key.to_owned(), Entry { standing, dirty: false, sent_at: None });
             }
+        }
+        self.mark(key);
+        true
+    }
+
+    fn mark(&mut self, key: &str) {
+        let Some(entry) = self.works.get_mut(key) else { return };
+        entry.dirty = true;
+        self.due.insert((entry.due_at(), key.to_owned()));
+    }
+
+    fn drop_work(&mut self, key: &str) {
+        if let Some(entry) = self.works.remove(key) {
+            self.due.remove(&(entry.due_at(), key.to_owned()));
         }
     }
 
@@ -76,14 +88,14 @@ impl Outbox {
 
     /// The member no longer holds what `key` carried; told until the hub releases it.
     pub fn removed(&mut self, key: &str, uid: &str, revision: u64) {
-        self.works.remove(key);
+        self.drop_work(key);
         let removed = Removed { key: key.to_owned(), uid: uid.to_owned(), revision };
         self.removed.insert(key.to_owned(), (removed, true));
     }
 
     /// The hub needs to hear nothing more of `key`.
     pub fn forget(&mut self, key: &str) {
-        self.works.remove(key);
+        self.drop_work(key);
         self.removed.remove(key);
     }
 
@@ -114,9 +126,15 @@ impl Outbox {
         for entry in self.works.values_mut() {
             (entry.dirty, entry.sent_at) = (true, None);
         }
+        self.due = self.works.keys().map(|key| (Duration::ZERO, key.clone())).collect();
         for (_, dirty) in self.removed.values_mut() {
             *dirty = true;
         }
+        self.cluster_again();
+    }
+
+    /// The cluster's status is told again.
+    pub fn cluster_again(&mut self) {
         if let Some((_, dirty)) = &mut self.cluster {
             *dirty = true;
         }
@@ -149,11 +167,13 @@ impl Outbox {
             };
             return Some((agent_frame::Body::ClusterStatus(frame), cost));
         }
-        let (key, entry) = self.works.iter_mut().find(|(_, e)| e.dirty && e.due_at() <= now)?;
+        self.due.first().filter(|(at, _)| *at <= now)?;
+        let (_, key) = self.due.pop_first()?;
+        let entry = self.works.get_mut(&key)?;
         (entry.dirty, entry.sent_at) = (false, Some(now));
         let standing = &entry.standing;
         let mut frame = WorkStatus {
-            key: key.clone(),
+            key,
             uid: standing.uid.clone(),
             revision: standing.revision,
             hash: standing.hash.clone(),
@@ -172,7 +192,7 @@ impl Outbox {
 
     /// When the next report is due; `None` where nothing waits.
     pub fn due_at(&self) -> Option<Duration> {
-        self.works.values().filter(|e| e.dirty).map(Entry::due_at).min()
+        self.due.first().map(|(at, _)| *at)
     }
 }
 

@@ -1,7 +1,9 @@
 //! When to dial again: full jitter, one second doubling to five minutes, as a pure function of a seed.
 //!
-//! The count of attempts is reset only by a session that was stable for a minute, and it is persisted by the
-//! caller: an agent that is restarted in a loop must not hammer the hub (rule R9). What the hub asked for wins.
+//! A session takes back one attempt for every [`EARNED`] that it stood, so that half a minute makes up for any outage,
+//! and one that breaks at once makes up for none. The count is persisted by the caller: an agent that is restarted in a
+//! loop must not hammer the hub (rule R9, which has a minute and no steps: after it a second outage within that minute
+//! would find the waits of the first, up to five minutes). What the hub asked for wins.
 
 use std::time::Duration;
 
@@ -9,8 +11,10 @@ use std::time::Duration;
 const BASE: Duration = Duration::from_secs(1);
 /// No attempt waits longer.
 const CAP: Duration = Duration::from_secs(300);
-/// A session this old was stable.
-const STABLE: Duration = Duration::from_secs(60);
+/// A session takes back one attempt for each of these.
+const EARNED: Duration = Duration::from_secs(3);
+/// The first attempt that waits up to [`CAP`]; more are not counted.
+const MOST: u32 = 9;
 
 /// What the end of a session said about the next dial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,10 +39,10 @@ pub struct Schedule {
 impl Schedule {
     /// Continues with the persisted count of attempts.
     pub fn new(seed: u64, attempt: u32) -> Self {
-        Self { seed, attempt, draws: 0, up_since: None }
+        Self { seed, attempt: attempt.min(MOST), draws: 0, up_since: None }
     }
 
-    /// Attempts since the last stable session; to be persisted.
+    /// Attempts that no session has taken back; to be persisted.
     pub fn attempt(&self) -> u32 {
         self.attempt
     }
@@ -50,8 +54,9 @@ impl Schedule {
 
     /// A session ended, or a dial failed: how long to wait.
     pub fn down(&mut self, advice: Advice, now: Duration) -> Duration {
-        if self.up_since.take().is_some_and(|since| now.saturating_sub(since) >= STABLE) {
-            self.attempt = 0;
+        if let Some(since) = self.up_since.take() {
+            let earned = now.saturating_sub(since).as_secs() / EARNED.as_secs();
+            self.attempt = self.attempt.saturating_sub(earned.min(u64::from(MOST)) as u32);
         }
         self.draws += 1;
         let fraction = fraction(self.seed, self.draws);
@@ -59,8 +64,8 @@ impl Schedule {
             Advice::Now => Duration::ZERO,
             Advice::After(after) => after + (after / 10).mul_f64(fraction),
             Advice::Lost(hint) => {
-                let ceiling = BASE.saturating_mul(1 << self.attempt.min(16)).min(CAP);
-                self.attempt = self.attempt.saturating_add(1);
+                let ceiling = BASE.saturating_mul(1 << self.attempt.min(MOST)).min(CAP);
+                self.attempt = self.attempt.saturating_add(1).min(MOST);
                 ceiling.max(hint.min(CAP)).mul_f64(fraction)
             }
         }
@@ -105,14 +110,30 @@ mod tests {
     }
 
     #[test]
-    fn only_a_stable_session_resets() {
-        let mut schedule = Schedule::new(1, 5);
-        schedule.up(Duration::from_secs(10));
-        schedule.down(LOST, Duration::from_secs(69));
-        assert_eq!(schedule.attempt(), 6);
-        schedule.up(Duration::from_secs(100));
-        schedule.down(LOST, Duration::from_secs(160));
-        assert_eq!(schedule.attempt(), 1);
+    fn a_session_takes_back_what_it_stood_for() {
+        for (stood, left) in [(0, 9), (2, 9), (3, 8), (12, 5), (26, 1), (27, 0), (600, 0)] {
+            let mut schedule = Schedule::new(1, 30);
+            schedule.up(Duration::from_secs(10));
+            schedule.down(Advice::Now, Duration::from_secs(10 + stood));
+            assert_eq!(schedule.attempt(), left, "after {stood} s");
+        }
+    }
+
+    /// Two outages close together: the second does not begin with the waits that the first had come to.
+    #[test]
+    fn a_second_outage_begins_anew() {
+        for seed in 0..200 {
+            let mut schedule = Schedule::new(seed, 0);
+            let mut now = Duration::ZERO;
+            while now < Duration::from_secs(1800) {
+                now += schedule.down(LOST, now) + Duration::from_secs(1);
+            }
+            assert_eq!(schedule.attempt(), MOST, "half an hour brings it to its longest waits");
+            schedule.up(now);
+            now += Duration::from_secs(30);
+            let waits: Duration = (0..3).map(|_| schedule.down(LOST, now)).sum();
+            assert!(waits <= Duration::from_secs(1 + 2 + 4), "{waits:?} for three attempts");
+        }
     }
 
     #[test]

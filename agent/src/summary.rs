@@ -204,7 +204,12 @@ pub async fn run(shared: Arc<Shared>, member: Arc<dyn Member>, stop: Cancellatio
 type Events = BoxStream<'static, Result<MemberEvent, MemberError>>;
 
 fn watch(member: &Arc<dyn Member>, kind: &str, fields: &str) -> Events {
-    let watch = Watch { gvk: Gvk::new("v1", kind), labels: String::new(), fields: fields.to_owned() };
+    let watch = Watch {
+        gvk: Gvk::new("v1", kind),
+        namespace: String::new(),
+        labels: String::new(),
+        fields: fields.to_owned(),
+    };
     member.watch(watch)
 }
 

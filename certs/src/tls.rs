@@ -29,10 +29,18 @@ pub enum Trust {
 
 /// The server showed no CA with a pinned key: a wrong hash, another hub, or somebody in between.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the hub's CA is {shown}, not the one that --discovery-token-ca-cert-hash names")]
 pub struct PinMismatch {
-    /// The pin of the last certificate in the chain shown.
-    pub shown: String,
+    /// The pin of the last certificate in the chain shown; `None` where the server shows its own certificate alone.
+    pub shown: Option<Pin>,
+}
+
+impl std::fmt::Display for PinMismatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.shown {
+            Some(pin) => write!(f, "the hub's CA is {pin}, not the one that --discovery-token-ca-cert-hash names"),
+            None => f.write_str("the server shows no CA, so not the one that --discovery-token-ca-cert-hash names: it is no hub"),
+        }
+    }
 }
 
 /// The hub's TLS: `identity` for itself, client certificates of `clients` verified where one is given.
@@ -122,7 +130,7 @@ impl PinVerifier {
     fn anchor<'a>(&self, chain: &'a [CertificateDer<'a>]) -> Result<&'a CertificateDer<'a>, Error> {
         let pin = |der: &CertificateDer<'_>| Pin::of_certificate(der).ok();
         chain.iter().find(|der| pin(der).is_some_and(|pin| self.pins.contains(&pin))).ok_or_else(|| {
-            let shown = chain.last().and_then(pin).map_or("not shown".into(), |pin| pin.to_string());
+            let shown = chain.last().and_then(pin);
             CertificateError::Other(OtherError(Arc::new(PinMismatch { shown }))).into()
         })
     }

@@ -55,8 +55,11 @@ impl RegistryApi {
         let text = |field: &str| object["metadata"][field].as_str().unwrap_or("");
         let key = ObjectKey::new(if definition.namespaced { text("namespace") } else { "" }, text("name"));
         let options = self.options(subresource);
-        let written =
-            self.registry.update(&definition, &key, &options, false, &mut |_| Ok(object.clone())).await;
+        // Named at a version, the object is tried once: a second try meets another version and is refused before it is read.
+        let mut object = Some(object);
+        let mut change =
+            |_: Option<&Value>| object.take().ok_or_else(|| Status::conflict(&definition, &key.name));
+        let written = self.registry.update(&definition, &key, &options, false, &mut change).await;
         written.map(|w| written_object(&w)).map_err(refused)
     }
 }
@@ -75,6 +78,7 @@ pub(crate) fn object(stored: &Stored) -> Object {
         revision: stored.revision,
         generation: stored.generation,
         deleting: stored.deleting,
+        marks: stored.marks,
         labels,
         json: stored.json.clone(),
     }

@@ -3,6 +3,7 @@
 //! In: the registry behind its port, the links of the fleet. Out: running tasks that end with the stop signal.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use karmada_apiserver::registry::{Clock, Registry};
 use karmada_controllers::binding::Binding;
@@ -28,10 +29,13 @@ use tokio_util::task::TaskTracker;
 use crate::access::HubTokens;
 use crate::api_port::RegistryApi;
 use crate::data_dir::DataDir;
-use crate::fleet::Links;
+use crate::fleet::{Links, Repair};
 
 /// Reconciles of one controller under way at once.
 const WORKERS: usize = 4;
+
+/// Reports of the sites of one binding mostly come together: within this they make one write of its status.
+const STATUS_SETTLES: Duration = Duration::from_millis(250);
 
 const BINDING_KINDS: [&str; 2] = ["ResourceBinding", "ClusterResourceBinding"];
 const WORK_API: &str = "work.karmada.io/v1alpha1";
@@ -98,6 +102,11 @@ impl Control {
         self.tasks.spawn(runner::run(api, controller, queue, sources, WORKERS, self.stop.clone()));
     }
 
+    /// Starts the loop that holds Clusters to what their agents said.
+    pub fn repair(&self, repair: Arc<Repair>) {
+        self.run(repair, Arc::default(), vec![Source::own(CLUSTER_API, "Cluster")]);
+    }
+
     fn platform(&self, data: &Arc<DataDir>) {
         let parts = Platform {
             clock: self.shared.clock.clone(),
@@ -125,7 +134,7 @@ impl Control {
     fn scheduler(&self) {
         let queue: Arc<Queue<Key>> = Arc::default();
         let mut sources: Vec<Source<Key>> =
-            BINDING_KINDS.iter().map(|kind| Source::own(BINDING_API, kind)).collect();
+            BINDING_KINDS.iter().map(|kind| Source::own(BINDING_API, kind).but_status()).collect();
         let (watch, api, all) = (ClusterWatch::default(), self.shared.api.clone(), queue.clone());
         sources.push(Source::new(CLUSTER_API, "Cluster", move |change| {
             if watch.observe(change) {
@@ -138,12 +147,13 @@ impl Control {
 
     fn binding(&self, queue: Arc<Queue<Key>>) {
         let mut sources: Vec<Source<Key>> =
-            BINDING_KINDS.iter().map(|kind| Source::own(BINDING_API, kind)).collect();
+            BINDING_KINDS.iter().map(|kind| Source::own(BINDING_API, kind).but_status()).collect();
         let index = self.shared.works.clone();
-        sources.push(Source::new(WORK_API, "Work", move |change| {
+        let works = Source::new(WORK_API, "Work", move |change| {
             index.observe(change);
             binding_of_work(change).into_iter().collect()
-        }));
+        });
+        sources.push(works.but_status());
         for kind in ["OverridePolicy", "ClusterOverridePolicy"] {
             let (api, all) = (self.shared.api.clone(), queue.clone());
             sources.push(Source::new(POLICY_API, kind, move |_| {
@@ -155,14 +165,17 @@ impl Control {
     }
 
     fn status(&self, queue: Arc<Queue<Key>>) {
-        let mut sources: Vec<Source<Key>> =
-            BINDING_KINDS.iter().map(|kind| Source::own(BINDING_API, kind)).collect();
-        sources.push(Source::new(WORK_API, "Work", |change| binding_of_work(change).into_iter().collect()));
+        let mut sources: Vec<Source<Key>> = BINDING_KINDS
+            .iter()
+            .map(|kind| Source::own(BINDING_API, kind).settling(STATUS_SETTLES))
+            .collect();
+        let works = Source::new(WORK_API, "Work", |change| binding_of_work(change).into_iter().collect());
+        sources.push(works.settling(STATUS_SETTLES));
         self.run(BindingStatus::new(self.shared.clone()), queue, sources);
     }
 
     fn execution(&self) {
-        let sources = vec![Source::own(WORK_API, "Work")];
+        let sources = vec![Source::own(WORK_API, "Work").but_status()];
         self.run(Execution::new(self.shared.clone()), Arc::default(), sources);
     }
 

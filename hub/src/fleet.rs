@@ -2,12 +2,14 @@
 
 mod links;
 mod registrar;
+mod repair;
 mod reports;
 mod sessions;
 mod works;
 
 pub use links::Links;
 pub use registrar::HubRegistrar;
+pub use repair::{Repair, Told};
 pub use reports::Reports;
 pub use sessions::StoredSessions;
 pub use works::CachedWorks;

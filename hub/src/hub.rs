@@ -27,7 +27,7 @@ use crate::access::HubTokens;
 use crate::cluster_info;
 use crate::control::Control;
 use crate::data_dir::DataDir;
-use crate::fleet::{CachedWorks, HubRegistrar, Reports, StoredSessions};
+use crate::fleet::{CachedWorks, HubRegistrar, Repair, Reports, StoredSessions, Told};
 use crate::listener::{self, Services};
 use crate::metrics;
 
@@ -131,7 +131,9 @@ impl Hub {
         let endpoint = url.trim_start_matches("https://").trim_end_matches('/').to_owned();
         let registrar: Arc<dyn Registrar> =
             Arc::new(HubRegistrar::new(registry.clone(), data.clone(), vec![endpoint]));
-        let gateway = gateway(&registry, registrar.clone(), &store, &control);
+        let told = Arc::new(Told::default());
+        let gateway = gateway(&registry, registrar.clone(), &store, &control, told.clone());
+        control.repair(Repair::new(registry.clone(), told, gateway.clone()));
         let closing = CancellationToken::new();
         let grpc = Some(BoxCloneSyncService::new(gateway.service()));
         let services = Services { api, grpc, registrar };
@@ -238,12 +240,14 @@ fn gateway(
     registrar: Arc<dyn Registrar>,
     store: &Arc<dyn Store>,
     control: &Control,
+    told: Arc<Told>,
 ) -> Arc<Gateway> {
     let reports = Reports::new(
         registry.clone(),
         control.links.clone(),
         control.recorder.clone(),
         control.clusters.clone(),
+        told,
     );
     let ports = Ports {
         works: Arc::new(CachedWorks::new(registry.clone())),

@@ -1,5 +1,6 @@
 //! karmada-hub: parse, build, run, drain.
 
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -71,7 +72,11 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let usual = if matches!(arguments.command, Command::Demo { .. }) { "error" } else { "info" };
     let filter = EnvFilter::new(arguments.log.as_deref().unwrap_or(usual));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .init();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&anyhow::anyhow!("starting threads: {error}")),

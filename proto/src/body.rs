@@ -3,8 +3,12 @@
 //! Each body is its own compression context, so that a secret never shares one with data another writer chose
 //! (rule R18). The hash is over the decoded bytes: what counts is what the agent would apply.
 
+use std::cell::RefCell;
+use std::io;
+
 use bytes::{Bytes, BytesMut};
 use sha2::{Digest, Sha256};
+use zstd::bulk::{Compressor, Decompressor};
 
 use crate::v1::{Encoding, Upsert};
 use crate::{BODY_LIMIT, CHUNK};
@@ -52,11 +56,36 @@ pub fn hash(body: &[u8]) -> Bytes {
     Bytes::copy_from_slice(&Sha256::digest(body)[..16])
 }
 
+thread_local! {
+    // Making a context costs more than using it for a small body; what one holds is forgotten between two bodies.
+    static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
+    static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+}
+
+fn compress(body: &[u8]) -> io::Result<Vec<u8>> {
+    COMPRESSOR.with_borrow_mut(|held| {
+        let mut compressor = held.take().map_or_else(|| Compressor::new(LEVEL), Ok)?;
+        // One that failed is not used again.
+        let packed = compressor.compress(body)?;
+        *held = Some(compressor);
+        Ok(packed)
+    })
+}
+
+fn decompress(bytes: &[u8], size: usize) -> io::Result<Vec<u8>> {
+    DECOMPRESSOR.with_borrow_mut(|held| {
+        let mut decompressor = held.take().map_or_else(Decompressor::new, Ok)?;
+        let body = decompressor.decompress(bytes, size)?;
+        *held = Some(decompressor);
+        Ok(body)
+    })
+}
+
 /// Compresses `body` where that makes it smaller.
 pub fn encode(body: &Bytes) -> Encoded {
     let decoded_size = body.len() as u64;
     if body.len() >= COMPRESS_FROM
-        && let Ok(packed) = zstd::bulk::compress(body, LEVEL)
+        && let Ok(packed) = compress(body)
         && packed.len() < body.len()
     {
         return Encoded { encoding: Encoding::Zstd, bytes: packed.into(), decoded_size };
@@ -72,7 +101,7 @@ pub fn decode(encoding: i32, bytes: &Bytes, decoded_size: u64) -> Result<Bytes, 
     let body = match Encoding::try_from(encoding) {
         Ok(Encoding::Identity) => bytes.clone(),
         Ok(Encoding::Zstd) => {
-            zstd::bulk::decompress(bytes, decoded_size as usize).map_err(|_| BodyError::Malformed)?.into()
+            decompress(bytes, decoded_size as usize).map_err(|_| BodyError::Malformed)?.into()
         }
         Err(_) => return Err(BodyError::Malformed),
     };

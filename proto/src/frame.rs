@@ -210,7 +210,7 @@ mod tests {
                 endpoints: vec!["e3".into()],
                 refusal: "r4".into(),
             }),
-            B::Resync(Resync { statuses: true }),
+            B::Resync(Resync { statuses: true, cluster: false }),
             B::SnapshotStart(SnapshotStart { epoch: 1 }),
         ]
         .into_iter()

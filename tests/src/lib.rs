@@ -8,6 +8,7 @@
 //! - [`member`]: a member cluster (etcd, kube-apiserver, controllers, scheduler, kwok's nodes).
 //! - [`kubelet`]: runs the agent's Pod of a member as a process.
 //! - [`hub`], [`agent`]: the built product. [`link`]: the wire between the two, to be cut.
+//! - [`middlebox`]: what may answer in the hub's place, and is no hub.
 //! - [`kubectl`], [`api`]: the two ways to look and act: the real client, and plain requests.
 
 // The harness fails tests: panics are its way to say so.
@@ -24,6 +25,7 @@ pub mod kubelet;
 pub mod link;
 pub mod member;
 mod member_certs;
+pub mod middlebox;
 pub mod ports;
 pub mod process;
 pub mod wait;

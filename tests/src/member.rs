@@ -179,6 +179,11 @@ impl Member {
         self.folder.path()
     }
 
+    /// Processor time of its API server and its etcd so far.
+    pub fn processor_time(&self) -> Duration {
+        [&self.apiserver, &self.etcd].into_iter().flatten().map(Process::processor_time).sum()
+    }
+
     /// Ends everything; data, keys and ports stay for [`Member::start_again`].
     #[track_caller]
     pub fn stop(&mut self) {
@@ -304,7 +309,7 @@ impl Member {
                 format!("--tls-cert-file={}", file("server.crt")),
                 format!("--tls-private-key-file={}", file("server.key")),
                 format!("--client-ca-file={}", file("ca.crt")),
-                "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+                "--service-account-issuer=https://kubernetes.default.svc.cluster.local".to_owned(),
                 format!("--service-account-key-file={}", file("sa.pub")),
                 format!("--service-account-signing-key-file={}", file("sa.key")),
                 "--service-cluster-ip-range=10.0.0.0/24".to_owned(),

@@ -142,6 +142,16 @@ impl Process {
         line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
     }
 
+    /// Processor time used so far, by all its threads; zero once it has ended. In steps of 10 ms, as the kernel counts.
+    pub fn processor_time(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id())).unwrap_or_default();
+        // The command's name may hold anything: what is counted comes after its closing parenthesis.
+        let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+        let ticks: u64 =
+            fields.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+        Duration::from_millis(ticks * 10)
+    }
+
     /// Asks it to end (SIGTERM) and waits. Panics where it does not.
     #[track_caller]
     pub fn stop(&mut self) -> ExitStatus {

@@ -48,14 +48,29 @@ pub enum DialError {
         error: String,
     },
     /// Another CA than the pinned one.
-    #[error("TLS: {0}")]
-    Pin(PinMismatch),
+    #[error("TLS: at {endpoint} {mismatch}")]
+    Pin {
+        /// Where.
+        endpoint: String,
+        /// What was shown.
+        mismatch: PinMismatch,
+    },
     /// The certificate is not valid at this machine's time.
-    #[error("TLS: the hub's certificate is not valid now: is this machine's clock right? ({0})")]
-    Clock(String),
+    #[error("TLS: the certificate of {endpoint} is not valid now: is this machine's clock right? ({error})")]
+    Clock {
+        /// Where.
+        endpoint: String,
+        /// From when, or until when, it is.
+        error: String,
+    },
     /// TLS was refused otherwise.
-    #[error("TLS: {0}")]
-    Tls(String),
+    #[error("TLS: {endpoint}: {error}")]
+    Tls {
+        /// Where.
+        endpoint: String,
+        /// What went wrong.
+        error: String,
+    },
     /// The other end, or something between, does not speak HTTP/2.
     #[error("HTTP/2: refused at {0}: is there a proxy in between that speaks HTTP/1.1 only?")]
     Http2(String),
@@ -65,6 +80,10 @@ impl DialError {
     /// Whether waiting may help.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Dns { .. } | Self::Tcp { .. })
+    }
+
+    fn tls(endpoint: &str, error: impl Into<String>) -> Self {
+        Self::Tls { endpoint: endpoint.to_owned(), error: error.into() }
     }
 }
 
@@ -127,7 +146,7 @@ pub async fn dial(
     let handshake = TlsConnector::from(Arc::new(config)).connect(name, stream);
     let stream = tokio::time::timeout(STEP, handshake)
         .await
-        .map_err(|_| DialError::Tls("no answer to the handshake in 10 s".into()))?
+        .map_err(|_| DialError::tls(endpoint, "no answer to the handshake in 10 s"))?
         .map_err(|error| tls_error(&error, endpoint))?;
     if stream.get_ref().1.alpn_protocol() != Some(b"h2") {
         return Err(DialError::Http2(endpoint.to_owned()));
@@ -160,30 +179,49 @@ fn tls_error(error: &std::io::Error, endpoint: &str) -> DialError {
         let error = format!("it was closed during the TLS handshake ({error})");
         return DialError::Tcp { endpoint: endpoint.to_owned(), error };
     }
+    let at = || endpoint.to_owned();
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match inner {
-        Some(rustls::Error::InvalidCertificate(CertificateError::Other(other))) => {
-            match other.0.downcast_ref::<PinMismatch>() {
-                Some(mismatch) => DialError::Pin(mismatch.clone()),
-                None => DialError::Tls(error.to_string()),
-            }
-        }
-        Some(rustls::Error::InvalidCertificate(
-            CertificateError::Expired
-            | CertificateError::ExpiredContext { .. }
-            | CertificateError::NotValidYet
-            | CertificateError::NotValidYetContext { .. },
-        )) => DialError::Clock(error.to_string()),
+        Some(rustls::Error::InvalidCertificate(wrong)) => certificate_error(wrong, endpoint),
         Some(rustls::Error::AlertReceived(rustls::AlertDescription::NoApplicationProtocol)) => {
-            DialError::Http2(endpoint.to_owned())
+            DialError::Http2(at())
         }
-        _ => DialError::Tls(error.to_string()),
+        Some(rustls::Error::InvalidMessage(_)) => {
+            DialError::tls(endpoint, "what answers there does not speak TLS: is it the hub's port?")
+        }
+        _ => DialError::Tls { endpoint: at(), error: error.to_string() },
+    }
+}
+
+/// What a certificate that was not accepted says of who is there.
+fn certificate_error(wrong: &CertificateError, endpoint: &str) -> DialError {
+    use CertificateError as C;
+    match wrong {
+        C::Other(other) => match other.0.downcast_ref::<PinMismatch>() {
+            Some(mismatch) => DialError::Pin { endpoint: endpoint.to_owned(), mismatch: mismatch.clone() },
+            None => DialError::tls(endpoint, other.0.to_string()),
+        },
+        C::Expired | C::ExpiredContext { .. } | C::NotValidYet | C::NotValidYetContext { .. } => {
+            DialError::Clock { endpoint: endpoint.to_owned(), error: wrong.to_string() }
+        }
+        C::UnknownIssuer => DialError::tls(
+            endpoint,
+            "its certificate is not from the hub's CA: another server answers there, or something between opens TLS",
+        ),
+        C::NotValidForName | C::NotValidForNameContext { .. } => DialError::tls(
+            endpoint,
+            format!(
+                "the hub's certificate is not for this name ({wrong}): start the hub with --advertise {endpoint}"
+            ),
+        ),
+        other => DialError::tls(endpoint, other.to_string()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cause::Cause;
 
     #[test]
     fn endpoints_are_host_and_port() {
@@ -195,6 +233,39 @@ mod tests {
         for bad in ["", "hub", ":1", "hub:", "hub:x", "hub:70000"] {
             assert!(split(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_handshake_that_failed_says_what_is_there() {
+        use rustls::{AlertDescription, InvalidMessage};
+        let of = |error: rustls::Error| tls_error(&std::io::Error::other(error), "hub:5443");
+        let certificate = |wrong: CertificateError| of(rustls::Error::InvalidCertificate(wrong));
+        let pin = PinMismatch { shown: None };
+        let pin = CertificateError::Other(rustls::OtherError(Arc::new(pin)));
+        for (error, cause, says) in [
+            (certificate(pin), Cause::PinMismatch, "at hub:5443 the server shows no CA"),
+            (certificate(CertificateError::Expired), Cause::Clock, "hub:5443 is not valid now"),
+            (certificate(CertificateError::NotValidYet), Cause::Clock, "clock right?"),
+            (certificate(CertificateError::UnknownIssuer), Cause::Tls, "not from the hub's CA"),
+            (certificate(CertificateError::NotValidForName), Cause::Tls, "--advertise hub:5443"),
+            (
+                of(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)),
+                Cause::Tls,
+                "does not speak TLS",
+            ),
+            (
+                of(rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol)),
+                Cause::Http2Refused,
+                "HTTP/1.1",
+            ),
+            (of(rustls::Error::AlertReceived(AlertDescription::HandshakeFailure)), Cause::Tls, "hub:5443"),
+        ] {
+            assert_eq!(Cause::from(&error), cause, "{error}");
+            assert!(error.to_string().contains(says), "{error}");
+            assert!(!error.is_transient(), "{error}");
+        }
+        let reset = tls_error(&std::io::ErrorKind::ConnectionReset.into(), "hub:5443");
+        assert!(matches!(reset, DialError::Tcp { .. }) && reset.is_transient(), "{reset}");
     }
 
     #[tokio::test]

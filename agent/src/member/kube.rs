@@ -426,7 +426,7 @@ impl Watcher {
 
     async fn page(&mut self, page: &str) -> Result<(Vec<Value>, String, String), MemberError> {
         let inner = self.inner.clone();
-        let uri = inner.collection(&self.watch.gvk, "").await?;
+        let uri = inner.collection(&self.watch.gvk, &self.watch.namespace).await?;
         let next = if page.is_empty() { String::new() } else { format!("&continue={}", escape(page)) };
         let uri = format!("{uri}?limit={PAGE}{}{next}", self.selectors());
         let mut list = inner.json(built(Request::get(uri).body(Body::empty()))?).await?;
@@ -459,8 +459,9 @@ impl Watcher {
             tokio::time::sleep(Duration::from_secs(1 << failures.min(5))).await;
         }
         let (inner, gvk, selectors) = (self.inner.clone(), self.watch.gvk.clone(), self.selectors());
+        let namespace = self.watch.namespace.clone();
         let opened = async {
-            let uri = inner.collection(&gvk, "").await?;
+            let uri = inner.collection(&gvk, &namespace).await?;
             let uri = format!(
                 "{uri}?watch=true&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={}{}",
                 escape(&version),

@@ -386,7 +386,9 @@ impl Member for MemoryMember {
                 Some((key, value)) => labels.and_then(|o| object::label(o, key)) == Some(value),
                 None => true,
             };
-            id.gvk == watch.gvk && (chosen || labels.is_none())
+            let inside =
+                watch.namespace.is_empty() || id.namespace.is_empty() || id.namespace == watch.namespace;
+            id.gvk == watch.gvk && inside && (chosen || labels.is_none())
         };
         let listing = {
             let state = self.inner.state.lock();
@@ -478,6 +480,7 @@ mod tests {
         let member = MemoryMember::new("m", 1, Duration::from_secs(2));
         let watch = Watch {
             gvk: Gvk::new("apps/v1", "Deployment"),
+            namespace: String::new(),
             labels: "karmada.io/managed=true".into(),
             fields: String::new(),
         };

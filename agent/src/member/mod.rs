@@ -4,6 +4,7 @@
 pub mod discovery;
 pub mod kube;
 pub mod memory;
+pub mod within;
 
 use std::fmt;
 use std::time::Duration;
@@ -131,6 +132,8 @@ pub enum MemberEvent {
 pub struct Watch {
     /// The kind.
     pub gvk: Gvk,
+    /// The only namespace to look in; empty for all, and of no concern to kinds that are in none.
+    pub namespace: String,
     /// Label selector; empty for all.
     pub labels: String,
     /// Field selector; empty for all.

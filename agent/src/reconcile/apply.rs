@@ -20,7 +20,7 @@ pub enum Failure {
     #[error("{0} is being deleted in the member and is made again once it is gone")]
     Terminating(ObjectId),
     /// The member refused or did not answer.
-    #[error(transparent)]
+    #[error("{}", in_words(.0))]
     Member(#[from] MemberError),
     /// The object is not what its kind promises.
     #[error(transparent)]
@@ -31,6 +31,18 @@ pub enum Failure {
     /// What the hub sent is no list of manifests.
     #[error("the Work's body cannot be read: {0}")]
     Malformed(String),
+}
+
+/// A rule that is missing is named by the member; how to grant it, by us. (Quotas and webhooks forbid too, and are no rules.)
+fn in_words(error: &MemberError) -> String {
+    match error {
+        MemberError::Forbidden(words) if words.contains(" cannot ") && words.contains(" in API group ") => {
+            format!(
+                "{words}: grant the agent this, or run karmadactl register again with wider --permissions"
+            )
+        }
+        error => error.to_string(),
+    }
 }
 
 impl Failure {
@@ -73,30 +85,46 @@ fn in_order(manifests: &[Value]) -> Vec<usize> {
     positions
 }
 
-/// Applies each manifest; one that fails does not keep the others back. `verify`: leave alone what the member
-/// already has (the body was applied before). The objects as they are after, in the manifests' order.
+/// What the ledger knows of a Work's earlier applications: it decides which request comes first, never the result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Known {
+    /// Nothing of it was ever placed: its objects are probably not there.
+    Nowhere,
+    /// Another body of it was.
+    Older,
+    /// This body was: what the member already has is left alone.
+    Applied,
+}
+
+/// Applies each manifest; one that fails does not keep the others back. The objects as they are after, in the
+/// manifests' order.
 pub async fn work(
     context: Context<'_>,
     key: &str,
     manifests: &[Value],
-    verify: bool,
+    known: Known,
 ) -> Vec<Result<Value, Failure>> {
     let mut results: Vec<Result<Value, Failure>> =
         manifests.iter().map(|m| Err(Failure::Terminating(ObjectId::of(m)))).collect();
     for at in in_order(manifests) {
         let desired = body::stamped(&manifests[at], context.cluster, key);
-        results[at] = manifest(context, key, &desired, verify).await;
+        results[at] = manifest(context, key, &desired, known).await;
     }
     results
 }
 
-async fn manifest(context: Context<'_>, key: &str, desired: &Value, verify: bool) -> Result<Value, Failure> {
+/// A new object is created, not applied: for the member that is one request instead of two, and the cheaper one. Its
+/// fields become applied ones at the first change.
+async fn manifest(context: Context<'_>, key: &str, desired: &Value, known: Known) -> Result<Value, Failure> {
     let id = ObjectId::of(desired);
+    if known == Known::Nowhere {
+        match context.member.create(desired).await {
+            Err(MemberError::Conflict(_)) => {}
+            created => return Ok(created?),
+        }
+    }
     let Some(observed) = context.member.get(&id).await? else {
-        return match context.member.apply(desired).await {
-            Err(MemberError::NotMergeable(_)) => Ok(context.member.create(desired).await?),
-            applied => Ok(applied?),
-        };
+        return Ok(context.member.create(desired).await?);
     };
     if !retention::allow_update(desired, &observed) && !body::names_us(&observed, context.cluster, key) {
         return Err(Failure::Unmanaged(id));
@@ -105,8 +133,11 @@ async fn manifest(context: Context<'_>, key: &str, desired: &Value, verify: bool
         return Err(Failure::Terminating(id));
     }
     let body = body::over(desired, &observed, context.interpreter)?;
-    if verify && body::covers(&observed, &body) {
+    if known == Known::Applied && body::covers(&observed, &body) {
         return Ok(observed);
+    }
+    if let Some(adoption) = body::adoption(&observed) {
+        context.member.merge(&id, &adoption).await?;
     }
     match context.member.apply(&body).await {
         Err(MemberError::NotMergeable(_)) => {
@@ -198,13 +229,13 @@ mod tests {
         let member = member();
         member.seed(config("a", "theirs"));
         let mine = config("a", "mine");
-        let result = work(context(&member), "w", std::slice::from_ref(&mine), false).await;
+        let result = work(context(&member), "w", std::slice::from_ref(&mine), Known::Older).await;
         let error = result[0].as_ref().unwrap_err().to_string();
         assert!(error.contains("already exists") && error.contains("will not be managed"), "{error}");
         assert_eq!(value(&member, "a").as_deref(), Some("theirs"));
         let mut taking = mine;
         object::set_annotation(&mut taking, "work.karmada.io/conflict-resolution", "overwrite");
-        assert!(work(context(&member), "w", &[taking], false).await[0].is_ok());
+        assert!(work(context(&member), "w", &[taking], Known::Older).await[0].is_ok());
         assert_eq!(value(&member, "a").as_deref(), Some("mine"));
     }
 
@@ -212,13 +243,13 @@ mod tests {
     async fn verifying_writes_only_what_drifted() {
         let member = member();
         let manifests = [config("a", "1"), config("b", "1")];
-        work(context(&member), "w", &manifests, false).await;
+        work(context(&member), "w", &manifests, Known::Older).await;
         let writes = member.writes();
-        work(context(&member), "w", &manifests, true).await;
+        work(context(&member), "w", &manifests, Known::Applied).await;
         assert_eq!(member.writes(), writes);
         member.edit(&ObjectId::of(&manifests[0]), |o| *o.pointer_mut("/data/k").unwrap() = json!("edited"));
         member.remove(&ObjectId::of(&manifests[1]));
-        work(context(&member), "w", &manifests, true).await;
+        work(context(&member), "w", &manifests, Known::Applied).await;
         assert_eq!((value(&member, "a"), value(&member, "b")), (Some("1".into()), Some("1".into())));
     }
 
@@ -226,7 +257,7 @@ mod tests {
     async fn one_manifest_that_fails_does_not_keep_the_others_back() {
         let member = member();
         member.fail("a", Some(MemberError::Invalid("no".into())));
-        let results = work(context(&member), "w", &[config("a", "1"), config("b", "1")], false).await;
+        let results = work(context(&member), "w", &[config("a", "1"), config("b", "1")], Known::Older).await;
         assert!(results[0].is_err() && results[1].is_ok());
     }
 
@@ -277,8 +308,8 @@ mod tests {
         }
         let strict = Strict(member());
         let context = Context { member: &strict, interpreter: &Native, cluster: "m" };
-        assert!(work(context, "w", &[config("a", "1")], false).await[0].is_ok());
-        assert!(work(context, "w", &[config("a", "2")], false).await[0].is_ok());
+        assert!(work(context, "w", &[config("a", "1")], Known::Older).await[0].is_ok());
+        assert!(work(context, "w", &[config("a", "2")], Known::Older).await[0].is_ok());
         assert_eq!(value(&strict.0, "a").as_deref(), Some("2"));
     }
 
@@ -286,7 +317,7 @@ mod tests {
     async fn only_this_works_objects_are_removed_or_stripped() {
         let member = member();
         let (a, b) = (config("a", "1"), config("b", "1"));
-        work(context(&member), "w", &[a.clone(), b.clone()], false).await;
+        work(context(&member), "w", &[a.clone(), b.clone()], Known::Older).await;
         assert_eq!(removal(context(&member), "other", std::slice::from_ref(&a), false).await, Ok(true));
         assert!(value(&member, "a").is_some(), "another Work's");
         assert_eq!(removal(context(&member), "w", std::slice::from_ref(&a), false).await, Ok(true));

@@ -10,7 +10,7 @@ use karmada_api::object;
 use karmada_api::quantity::Quantity;
 use karmada_api::strings::{annotations, labels, namespaces};
 use karmada_interpreter::{InterpretError, Interpreter};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::member::FIELD_MANAGER;
 
@@ -111,6 +111,45 @@ fn solely_ours(observed: &Value, path: &[String]) -> bool {
     ours
 }
 
+/// The merge patch that makes the fields which we own by having created or updated `observed` ours by apply: only then
+/// does leaving a field out of a later body remove it. `None` where there are none. It holds the resource version, so
+/// that ownership which changed meanwhile is not put back.
+pub fn adoption(observed: &Value) -> Option<Value> {
+    let managers = observed.pointer("/metadata/managedFields")?.as_array()?;
+    let text =
+        |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let ours =
+        |entry: &Value| text(entry, "manager") == FIELD_MANAGER && text(entry, "subresource").is_empty();
+    let (written, mut kept): (Vec<Value>, Vec<Value>) =
+        managers.iter().cloned().partition(|entry| ours(entry) && text(entry, "operation") == "Update");
+    for mut entry in written {
+        let version = text(&entry, "apiVersion");
+        entry["operation"] = "Apply".into();
+        let applied = kept.iter_mut().find(|kept| {
+            ours(kept) && text(kept, "operation") == "Apply" && text(kept, "apiVersion") == version
+        });
+        match applied {
+            Some(applied) => unite(&mut applied["fieldsV1"], &entry["fieldsV1"]),
+            None => kept.push(entry),
+        }
+    }
+    (kept != *managers).then(|| {
+        let version = object::resource_version(observed);
+        json!({"metadata": {"managedFields": kept, "resourceVersion": version}})
+    })
+}
+
+/// Adds the fields of one set to another; both are trees of field names, as in `fieldsV1`.
+fn unite(into: &mut Value, from: &Value) {
+    let (Value::Object(into), Value::Object(from)) = (into, from) else { return };
+    for (name, fields) in from {
+        match into.get_mut(name) {
+            Some(known) => unite(known, fields),
+            None => drop(into.insert(name.clone(), fields.clone())),
+        }
+    }
+}
+
 /// The object for a plain update, where server-side apply cannot merge it (behaviour 45).
 pub fn for_update(
     desired: &Value,
@@ -206,7 +245,6 @@ pub fn strip_patch(observed: &Value) -> Value {
 mod tests {
     use super::*;
     use karmada_interpreter::Native;
-    use serde_json::json;
 
     fn deployment(replicas: i64, retain: bool) -> Value {
         let mut object = json!({"apiVersion": "apps/v1", "kind": "Deployment",
@@ -238,6 +276,26 @@ mod tests {
             assert_eq!(body.pointer("/spec/replicas").and_then(Value::as_i64), expect, "{what}");
             assert_eq!(body.pointer("/spec/paused"), Some(&json!(false)), "{what}");
         }
+    }
+
+    #[test]
+    fn what_was_created_is_adopted_into_what_is_applied() {
+        let entry = |manager: &str, operation: &str, fields: Value| json!({"manager": manager, "operation": operation, "apiVersion": "v1", "fieldsV1": fields});
+        let with =
+            |entries: &[Value]| json!({"metadata": {"resourceVersion": "7", "managedFields": entries}});
+        let theirs = entry("kubectl", "Update", json!({"f:data": {"f:x": {}}}));
+        let created = entry("karmada-agent", "Update", json!({"f:data": {".": {}, "f:a": {}}}));
+        let applied = entry("karmada-agent", "Apply", json!({"f:data": {"f:b": {}}}));
+        let mut status = created.clone();
+        status["subresource"] = "status".into();
+
+        assert_eq!(adoption(&with(&[theirs.clone(), applied.clone(), status])), None);
+        assert_eq!(adoption(&json!({"metadata": {}})), None);
+        let alone = entry("karmada-agent", "Apply", json!({"f:data": {".": {}, "f:a": {}}}));
+        let patch = adoption(&with(&[created.clone(), theirs.clone()])).unwrap();
+        assert_eq!(patch, with(&[theirs.clone(), alone]));
+        let both = entry("karmada-agent", "Apply", json!({"f:data": {".": {}, "f:a": {}, "f:b": {}}}));
+        assert_eq!(adoption(&with(&[created, applied, theirs.clone()])), Some(with(&[both, theirs])));
     }
 
     #[test]

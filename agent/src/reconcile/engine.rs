@@ -18,12 +18,13 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::apply::{self, Context, Failure};
+use super::apply::{self, Context, Failure, Known};
 use super::pace::Adaptive;
+use super::targets::{Target, Targets};
 use super::todo::{Cause, Todo, removal_class};
 use super::{body, order, outcome};
 use crate::ledger::{CRASHES, Entry, LedgerError};
-use crate::member::{Gvk, Member, MemberError, MemberEvent, ObjectId, Watch};
+use crate::member::{Gvk, Member, MemberError, MemberEvent, ObjectId, Watch, within};
 use crate::retry::Waits;
 use crate::session::Phase;
 use crate::shared::Shared;
@@ -44,13 +45,8 @@ pub struct Parts {
     pub cluster: String,
     /// Looks at drift per second.
     pub drift_rate: f64,
-}
-
-/// Where an object of the member belongs.
-#[derive(Debug, Clone)]
-struct Target {
-    key: String,
-    ordinal: usize,
+    /// The only namespaces that it may watch in; empty for all.
+    pub namespaces: Arc<[String]>,
 }
 
 /// One application or removal that ended.
@@ -75,9 +71,7 @@ struct Engine {
     waits: Waits,
     limit: Adaptive,
     board: Board,
-    targets: BTreeMap<ObjectId, Target>,
-    /// Of each target as it was when last found right.
-    digests: BTreeMap<ObjectId, u64>,
+    targets: Targets,
     /// Of targets that changed while their Work was being worked on.
     meanwhile: BTreeMap<ObjectId, Option<u64>>,
     listings: BTreeMap<Gvk, BTreeSet<ObjectId>>,
@@ -105,8 +99,7 @@ pub async fn run(parts: Parts, stop: CancellationToken) -> Result<(), LedgerErro
         waits: Waits::default(),
         limit: Adaptive::default(),
         board: Board::default(),
-        targets: BTreeMap::new(),
-        digests: BTreeMap::new(),
+        targets: Targets::default(),
         meanwhile: BTreeMap::new(),
         listings: BTreeMap::new(),
         watches: BTreeMap::new(),
@@ -195,7 +188,7 @@ impl Engine {
     }
 
     fn desired(&mut self, key: &str, entry: &Entry, manifests: &[Value], boot: bool) {
-        let known = self.targets.values().any(|target| target.key == key);
+        let known = self.targets.has(key);
         self.board.set_entry(key, entry, manifests.len());
         self.retarget(key, if entry.suspended { &[] } else { manifests });
         let class = order::of_manifests(manifests);
@@ -242,16 +235,12 @@ impl Engine {
 
     /// The objects of `key` are these from now on. Those it had before stay in the member: absence never deletes.
     fn retarget(&mut self, key: &str, manifests: &[Value]) {
-        self.targets.retain(|_, target| target.key != key);
-        for (ordinal, manifest) in manifests.iter().enumerate() {
-            let id = ObjectId::of(manifest);
-            self.watch(&id.gvk);
-            self.targets.insert(id, Target { key: key.to_owned(), ordinal });
-        }
+        let ids: Vec<ObjectId> = manifests.iter().map(ObjectId::of).collect();
+        ids.iter().for_each(|id| self.watch(&id.gvk));
+        self.targets.set(key, ids);
         let targets = &self.targets;
-        self.digests.retain(|id, _| targets.contains_key(id));
         self.watches.retain(|gvk, handle| {
-            let used = targets.keys().any(|id| id.gvk == *gvk);
+            let used = targets.has_kind(gvk);
             if !used {
                 handle.abort();
             }
@@ -266,7 +255,8 @@ impl Engine {
             return;
         }
         let (member, events) = (self.parts.member.clone(), self.events.clone());
-        let handle = self.watchers.spawn(watcher(member, gvk.clone(), events));
+        let namespaces = self.parts.namespaces.clone();
+        let handle = self.watchers.spawn(watcher(member, gvk.clone(), namespaces, events));
         self.watches.insert(gvk.clone(), handle);
     }
 
@@ -285,8 +275,8 @@ impl Engine {
             MemberEvent::Gone(id) => self.gone(&id),
             MemberEvent::Listed => {
                 let Some(listed) = self.listings.remove(&gvk) else { return Ok(()) };
-                let missing = |id: &&ObjectId| id.gvk == gvk && !listed.contains(id);
-                let missing: Vec<ObjectId> = self.targets.keys().filter(missing).cloned().collect();
+                let missing = self.targets.of_kind(&gvk).filter(|id| !listed.contains(id));
+                let missing: Vec<ObjectId> = missing.cloned().collect();
                 missing.iter().for_each(|id| self.gone(id));
             }
         }
@@ -294,11 +284,13 @@ impl Engine {
     }
 
     fn observed(&mut self, id: &ObjectId, object: &Value) -> Result<(), LedgerError> {
-        let Some(Target { key, ordinal }) = self.targets.get(id).cloned() else { return Ok(()) };
+        let Some(Target { key, ordinal, digest: known }) = self.targets.get(id).cloned() else {
+            return Ok(());
+        };
         let digest = body::digest(object);
         if self.todo.is_running(&key) {
             self.meanwhile.insert(id.clone(), Some(digest));
-        } else if self.digests.get(id) != Some(&digest) {
+        } else if known != Some(digest) {
             self.check(id, &key, ordinal, object, digest)?;
         }
         let resource = self.plural(id);
@@ -326,7 +318,7 @@ impl Engine {
             .get(ordinal)
             .is_some_and(|manifest| apply::in_sync(interpreter, &self.parts.cluster, key, manifest, object));
         if right {
-            self.digests.insert(id.clone(), digest);
+            self.targets.set_digest(id, Some(digest));
         } else {
             tracing::info!(object = %id, "drifted");
             self.todo.push(key, order::of_manifests(&manifests), Cause::Drift);
@@ -335,8 +327,8 @@ impl Engine {
     }
 
     fn gone(&mut self, id: &ObjectId) {
-        let Some(Target { key, ordinal }) = self.targets.get(id).cloned() else { return };
-        self.digests.remove(id);
+        let Some(Target { key, ordinal, .. }) = self.targets.get(id).cloned() else { return };
+        self.targets.set_digest(id, None);
         if self.todo.is_running(&key) {
             self.meanwhile.insert(id.clone(), None);
             return;
@@ -463,9 +455,7 @@ impl Engine {
     fn found_right(&mut self, id: &ObjectId, object: &Value) -> bool {
         let digest = body::digest(object);
         let meanwhile = self.meanwhile.remove(id);
-        if self.targets.contains_key(id) {
-            self.digests.insert(id.clone(), digest);
-        }
+        self.targets.set_digest(id, Some(digest));
         meanwhile.is_some_and(|seen| seen != Some(digest))
     }
 
@@ -578,7 +568,12 @@ async fn task(
     let context = Context { member, interpreter, cluster };
     match apply::manifests(&entry.body) {
         Ok(manifests) if entry.phase == Phase::Desired => {
-            let results = apply::work(context, key, &manifests, entry.is_applied()).await;
+            let known = match entry {
+                entry if entry.is_applied() => Known::Applied,
+                entry if entry.is_nowhere() => Known::Nowhere,
+                _ => Known::Older,
+            };
+            let results = apply::work(context, key, &manifests, known).await;
             Ending::Applied(with_plurals(member, &manifests, results).await)
         }
         Ok(manifests) => {
@@ -609,7 +604,12 @@ async fn with_plurals(
 }
 
 /// Watches one kind for as long as anybody listens; a watch that ends is begun again after a pause.
-async fn watcher(member: Arc<dyn Member>, gvk: Gvk, events: mpsc::Sender<Watched>) {
+async fn watcher(
+    member: Arc<dyn Member>,
+    gvk: Gvk,
+    namespaces: Arc<[String]>,
+    events: mpsc::Sender<Watched>,
+) {
     let mut waits = Waits::default();
     loop {
         let pause = async |waits: &mut Waits| {
@@ -620,7 +620,8 @@ async fn watcher(member: Arc<dyn Member>, gvk: Gvk, events: mpsc::Sender<Watched
             continue;
         };
         let labels = format!("{}={}", labels::MANAGED, labels::MANAGED_VALUE);
-        let mut stream = member.watch(Watch { gvk: gvk.clone(), labels, fields: String::new() });
+        let watch = Watch { gvk: gvk.clone(), namespace: String::new(), labels, fields: String::new() };
+        let mut stream = within::watch(&*member, watch, &namespaces);
         while let Some(event) = stream.next().await {
             match event {
                 Ok(event) => {

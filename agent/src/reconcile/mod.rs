@@ -13,6 +13,7 @@ pub mod body;
 pub mod engine;
 pub mod order;
 pub mod pace;
+mod targets;
 pub mod todo;
 
 use karmada_api::strings::conditions as c;

@@ -1,7 +1,7 @@
 //! The session against hand-made frames.
 
 use karmada_proto::body;
-use karmada_proto::v1::{Pong, SnapshotEnd, SnapshotStart, Tombstone, Upsert, Welcome};
+use karmada_proto::v1::{Pong, SnapshotEnd, SnapshotStart, Tombstone, TombstoneReason, Upsert, Welcome};
 
 use super::hub_frame::Body;
 use super::*;
@@ -257,6 +257,28 @@ fn closes_say_when_to_come_back() {
         Advice::After(secs(60)),
         "a hub that is mended finds its agents back"
     );
+}
+
+#[test]
+fn what_the_hub_asks_to_hear_again_is_told_again_and_once() {
+    let mut session = open(7, 3, &[]);
+    let mut outbox = Outbox::default();
+    outbox.cluster(Bytes::from_static(b"{}"));
+    outbox.work("a", crate::outbox::Standing { uid: "u-a".into(), ..Default::default() });
+    let mut told = |session: &mut Session, at| {
+        let frames = std::iter::from_fn(|| session.next_frame(&mut outbox, secs(at)));
+        frames.map(|frame| frame.kind).collect::<Vec<_>>()
+    };
+    session.next_frame(&mut Outbox::default(), secs(1));
+    welcome(&mut session, 7);
+    let all = told(&mut session, 1);
+    assert_eq!(all.len(), 2, "the cluster's status and the Work's");
+    assert_eq!(told(&mut session, 10), [0; 0]);
+    hear(&mut session, Body::Resync(v1::Resync { statuses: false, cluster: true }));
+    assert_eq!(told(&mut session, 20), all[..1]);
+    assert_eq!(told(&mut session, 30), [0; 0]);
+    hear(&mut session, Body::Resync(v1::Resync { statuses: true, cluster: false }));
+    assert_eq!(told(&mut session, 40), all);
 }
 
 #[test]

@@ -414,7 +414,7 @@ async fn joins_that_fail_name_the_cause() {
         async move { agent.task.await.unwrap().unwrap_err() }
     };
     let error = failing(Config { pins: vec![stranger.pin()], ..good.clone() }, "site1").await;
-    assert!(matches!(error, AgentError::Join(JoinError::Dial(DialError::Pin(_)))), "{error}");
+    assert!(matches!(error, AgentError::Join(JoinError::Dial(DialError::Pin { .. }))), "{error}");
     let error = failing(Config { pins: vec![Pin::of_spki(b"x")], ..good.clone() }, "site1").await;
     assert!(error.to_string().contains("discovery-token-ca-cert-hash"), "{error}");
     let wrong = JoinToken::parse("abcdef.xxxxxxxxxxxxxxxx").unwrap();

@@ -100,7 +100,13 @@ impl ApiServer {
         let answer = self.answer(&parts, body).await;
         match answer {
             Ok(response) => respond::compress(response, accepts_gzip).await,
-            Err(status) => respond::refused(&status, &parts.headers),
+            Err(status) => {
+                let mut response = respond::refused(&status, &parts.headers);
+                if status.code == 403 {
+                    respond::no_sniffing(&mut response);
+                }
+                response
+            }
         }
     }
 
@@ -114,7 +120,7 @@ impl ApiServer {
         B::Error: std::fmt::Display,
     {
         let certificate = parts.extensions.get::<CertificateUser>().map(|c| &c.0);
-        let user = self.access.identify(&parts.headers, certificate)?;
+        let user = self.access.identify(&parts.headers, certificate, parts.uri.path())?;
         let query = Query::parse(parts.uri.query().unwrap_or(""));
         let target = Target::parse(parts.uri.path());
         let attributes = target.attributes(&parts.method, &query);
@@ -143,18 +149,29 @@ impl ApiServer {
 
     /// Paths that are no resource: health, version, discovery, documents.
     fn path(&self, call: &Call<'_>, path: &str) -> Result<Response<Body>, Status> {
-        if call.method != Method::GET && call.method != Method::HEAD {
+        const SERVED: [&str; 8] =
+            ["api", "apis", "openapi", "version", "healthz", "livez", "readyz", "metrics"];
+        let first = path.trim_matches('/').split('/').next().unwrap_or("");
+        if path.contains("//") || !(matches!(first, "" | "index.html") || SERVED.contains(&first)) {
+            return Err(Status::no_page());
+        }
+        let is_health = matches!(first, "healthz" | "livez" | "readyz");
+        if call.method != Method::GET && call.method != Method::HEAD && !is_health {
             return Err(Status::method_not_allowed());
         }
         match path.trim_end_matches('/') {
             "/healthz" | "/livez" => Ok(respond::text("ok")),
+            "/healthz/ping" | "/livez/ping" | "/readyz/ping" => {
+                Ok(respond::text_as("ok".to_owned(), "text/plain; charset=utf-8"))
+            }
             "/readyz" => match (self.ready)() {
                 Ok(()) => Ok(respond::text("ok")),
                 Err(why) => Err(Status::unavailable(why)),
             },
             "/metrics" => Ok(respond::text_as((self.metrics)(), "text/plain; version=0.0.4; charset=utf-8")),
             "/version" => Ok(respond::json(&discovery::version(&self.options))),
-            "" => Ok(respond::json(&discovery::paths(&self.registry.catalogue()))),
+            "" | "/index.html" => Ok(respond::json(&discovery::paths(&self.registry.catalogue()))),
+            _ if is_health => Err(Status::no_page()),
             other => self.discover(call, other),
         }
     }

@@ -5,10 +5,14 @@
 //! Storage form is the object in its storage version with `kind`, `apiVersion` and `metadata` first and without
 //! `metadata.resourceVersion`, which is the store's revision: it is spliced in once, when the object enters the cache.
 
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
+use bytes::buf::Writer;
 use bytes::{BufMut, Bytes, BytesMut};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 /// Namespace (empty when cluster-scoped) and name: the order of every list.
@@ -40,6 +44,9 @@ pub struct Stored {
     pub generation: i64,
     /// Whether `metadata.deletionTimestamp` is set.
     pub deleting: bool,
+    /// A digest of what people and controllers set in `metadata` without raising the generation: labels, annotations, owners,
+    /// finalizers. With the generation it tells a change of the status from any other; good within one process only.
+    pub marks: u64,
     /// `metadata.labels`, sorted by key.
     pub labels: Box<[(Box<str>, Box<str>)]>,
     /// The uids of `metadata.ownerReferences`.
@@ -60,12 +67,16 @@ impl Stored {
             .map(|(k, v)| (k.into_boxed_str(), v.into_boxed_str()))
             .collect();
         labels.sort();
+        let mut digest = DefaultHasher::new();
+        (&labels, meta.annotations.map(RawValue::get), meta.finalizers.map(RawValue::get)).hash(&mut digest);
+        meta.owner_references.iter().for_each(|owner| owner.uid.hash(&mut digest));
         Ok(Stored {
             key: ObjectKey { namespace: meta.namespace.into(), name: meta.name.into() },
             uid: meta.uid.into(),
             revision,
             generation: meta.generation,
             deleting: meta.deletion_timestamp.is_some(),
+            marks: digest.finish(),
             labels: labels.into_boxed_slice(),
             owners: meta.owner_references.into_iter().map(|o| o.uid.into()).collect(),
             json: stamp(bytes, revision),
@@ -90,6 +101,7 @@ impl Stored {
             revision,
             generation: self.generation,
             deleting: self.deleting,
+            marks: self.marks,
             labels: self.labels.clone(),
             owners: self.owners.clone(),
             json: stamp(&bytes, revision),
@@ -125,8 +137,12 @@ struct Meta<'a> {
     #[serde(default)]
     generation: i64,
     #[serde(default, borrow)]
-    deletion_timestamp: Option<&'a serde_json::value::RawValue>,
-    labels: Option<std::collections::BTreeMap<String, String>>,
+    deletion_timestamp: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    annotations: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    finalizers: Option<&'a RawValue>,
+    labels: Option<BTreeMap<String, String>>,
     #[serde(default)]
     owner_references: Vec<Owner>,
 }
@@ -143,19 +159,18 @@ pub fn encode(object: &Value, kind: &str, api_version: &str) -> Bytes {
     let empty = Map::new();
     let members = object.as_object().unwrap_or(&empty);
     let metadata = members.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
-    let stored_metadata = without_revision(metadata);
-    // Writing to memory does not fail, and a Value always serialises.
-    let mut write = |prefix: &str, value: &Value| {
-        out.get_mut().put_slice(prefix.as_bytes());
-        let _ = serde_json::to_writer(&mut out, value);
-    };
-    write("{\"kind\":", &Value::from(kind));
-    write(",\"apiVersion\":", &Value::from(api_version));
-    write(",\"metadata\":", &stored_metadata);
+    let metadata: BTreeMap<&str, &Value> = metadata
+        .iter()
+        .map(|(name, value)| (name.as_str(), value))
+        .filter(|(n, _)| *n != "resourceVersion")
+        .collect();
+    put(&mut out, "{\"kind\":", &kind);
+    put(&mut out, ",\"apiVersion\":", &api_version);
+    put(&mut out, ",\"metadata\":", &metadata);
     for (name, value) in members {
         if !matches!(name.as_str(), "kind" | "apiVersion" | "metadata") {
-            write(",", &Value::from(name.as_str()));
-            write(":", value);
+            put(&mut out, ",", name);
+            put(&mut out, ":", value);
         }
     }
     let mut bytes = out.into_inner();
@@ -163,10 +178,10 @@ pub fn encode(object: &Value, kind: &str, api_version: &str) -> Bytes {
     bytes.freeze()
 }
 
-fn without_revision(metadata: &Map<String, Value>) -> Value {
-    let mut copy = metadata.clone();
-    copy.remove("resourceVersion");
-    Value::Object(copy)
+fn put(out: &mut Writer<BytesMut>, prefix: &str, value: &impl Serialize) {
+    out.get_mut().put_slice(prefix.as_bytes());
+    // Writing to memory does not fail, and texts and Values always serialise.
+    let _ = serde_json::to_writer(out, value);
 }
 
 const METADATA: &[u8] = b"\"metadata\":{";

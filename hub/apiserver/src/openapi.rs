@@ -2,11 +2,13 @@
 //! an index of hashed addresses, v2 as JSON and as the protobuf that kubectl and Argo CD read.
 //!
 //! In: served resources with their schemas. Out: bytes. Documents are written piece by piece, so that building one
-//! never holds it twice. Structure is complete (types, fields, list and patch keys, defaults); texts are not in it.
+//! never holds it twice. Structure is complete (types, fields, list and patch keys, defaults); texts are in v3 alone, which
+//! is what `kubectl explain` asks for: v2 serves programs.
 
 mod components;
 mod paths;
 mod proto;
+mod texts;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -18,6 +20,7 @@ use sha2::{Digest as _, Sha256};
 use crate::schema::catalogue::{self, Resource};
 use crate::schema::{SchemaRef, Schemas};
 use components::Components;
+use texts::Texts;
 
 #[cfg(test)]
 mod tests;
@@ -97,7 +100,14 @@ pub fn v3_document(resources: &[ServedResource<'_>], location: &str) -> Option<B
     let mut components = Components::new(Dialect::V3);
     write_paths(&mut out, &served, Dialect::V3, &mut components);
     out.text("},\"components\":{\"schemas\":{");
-    components.write(&mut |name, schema, first| out.entry(name, schema, first));
+    let unpacked = texts::unpack();
+    let texts = Texts::over(&unpacked);
+    components.write(&mut |name, schema, first| {
+        if let Value::Object(schema) = schema {
+            texts.describe(name, schema);
+        }
+        out.entry(name, schema, first);
+    });
     out.text("}}}");
     Some(out.0.into())
 }

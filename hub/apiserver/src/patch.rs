@@ -10,6 +10,22 @@ use serde_json::Value;
 
 pub use strategic::strategic;
 
+/// A value as Go's `%v` prints it.
+pub(crate) fn go_print(value: &Value) -> String {
+    let joined = |texts: Vec<String>| texts.join(" ");
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", joined(items.iter().map(go_print).collect())),
+        Value::Object(members) => {
+            let sorted: std::collections::BTreeMap<_, _> = members.iter().collect();
+            let texts = sorted.into_iter().map(|(key, value)| format!("{key}:{}", go_print(value)));
+            format!("map[{}]", joined(texts.collect()))
+        }
+        other => other.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests;
 

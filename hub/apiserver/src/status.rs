@@ -51,6 +51,9 @@ fn is_zero(n: &u32) -> bool {
     *n == 0
 }
 
+/// The reason of those that are no Status on the wire.
+const PLAIN: &str = "text/plain";
+
 /// A refused request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -265,6 +268,21 @@ impl Status {
     /// 500 that kube-apiserver did not foresee: a sentence and nothing else.
     pub fn unforeseen(message: impl Into<String>) -> Self {
         Status::new(500, "", message)
+    }
+
+    /// An answer in plain text, as kube-apiserver's outer handlers give them.
+    pub fn plain(code: u16, text: impl Into<String>) -> Self {
+        Status::new(code, PLAIN, text)
+    }
+
+    /// 404 of a path that nothing serves.
+    pub fn no_page() -> Self {
+        Status::plain(404, "404 page not found\n")
+    }
+
+    /// Whether it is said in plain text.
+    pub fn is_plain(&self) -> bool {
+        self.reason == PLAIN
     }
 
     /// The JSON body.

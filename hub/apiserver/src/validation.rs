@@ -6,6 +6,7 @@
 
 mod admission;
 mod apps;
+mod autoscaling;
 mod batch;
 mod cluster;
 mod core;
@@ -21,6 +22,7 @@ mod security;
 mod selector;
 mod service;
 mod storage;
+mod volumes;
 
 use serde_json::Value;
 
@@ -65,7 +67,7 @@ pub fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option<&Value
         ("apps", "DaemonSet") => apps::daemon_set(new, old, out),
         ("batch", "Job") => batch::job(new, old, out),
         ("batch", "CronJob") => batch::cron_job(new, old, out),
-        ("autoscaling", "HorizontalPodAutoscaler") => batch::horizontal_pod_autoscaler(new, old, out),
+        ("autoscaling", "HorizontalPodAutoscaler") => autoscaling::horizontal_pod_autoscaler(new, old, out),
         ("autoscaling", "Scale") => batch::scale(new, out),
         ("policy", "PodDisruptionBudget") => batch::pod_disruption_budget(new, out),
         ("", "Service") => service::service(new, old, out),
@@ -104,7 +106,7 @@ pub fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option<&Value
         ("storage.k8s.io", "CSIStorageCapacity") => storage::csi_storage_capacity(new, old, out),
         ("storage.k8s.io", "VolumeAttachment") => storage::volume_attachment(new, old, out),
         ("admissionregistration.k8s.io", "MutatingWebhookConfiguration") => {
-            admission::webhooks(new, true, out)
+            admission::webhooks(new, true, out);
         }
         ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration") => {
             admission::webhooks(new, false, out);

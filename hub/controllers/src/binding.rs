@@ -154,7 +154,7 @@ impl Controller for Binding {
             return Ok(Action::Done);
         };
         let (clusters, cluster_overrides, overrides) = (
-            self.shared.clusters_by_name().await?,
+            self.shared.clusters().await?,
             self.shared.cluster_overrides().await?,
             self.shared.overrides().await?,
         );

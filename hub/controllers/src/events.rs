@@ -2,11 +2,13 @@
 //!
 //! In: an object, a type, a reason, a message. Out: Events through the port: the same words about the same object again raise
 //! `count` and `lastTimestamp` of one Event. Recording never waits and never fails: an object that chatters is held back (25
-//! Events, then one in five minutes, as client-go), and what does not fit into memory bounds is dropped and counted.
+//! Events, then one in five minutes, as client-go), all are written at a pace that leaves the hub to its work, and what does
+//! not fit into memory bounds is dropped and counted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -16,8 +18,10 @@ use crate::port::{Api, ApiError, Object, Resource};
 use crate::queue::Queue;
 use crate::runner::Clock;
 
+/// Between two events: they are for people to read, and a burst of them must not keep workloads waiting.
+const PACE: Duration = Duration::from_millis(10);
 /// Events waiting to be written, at most.
-const PENDING: usize = 1024;
+const PENDING: usize = 4096;
 /// Written Events remembered for counting up, and objects remembered for holding back, at most.
 const REMEMBERED: usize = 4096;
 /// Events about one object in a burst.
@@ -197,6 +201,7 @@ impl Recorder {
                 tracing::debug!(%error, reason = same.reason, "an event was not written");
             }
             self.queue.done(&same);
+            tokio::time::sleep(PACE).await;
         }
     }
 

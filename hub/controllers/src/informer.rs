@@ -1,7 +1,7 @@
 //! Keeps a handler told of every object of a resource, across watches that end.
 //!
-//! In: the port and a resource. Out: [`Change`]s, at least one for every state that lasts. Only keys and uids are remembered:
-//! objects live in the hub's cache, not here.
+//! In: the port and a resource. Out: [`Change`]s, at least one for every state that lasts. Only keys, uids and digests are
+//! remembered: objects live in the hub's cache, not here.
 //!
 //! A deletion that happened while no watch was open is found by comparing keys when the next one opens. Of such an object
 //! only its type, key and uid are known: it is told as `Deleted` with no labels and no content (a tombstone).
@@ -23,19 +23,61 @@ const RETRY: Duration = Duration::from_secs(1);
 /// How long at most between looks at what is served; a change is told of sooner.
 const LOOK: Duration = Duration::from_secs(30);
 
-/// What was told of a resource so far: keys and uids.
+/// What a handler wants to hear of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// Every change.
+    All,
+    /// No change of nothing but the status. Of kinds without a generation, every change.
+    ButStatus,
+}
+
+/// What was told of a resource so far: keys, and how each object stood.
 #[derive(Default)]
-struct Known(BTreeMap<Key, Arc<str>>);
+struct Known(BTreeMap<Key, Seen>);
+
+/// An object as it was last told.
+struct Seen {
+    uid: Arc<str>,
+    generation: i64,
+    marks: u64,
+    deleting: bool,
+}
+
+impl Seen {
+    fn of(object: &Object) -> Seen {
+        let Object { uid, generation, marks, deleting, .. } = object;
+        Seen { uid: uid.clone(), generation: *generation, marks: *marks, deleting: *deleting }
+    }
+
+    /// Whether nothing but the status may differ.
+    fn differs_in_status_only(&self, object: &Object) -> bool {
+        self.generation != 0
+            && (self.generation, self.marks, self.deleting)
+                == (object.generation, object.marks, object.deleting)
+    }
+}
 
 impl Known {
     /// Takes one change in; returns what the handler must hear, in order. An object that came back under another uid was
     /// deleted in between.
-    fn take(&mut self, resource: &Resource, change: Change) -> (Option<Change>, Option<Change>) {
+    fn take(
+        &mut self,
+        resource: &Resource,
+        change: Change,
+        notice: Notice,
+    ) -> (Option<Change>, Option<Change>) {
         match change {
             Change::Applied(object) => {
-                let before = self.0.insert(object.key.clone(), object.uid.clone());
-                let gone = before.filter(|uid| *uid != object.uid);
-                (gone.map(|uid| tombstone(resource, &object.key, &uid)), Some(Change::Applied(object)))
+                let before = self.0.insert(object.key.clone(), Seen::of(&object));
+                let (same, gone): (Option<Seen>, Option<Seen>) = match before {
+                    Some(before) if before.uid == object.uid => (Some(before), None),
+                    before => (None, before),
+                };
+                let dull = notice == Notice::ButStatus
+                    && same.is_some_and(|before| before.differs_in_status_only(&object));
+                let gone = gone.map(|before| tombstone(resource, &object.key, &before.uid));
+                (gone, (!dull).then_some(Change::Applied(object)))
             }
             Change::Deleted(object) => match self.0.remove(&object.key) {
                 Some(_) => (None, Some(Change::Deleted(object))),
@@ -48,11 +90,11 @@ impl Known {
     fn lost(&mut self, resource: &Resource, present: &[Arc<Object>]) -> Vec<Change> {
         let mut gone = std::mem::take(&mut self.0);
         for object in present {
-            if let Some(uid) = gone.remove(&object.key) {
-                self.0.insert(object.key.clone(), uid);
+            if let Some(seen) = gone.remove(&object.key) {
+                self.0.insert(object.key.clone(), seen);
             }
         }
-        gone.iter().map(|(key, uid)| tombstone(resource, key, uid)).collect()
+        gone.iter().map(|(key, seen)| tombstone(resource, key, &seen.uid)).collect()
     }
 }
 
@@ -68,6 +110,7 @@ fn tombstone(resource: &Resource, key: &Key, uid: &Arc<str>) -> Change {
         revision: 0,
         generation: 0,
         deleting: true,
+        marks: 0,
         labels: BTreeMap::new(),
         json: Bytes::from(json.to_string()),
     }))
@@ -79,10 +122,11 @@ pub async fn run(
     api: &dyn Api,
     resource: &Resource,
     namespace: &str,
+    notice: Notice,
     stop: &CancellationToken,
     mut handler: impl FnMut(Change) + Send,
 ) {
-    keep_watching(api, resource, namespace, stop, &mut handler).await;
+    keep_watching(api, resource, namespace, notice, stop, &mut handler).await;
 }
 
 /// As [`run`]; returns what was known when it stopped.
@@ -90,13 +134,14 @@ async fn keep_watching(
     api: &dyn Api,
     resource: &Resource,
     namespace: &str,
+    notice: Notice,
     stop: &CancellationToken,
     handler: &mut (dyn FnMut(Change) + Send),
 ) -> Known {
     let mut known = Known::default();
     while !stop.is_cancelled() {
         match open(api, resource, namespace, &mut known, handler).await {
-            Ok(stream) => follow(stream, resource, stop, &mut known, handler).await,
+            Ok(stream) => follow(stream, resource, notice, stop, &mut known, handler).await,
             Err(ApiError::NotFound(_)) => {
                 known.lost(resource, &[]).into_iter().for_each(&mut *handler);
                 wait_for_change(api, stop).await;
@@ -129,6 +174,7 @@ async fn open(
 async fn follow(
     mut stream: futures::stream::BoxStream<'static, Change>,
     resource: &Resource,
+    notice: Notice,
     stop: &CancellationToken,
     known: &mut Known,
     handler: &mut (dyn FnMut(Change) + Send),
@@ -139,7 +185,7 @@ async fn follow(
             change = stream.next() => change,
         };
         let Some(change) = change else { return };
-        let (first, then) = known.take(resource, change);
+        let (first, then) = known.take(resource, change, notice);
         first.into_iter().chain(then).for_each(&mut *handler);
     }
 }
@@ -213,7 +259,8 @@ async fn one_of_all(
     handler: AnyHandler,
 ) {
     let mut known =
-        keep_watching(&*api, &resource, "", &token, &mut |change| handler(&resource, change)).await;
+        keep_watching(&*api, &resource, "", Notice::All, &token, &mut |change| handler(&resource, change))
+            .await;
     if !stop.is_cancelled() {
         known.lost(&resource, &[]).into_iter().for_each(|change| handler(&resource, change));
     }
@@ -252,7 +299,7 @@ mod tests {
         let mut known = Known::default();
         let mut heard = Vec::new();
         let take = |known: &mut Known, heard: &mut Vec<String>, change| {
-            let (a, b) = known.take(&resource(), change);
+            let (a, b) = known.take(&resource(), change, Notice::All);
             heard.extend(a.iter().chain(&b).map(told));
         };
         for (name, uid) in [("a", "1"), ("b", "2"), ("c", "3")] {
@@ -267,6 +314,33 @@ mod tests {
         take(&mut known, &mut heard, Change::Deleted(pod("c", "3")));
         take(&mut known, &mut heard, Change::Deleted(pod("c", "3")));
         assert_eq!(heard, ["+a/1", "+b/2", "+c/3", "-a/1", "-b/2", "+b/9", "+c/3", "-c/3"]);
+    }
+
+    #[test]
+    fn a_change_of_the_status_alone_is_told_to_those_who_want_it() {
+        let object = |generation: i64, marks: u64, uid: &str| {
+            let Change::Deleted(object) = tombstone(&resource(), &pod("a", "1").key, &uid.into()) else {
+                panic!()
+            };
+            let mut object = Arc::into_inner(object).unwrap();
+            (object.generation, object.marks, object.deleting) = (generation, marks, false);
+            Change::Applied(Arc::new(object))
+        };
+        let told = |before: Change, after: Change, notice| {
+            let mut known = Known::default();
+            known.take(&resource(), before, notice);
+            known.take(&resource(), after, notice).1.is_some()
+        };
+        assert!(!told(object(1, 7, "1"), object(1, 7, "1"), Notice::ButStatus));
+        assert!(told(object(1, 7, "1"), object(1, 7, "1"), Notice::All));
+        for (what, after) in [
+            ("spec", object(2, 7, "1")),
+            ("labels", object(1, 8, "1")),
+            ("another object", object(1, 7, "2")),
+        ] {
+            assert!(told(object(1, 7, "1"), after, Notice::ButStatus), "{what}");
+        }
+        assert!(told(object(0, 7, "1"), object(0, 7, "1"), Notice::ButStatus), "a kind without generation");
     }
 
     #[tokio::test(start_paused = true)]

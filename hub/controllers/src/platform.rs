@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use karmada_api::names;
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -68,6 +69,11 @@ async fn sweep<C: Controller<Key = ()>>(api: Arc<dyn Api>, controller: C, stop: 
 /// The served resource of a kind that every hub serves.
 fn resource(api: &dyn Api, api_version: &str, kind: &str) -> Result<Resource, ApiError> {
     api.resource_of(api_version, kind).ok_or_else(|| ApiError::NotFound(format!("{kind} is not served")))
+}
+
+/// Execution namespaces hold Works: no Pod will ever ask for an account or the CA there, and a fleet has thousands of them.
+fn runs_nothing(namespace: &str) -> bool {
+    names::cluster_of_execution_namespace(namespace).is_some()
 }
 
 /// The object, or `None` where there is none.

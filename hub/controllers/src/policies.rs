@@ -1,6 +1,5 @@
 //! What the controllers of templates and bindings share: who may read policies, clusters and Works, typed and once.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use karmada_api::binding::ResourceBinding;
@@ -98,14 +97,8 @@ impl Shared {
         self.cluster_overrides.list(&*self.api, &kinds::overrides(&*self.api, "")?, "").await
     }
 
-    /// Every Cluster.
+    /// Every Cluster, sorted by name.
     pub async fn clusters(&self) -> Result<Arc<Vec<Cluster>>, Error> {
         self.clusters.list(&*self.api, &kinds::clusters(&*self.api)?, "").await
-    }
-
-    /// Every Cluster by name.
-    pub async fn clusters_by_name(&self) -> Result<BTreeMap<String, Cluster>, Error> {
-        let all = self.clusters().await?;
-        Ok(all.iter().map(|cluster| (cluster.name().to_owned(), cluster.clone())).collect())
     }
 }

@@ -63,6 +63,8 @@ pub struct Object {
     pub generation: i64,
     /// Whether `metadata.deletionTimestamp` is set.
     pub deleting: bool,
+    /// A digest of labels, annotations, owners and finalizers; equal ones within one process mean that none of them differ.
+    pub marks: u64,
     /// `metadata.labels`.
     pub labels: BTreeMap<String, String>,
     /// The whole object as JSON.

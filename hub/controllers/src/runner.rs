@@ -13,7 +13,7 @@ use futures::FutureExt;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::informer;
+use crate::informer::{self, Notice};
 use crate::port::{Api, ApiError, Change, Key};
 use crate::queue::Queue;
 
@@ -58,6 +58,8 @@ pub struct Source<K> {
     api_version: String,
     kind: String,
     namespace: String,
+    notice: Notice,
+    settle: Duration,
     map: Map<K>,
 }
 
@@ -75,6 +77,8 @@ impl<K> Source<K> {
             api_version: api_version.to_owned(),
             kind: kind.to_owned(),
             namespace: String::new(),
+            notice: Notice::All,
+            settle: Duration::ZERO,
             map: Box::new(map),
         }
     }
@@ -89,8 +93,22 @@ impl<K> Source<K> {
             api_version: self.api_version,
             kind: self.kind,
             namespace: self.namespace,
+            notice: self.notice,
+            settle: self.settle,
             map: Box::new(move |change| map(change).into_iter().map(&into).collect()),
         }
+    }
+
+    /// Not a change of the status alone: for those who never read it.
+    pub fn but_status(mut self) -> Self {
+        self.notice = Notice::ButStatus;
+        self
+    }
+
+    /// A key waits this long, so that changes close together cost one reconcile.
+    pub fn settling(mut self, settle: Duration) -> Self {
+        self.settle = settle;
+        self
     }
 
     /// Only changes in this namespace.
@@ -151,8 +169,8 @@ async fn feed<K: Ord + Clone + Send + 'static>(
         let armed = changed.as_mut().now_or_never();
         if let Some(resource) = api.resource_of(&source.api_version, &source.kind) {
             drop(changed);
-            informer::run(&*api, &resource, &source.namespace, &stop, |change| {
-                (source.map)(&change).into_iter().for_each(|key| queue.add(key));
+            informer::run(&*api, &resource, &source.namespace, source.notice, &stop, |change| {
+                (source.map)(&change).into_iter().for_each(|key| queue.add_after(key, source.settle));
             })
             .await;
             continue;

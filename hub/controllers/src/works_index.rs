@@ -32,10 +32,19 @@ impl WorksIndex {
             }
             Change::Deleted(work) => {
                 let mut index = self.by_binding.write();
-                index.retain(|_, keys| {
+                let forget = |keys: &mut BTreeSet<Key>| {
                     keys.remove(&work.key);
                     !keys.is_empty()
-                });
+                };
+                match binding_id(work) {
+                    Some(id) => {
+                        if index.get_mut(id).is_some_and(|keys| !forget(keys)) {
+                            index.remove(id);
+                        }
+                    }
+                    // Of a deletion that no watch saw only the key is known.
+                    None => index.retain(|_, keys| forget(keys)),
+                }
             }
         }
     }

@@ -27,8 +27,8 @@ pub struct Input<'a> {
     pub binding: &'a ResourceBinding,
     /// Its template.
     pub template: &'a Value,
-    /// The clusters by name; a target that is not here gets nothing.
-    pub clusters: &'a BTreeMap<String, Cluster>,
+    /// The clusters, sorted by name as lists are; a target that is not here gets nothing.
+    pub clusters: &'a [Cluster],
     /// Every ClusterOverridePolicy.
     pub cluster_overrides: &'a [OverridePolicy],
     /// Every OverridePolicy (of the template's namespace at least).
@@ -107,8 +107,9 @@ fn one_work(
     replicas: Option<i32>,
     completions: Option<i64>,
 ) -> Result<(Work, AppliedOverrides), WorkError> {
+    let at = input.clusters.binary_search_by(|cluster| cluster.name().cmp(cluster_name));
     let cluster =
-        input.clusters.get(cluster_name).ok_or_else(|| WorkError::NoCluster(cluster_name.to_owned()))?;
+        at.map(|at| &input.clusters[at]).map_err(|_| WorkError::NoCluster(cluster_name.to_owned()))?;
     let (api_version, kind) = (object::api_version(&wanted), object::kind(&wanted));
     let revises = input.interpreter.enabled(api_version, kind, Operation::ReviseReplica);
     if let Some(replicas) = replicas.filter(|_| revises && input.binding.spec.is_workload()) {

@@ -262,6 +262,15 @@ async fn a_pod_that_never_starts_is_quoted_and_a_foreign_agent_is_left_alone() {
         "{text}"
     );
 
+    // One that never joined holds nothing: what was mistyped is put right.
+    let text = member.fail(&format!("{} --timeout 1s", line.replace("shop", "shp"))).await;
+    assert!(text.contains("cluster shp did not connect"), "{text}");
+    let text = member.fail(&format!("{line} --timeout 1s")).await;
+    assert!(text.contains("cluster shop did not connect"), "{text}");
+
+    // One that did is left alone.
+    let identity = format!("/api/v1/namespaces/{NAMESPACE}/secrets/karmada-agent-identity");
+    member.merge(&identity, json!({"data": {"identity.json": "e30="}})).await;
     let (other, _) = register_line(&Cluster::start().await).await;
     let text = member.fail(&other).await;
     assert!(text.contains("already has an agent of another hub (hub.example:5443, as shop)"), "{text}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use karmada_proto::PROTOCOL;
 use karmada_proto::v1::{Close, CloseCode, Hello, RetryClass};
 
-use crate::ports::{Position, SessionRefusal};
+use crate::ports::{JoinRefusal, JoinRefusalCode, Position, SessionRefusal};
 
 /// A clone asks again this seldom: a person must look.
 const CLONE_PAUSE: Duration = Duration::from_secs(300);
@@ -94,6 +94,21 @@ pub fn retry_hint(live: usize, rate: u32) -> Duration {
     Duration::from_secs_f64(live as f64 / f64::from(rate.max(1))).min(Duration::from_secs(300))
 }
 
+/// Clocks may be this far apart: as far as certificates are backdated.
+const CLOCK_LIMIT: Duration = Duration::from_secs(3600);
+
+/// Refuses a join of a machine whose clock would find the hub's certificates not yet valid, or over: before anything
+/// is made for it. Both in milliseconds since 1970 UTC.
+pub fn clocks(agent_ms: i64, hub_ms: i64) -> Result<(), JoinRefusal> {
+    let apart = Duration::from_millis(agent_ms.abs_diff(hub_ms));
+    if apart <= CLOCK_LIMIT {
+        return Ok(());
+    }
+    let way = if agent_ms < hub_ms { "behind" } else { "ahead of" };
+    let message = format!("the joining machine's clock is {} s {way} the hub's", apart.as_secs());
+    Err(JoinRefusal { code: JoinRefusalCode::ClockSkewed, message, holder: None })
+}
+
 /// A Close frame's body.
 pub fn close(code: CloseCode, retry: RetryClass, after: Duration, message: String) -> Close {
     Close {
@@ -155,6 +170,18 @@ mod tests {
         assert_eq!(standing(None, &hello(1, 1)), Standing::Free);
         assert_eq!(standing(Some("b1"), &hello(1, 1)), Standing::SameProcess);
         assert_eq!(standing(Some("b2"), &hello(1, 1)), Standing::OtherProcess);
+    }
+
+    #[test]
+    fn clocks_an_hour_apart_are_told_by_how_much_and_which_way() {
+        const HOUR: i64 = 3_600_000;
+        assert_eq!(clocks(5 * HOUR, 4 * HOUR), Ok(()));
+        assert_eq!(clocks(4 * HOUR, 5 * HOUR), Ok(()));
+        for (agent, says) in [(0, "18000 s behind"), (8 * HOUR, "10800 s ahead of")] {
+            let refusal = clocks(agent, 5 * HOUR).unwrap_err();
+            assert_eq!(refusal.code, JoinRefusalCode::ClockSkewed);
+            assert!(refusal.message.contains(says), "{}", refusal.message);
+        }
     }
 
     #[test]

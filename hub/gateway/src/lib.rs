@@ -88,6 +88,13 @@ impl Gateway {
         true
     }
 
+    /// Has the agent of `cluster` tell the cluster's status again. True where it is connected.
+    pub fn ask_cluster_status(&self, cluster: &str) -> bool {
+        let Some(handle) = self.registry.get(cluster) else { return false };
+        handle.order(session::Control::AskCluster);
+        true
+    }
+
     /// Asks every agent to leave, spread over half of `within`, and returns once all have, or once `within` and a
     /// second for the last have passed. Stop accepting connections first: who leaves comes back at once.
     pub async fn drain(&self, within: Duration) {

@@ -38,7 +38,9 @@ type Frames = BoxStream<'static, Result<HubFrame, Status>>;
 #[tonic::async_trait]
 impl Fleet for FleetService {
     async fn join(&self, request: Request<JoinRequest>) -> Result<Response<JoinReply>, Status> {
-        let result = match ask(request.into_inner()) {
+        let request = request.into_inner();
+        let clocks = admission::clocks(request.clock_ms, (self.gateway.wall_clock)());
+        let result = match clocks.and_then(|()| ask(request)) {
             Err(refusal) => JoinOutcome::Refused(refusal),
             Ok(ask) => {
                 let (id, cluster) = (ask.token.to_string(), ask.cluster_name.clone());

@@ -3,10 +3,12 @@
 //! Comes in: frames of the agent ([`Session::frame`]), events of its Works ([`Session::work`]), orders of the
 //! registry ([`Session::control`]), time ([`Session::tick`]), outcomes of report writes
 //! ([`Session::report_done`]). Goes out, when asked for: frames ([`Session::next_frame`]), reports to write
-//! ([`Session::next_report`]), and [`Effect`]s. `now` is monotonic time since any fixed start.
+//! ([`Session::next_report`]), and [`Effect`]s. `now` is monotonic time since any fixed start. What Works do is in
+//! [`dispatch`].
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+mod dispatch;
+
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,12 +17,11 @@ use karmada_proto::credit::{Ledger, Purse};
 use karmada_proto::v1::{self, Close, CloseCode, RetryClass, agent_frame, hub_frame};
 use karmada_proto::{CHUNK, body, cadence, frame};
 
+use self::dispatch::Dispatch;
 use crate::admission::close;
 use crate::inbox::{Inbox, Report};
 use crate::options::Options;
-use crate::ports::{Applied, LinkState, Work, WorkEvent, WorkNotice, WorkReport};
-use crate::queue::{Pending, Queue};
-use crate::wire;
+use crate::ports::{Applied, LinkState, WorkEvent, WorkNotice, WorkReport};
 
 /// An agent may announce silences up to this long.
 const LONGEST_SILENCE: Duration = Duration::from_secs(300);
@@ -34,6 +35,8 @@ pub enum Control {
     Probe,
     /// Ask the agent to leave after this long, and close it if it has not twice that long after.
     Drain(Duration),
+    /// Ask the agent to tell the cluster's status again.
+    AskCluster,
     /// Close with this.
     Close(Close),
 }
@@ -51,55 +54,17 @@ pub enum Effect {
     Relist,
 }
 
-/// What the agent is known to hold of a Work.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Known {
-    uid: Arc<str>,
-    /// Empty where the last word was a tombstone.
-    hash: Bytes,
-    /// Suspended and preserve as told; `None` where only the agent's word on the hash is known.
-    flags: Option<(bool, bool)>,
-}
-
-/// How far the full listing has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Listing {
-    /// Events of the listing are coming in.
-    Running,
-    /// All have come in, up to this revision; the end is to be told once they are sent.
-    Ended(u64),
-    /// The agent knows the end, or there was no listing.
-    Told,
-}
-
-/// A body on its way.
-#[derive(Debug)]
-struct Outgoing {
-    frame: v1::Upsert,
-    encoded: Bytes,
-}
-
 /// The session.
 #[derive(Debug)]
 pub struct Session {
-    epoch: u64,
+    dispatch: Dispatch,
     out: VecDeque<hub_frame::Body>,
     effects: VecDeque<Effect>,
-    queue: Queue,
-    outgoing: Option<Outgoing>,
-    known: BTreeMap<Arc<str>, Known>,
-    unacked: BTreeMap<Arc<str>, Work>,
-    partial: Option<v1::Partial>,
     purse: Purse,
     credit: Ledger,
     inbox: Inbox,
     reports_held_until: Option<Duration>,
     report_retry: Duration,
-    listing: Listing,
-    agent_holds_objects: bool,
-    seen: u64,
-    told: u64,
-    acked: u64,
     heard: Duration,
     silence: Duration,
     state: LinkState,
@@ -144,24 +109,14 @@ impl Session {
             ..v1::Welcome::default()
         };
         let mut session = Self {
-            epoch: opening.epoch,
+            dispatch: Dispatch::new(opening.epoch, hello, opening.resumed),
             out: [hub_frame::Body::Welcome(welcome)].into(),
             effects: [Effect::State(LinkState::Connected)].into(),
-            queue: Queue::default(),
-            outgoing: None,
-            known: BTreeMap::new(),
-            unacked: BTreeMap::new(),
-            partial: hello.partial,
             purse,
             credit,
             inbox: Inbox::default(),
             reports_held_until: None,
             report_retry: options.report_retry,
-            listing: Listing::Told,
-            agent_holds_objects: hello.objects > 0,
-            seen: 0,
-            told: 0,
-            acked: 0,
             heard: now,
             silence: cadence::FIRST.max(options.ping_min),
             state: LinkState::Connected,
@@ -169,73 +124,41 @@ impl Session {
             leave_by: None,
             closing: false,
         };
-        match opening.resumed {
-            Some(revision) => (session.seen, session.told, session.acked) = (revision, revision, revision),
-            None => session.listing_starts(),
+        if opening.resumed.is_none() {
+            session.listing_starts();
         }
         session
     }
 
     /// A full listing begins: at the start, or where a watch could not be resumed.
     pub fn listing_starts(&mut self) {
-        self.listing = Listing::Running;
-        self.out.push_back(hub_frame::Body::SnapshotStart(v1::SnapshotStart { epoch: self.epoch }));
+        let start = self.dispatch.listing_starts();
+        self.out.push_back(start);
     }
 
     /// Where a new watch may resume; `None` while a listing is unfinished.
     pub fn resume_point(&self) -> Option<u64> {
-        (self.listing != Listing::Running && self.seen > 0).then_some(self.seen)
+        self.dispatch.resume_point()
     }
-
-    // ------------------------------------------------------------------------------------------ Works
 
     /// Takes one event of the cluster's Works.
     pub fn work(&mut self, event: WorkEvent) {
-        match event {
-            WorkEvent::Upsert(work) => {
-                self.seen = self.seen.max(work.revision);
-                let key = work.key.clone();
-                let pending = if work.deleting {
-                    Pending::Delete(work)
-                } else {
-                    Pending::Upsert { work, resend: false }
-                };
-                self.put(key, pending);
-            }
-            WorkEvent::Deleted { key, uid, revision } => {
-                self.seen = self.seen.max(revision);
-                self.put(key, Pending::Release { uid, revision });
-            }
-            WorkEvent::Synced { revision } => {
-                self.seen = self.seen.max(revision);
-                if self.listing == Listing::Running {
-                    self.listing = Listing::Ended(revision);
-                }
-            }
-        }
-    }
-
-    fn put(&mut self, key: Arc<str>, pending: Pending) {
-        // What is being sent of an older state is not worth finishing.
-        if self.outgoing.as_ref().is_some_and(|out| out.frame.key == *key) {
-            self.outgoing = None;
-        }
-        self.queue.put(key, pending);
+        self.dispatch.work(event);
     }
 
     /// Slots waiting to be sent.
     pub fn backlog(&self) -> usize {
-        self.queue.waiting()
+        self.dispatch.backlog()
+    }
+
+    /// The newest revision that the agent has stored.
+    pub fn acked(&self) -> u64 {
+        self.dispatch.acked()
     }
 
     /// Reports waiting to be written.
     pub fn reports(&self) -> usize {
         self.inbox.waiting()
-    }
-
-    /// The newest revision that the agent has stored.
-    pub fn acked(&self) -> u64 {
-        self.acked
     }
 
     // ----------------------------------------------------------------------------------------- frames
@@ -260,7 +183,7 @@ impl Session {
             )),
             B::Ping(ping) => self.ping(ping),
             B::Pong(_) => {}
-            B::Ack(ack) => self.ack(ack),
+            B::Ack(ack) => self.effects.extend(self.dispatch.ack(ack).map(Effect::Persisted)),
             B::WorkStatus(status) => self.work_status(status),
             B::ClusterStatus(status) => {
                 self.credit.settle(status.body.len() as u64);
@@ -277,9 +200,13 @@ impl Session {
             })),
             B::Credit(credit) => self.purse.add(&credit),
             B::Unsupported(_) => {}
-            B::Want(want) => self.want(&want),
+            B::Want(want) => {
+                if !self.dispatch.want(&want) {
+                    self.effects.push_back(Effect::Relist);
+                }
+            }
             B::Removed(removed) => {
-                self.known.remove(removed.key.as_str());
+                self.dispatch.removed(&removed.key);
                 self.inbox.put(Report::Finalize { key: removed.key, uid: removed.uid });
             }
             B::Orphans(orphans) => self.inbox.put(Report::Orphans(orphans.keys)),
@@ -291,30 +218,8 @@ impl Session {
 
     fn ping(&mut self, ping: v1::Ping) {
         self.silence = Duration::from_millis(ping.next_ms).clamp(Duration::from_secs(1), LONGEST_SILENCE);
-        let cursor = if self.drained() { self.safe_cursor() } else { 0 };
-        self.told = self.told.max(cursor);
+        let cursor = self.dispatch.idle_cursor();
         self.out.push_back(hub_frame::Body::Pong(v1::Pong { seq: ping.seq, cursor }));
-    }
-
-    fn ack(&mut self, ack: v1::Ack) {
-        if ack.epoch != self.epoch || ack.cursor <= self.acked {
-            return;
-        }
-        self.acked = ack.cursor;
-        self.unacked.retain(|_, work| work.revision > ack.cursor);
-        self.effects.push_back(Effect::Persisted(ack.cursor));
-    }
-
-    fn want(&mut self, want: &v1::Want) {
-        self.known.remove(want.key.as_str());
-        if self.partial.as_ref().is_some_and(|partial| partial.key == want.key) {
-            self.partial = None;
-        }
-        match self.unacked.get(want.key.as_str()).cloned() {
-            Some(work) if work.deleting => self.put(work.key.clone(), Pending::Delete(work)),
-            Some(work) => self.put(work.key.clone(), Pending::Upsert { work, resend: true }),
-            None => self.effects.push_back(Effect::Relist),
-        }
     }
 
     fn work_status(&mut self, status: v1::WorkStatus) {
@@ -327,12 +232,7 @@ impl Session {
                 Err(_) => return,
             }
         };
-        let held = self.known.entry(status.key.as_str().into()).or_insert_with(|| Known {
-            uid: status.uid.as_str().into(),
-            hash: status.hash.clone(),
-            flags: None,
-        });
-        let outdated = held.hash != status.hash;
+        let outdated = self.dispatch.is_outdated(&status);
         self.inbox.put(Report::Work(WorkReport {
             key: status.key,
             uid: status.uid,
@@ -344,7 +244,7 @@ impl Session {
     }
 
     fn nack(&mut self, nack: v1::Nack) {
-        let uid = self.known.get(nack.key.as_str()).map(|k| k.uid.to_string()).unwrap_or_default();
+        let uid = self.dispatch.uid_of(&nack.key);
         self.inbox.put(Report::Work(WorkReport {
             key: nack.key,
             uid,
@@ -376,179 +276,7 @@ impl Session {
         if self.closing {
             return None;
         }
-        loop {
-            if self.outgoing.is_some() {
-                return self.next_chunk();
-            }
-            if let Some(end) = self.snapshot_end() {
-                return Some(end);
-            }
-            if self.purse.room() == 0 {
-                return None;
-            }
-            let (key, pending) = self.queue.pop()?;
-            if let Some(frame) = self.start(key, pending) {
-                return Some(frame);
-            }
-        }
-    }
-
-    /// Begins to send what a slot held. `None` where the agent holds it already, or its body comes in chunks.
-    fn start(&mut self, key: Arc<str>, pending: Pending) -> Option<v1::HubFrame> {
-        match pending {
-            Pending::Upsert { work, resend } => self.start_upsert(work, resend),
-            Pending::Delete(work) if self.listing != Listing::Told && !self.known.contains_key(&key) => {
-                // The agent may have lost its ledger: it must know what to remove. Suspended, so that it does
-                // not create it first.
-                self.queue.put(key, Pending::Delete(work.clone()));
-                self.start_upsert(Work { suspended: true, ..work }, true)
-            }
-            Pending::Delete(work) => {
-                let told = Known { uid: work.uid.clone(), hash: Bytes::new(), flags: None };
-                if self.listing == Listing::Told && self.known.get(&key) == Some(&told) {
-                    return None;
-                }
-                self.unacked.remove(&key);
-                self.known.insert(key.clone(), told);
-                let preserve = work.preserve;
-                Some(self.tombstone(&key, &work.uid, work.revision, v1::TombstoneReason::Deleted, preserve))
-            }
-            Pending::Release { uid, revision } => {
-                self.unacked.remove(&key);
-                self.known.remove(&key);
-                Some(self.tombstone(&key, &uid, revision, v1::TombstoneReason::Released, false))
-            }
-        }
-    }
-
-    fn tombstone(
-        &mut self,
-        key: &str,
-        uid: &str,
-        revision: u64,
-        reason: v1::TombstoneReason,
-        preserve: bool,
-    ) -> v1::HubFrame {
-        self.purse.spend(0);
-        let cursor = self.tell_cursor();
-        frame::hub(hub_frame::Body::Tombstone(v1::Tombstone {
-            key: key.to_owned(),
-            uid: uid.to_owned(),
-            epoch: self.epoch,
-            revision,
-            reason: reason.into(),
-            preserve,
-            cursor,
-        }))
-    }
-
-    fn start_upsert(&mut self, work: Work, resend: bool) -> Option<v1::HubFrame> {
-        let manifests = match wire::manifests(&work.body) {
-            Ok(manifests) => manifests,
-            Err(error) => {
-                // The API validates Works; one that slipped through is said to be broken, not sent.
-                self.inbox.put(Report::Work(wire::malformed(&work, &error)));
-                return None;
-            }
-        };
-        let hash = body::hash(&manifests);
-        let flags = (work.suspended, work.preserve);
-        let held = self.known.get(&work.key);
-        let same_body = held.is_some_and(|held| held.hash == hash);
-        let same = same_body && held.is_some_and(|held| held.uid == work.uid && held.flags == Some(flags));
-        if same && !resend && self.listing == Listing::Told {
-            return None;
-        }
-        let listed_blind = self.listing != Listing::Told && self.agent_holds_objects && held.is_none();
-        let offer = !resend && (same_body || listed_blind);
-        let mut frame = v1::Upsert {
-            key: work.key.to_string(),
-            uid: work.uid.to_string(),
-            epoch: self.epoch,
-            revision: work.revision,
-            hash: hash.clone(),
-            suspended: work.suspended,
-            preserve: work.preserve,
-            offer,
-            ..v1::Upsert::default()
-        };
-        let known = Known { uid: work.uid.clone(), hash, flags: Some(flags) };
-        self.known.insert(work.key.clone(), known);
-        self.unacked.insert(work.key.clone(), work);
-        if offer {
-            self.purse.spend(0);
-            frame.cursor = self.tell_cursor();
-            return Some(frame::hub(hub_frame::Body::Upsert(frame)));
-        }
-        let encoded = body::encode(&manifests);
-        frame.encoding = encoded.encoding.into();
-        frame.encoded_size = encoded.bytes.len() as u64;
-        frame.decoded_size = encoded.decoded_size;
-        frame.offset = self.held_of(&frame);
-        self.outgoing = Some(Outgoing { frame, encoded: encoded.bytes });
-        None
-    }
-
-    /// How much of this very body the agent holds from a session that was cut.
-    fn held_of(&mut self, frame: &v1::Upsert) -> u64 {
-        match &self.partial {
-            Some(p) if p.key == frame.key && p.hash == frame.hash && p.received < frame.encoded_size => {
-                let received = p.received;
-                self.partial = None;
-                received
-            }
-            _ => 0,
-        }
-    }
-
-    fn next_chunk(&mut self) -> Option<v1::HubFrame> {
-        let room = self.purse.room();
-        if room == 0 {
-            return None;
-        }
-        let mut out = self.outgoing.take()?;
-        let chunk = body::chunk(&out.encoded, out.frame.offset, room);
-        let end = out.frame.offset + chunk.len() as u64;
-        self.purse.spend(chunk.len() as u64);
-        let mut frame = out.frame.clone();
-        frame.chunk = chunk;
-        if end < out.frame.encoded_size {
-            out.frame.offset = end;
-            self.outgoing = Some(out);
-        } else {
-            frame.cursor = self.tell_cursor();
-        }
-        Some(frame::hub(hub_frame::Body::Upsert(frame)))
-    }
-
-    fn snapshot_end(&mut self) -> Option<v1::HubFrame> {
-        let Listing::Ended(revision) = self.listing else { return None };
-        if self.queue.oldest().is_some_and(|oldest| oldest <= revision) {
-            return None;
-        }
-        self.listing = Listing::Told;
-        let cursor = self.tell_cursor();
-        let end = v1::SnapshotEnd { epoch: self.epoch, cursor };
-        Some(frame::hub(hub_frame::Body::SnapshotEnd(end)))
-    }
-
-    /// Nothing waits and nothing is on its way.
-    fn drained(&self) -> bool {
-        self.listing == Listing::Told && self.queue.waiting() == 0 && self.outgoing.is_none()
-    }
-
-    /// Up to here everything taken from the watch has been sent; zero while a listing runs.
-    fn safe_cursor(&self) -> u64 {
-        if self.listing != Listing::Told {
-            return 0;
-        }
-        self.queue.oldest().map_or(self.seen, |oldest| oldest.saturating_sub(1).min(self.seen))
-    }
-
-    fn tell_cursor(&mut self) -> u64 {
-        let cursor = self.safe_cursor();
-        self.told = self.told.max(cursor);
-        cursor
+        self.dispatch.next_frame(&mut self.purse, &mut self.inbox)
     }
 
     // ---------------------------------------------------------------------------------------- reports
@@ -612,6 +340,10 @@ impl Session {
             Control::Drain(after) => {
                 self.leave_by = Some(now + after + after + Duration::from_secs(1));
                 self.out.push_back(hub_frame::Body::Drain(v1::Drain { after_ms: after.as_millis() as u64 }));
+            }
+            Control::AskCluster => {
+                let again = v1::Resync { statuses: false, cluster: true };
+                self.out.push_back(hub_frame::Body::Resync(again));
             }
             Control::Close(close) => self.close(close),
         }

@@ -27,6 +27,8 @@ pub struct Links {
 struct Link {
     connected: bool,
     changed: Timestamp,
+    /// Since when a session that is still there has been late.
+    late: Option<Timestamp>,
 }
 
 impl Links {
@@ -35,16 +37,26 @@ impl Links {
         Links { started: clock(), clock, links: Mutex::default(), wake }
     }
 
-    /// Takes note of a link's state and wakes the cluster's controller where it changed.
+    /// Takes note of a link's state and wakes the cluster's controller where it connected or went offline.
     pub fn set(&self, cluster: &str, state: LinkState) {
+        let now = (self.clock)();
         let connected = state != LinkState::Offline;
         let mut links = self.links.lock();
-        if links.get(cluster).is_some_and(|link| link.connected == connected) {
-            return;
-        }
-        links.insert(cluster.to_owned(), Link { connected, changed: (self.clock)() });
+        let before = links.get(cluster).copied();
+        let late = before.filter(|link| link.connected).and_then(|link| link.late);
+        let same = before.filter(|link| link.connected == connected);
+        let link = match state {
+            LinkState::Connected => Link { connected, changed: now, late: None },
+            LinkState::Late => Link { connected, changed: now, late: Some(now) },
+            // Who was late before it was given up was last heard before that.
+            LinkState::Offline => Link { connected, changed: late.unwrap_or(now), late: None },
+        };
+        let changed = same.map_or(link.changed, |same| same.changed);
+        links.insert(cluster.to_owned(), Link { changed, ..link });
         drop(links);
-        self.wake.add(Key { namespace: Arc::from(""), name: Arc::from(cluster) });
+        if same.is_none() {
+            self.wake.add(Key { namespace: Arc::from(""), name: Arc::from(cluster) });
+        }
     }
 }
 
@@ -57,5 +69,33 @@ impl ContactSource for Links {
 
     fn connected(&self, cluster: &str) -> bool {
         self.links.lock().get(cluster).is_some_and(|link| link.connected)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_that_went_silent_was_last_heard_before_it_was_late() {
+        let time = Arc::new(Mutex::new(0));
+        let read = time.clone();
+        let links =
+            Links::new(Arc::default(), Arc::new(move || Timestamp::from_second(*read.lock()).unwrap()));
+        let heard = |states: &[(i64, LinkState)], now: i64| {
+            for (at, state) in states {
+                *time.lock() = *at;
+                links.set("north", *state);
+            }
+            let heard = links.contact("north", Timestamp::from_second(now).unwrap()).last_heard;
+            heard.map(Timestamp::as_second)
+        };
+        use LinkState::{Connected, Late, Offline};
+        assert_eq!(heard(&[], 5), None);
+        assert_eq!(heard(&[(10, Connected), (40, Late)], 45), Some(45), "late is not lost");
+        assert_eq!(heard(&[(60, Offline)], 70), Some(40), "a stalled link");
+        assert_eq!(heard(&[(80, Connected), (90, Offline)], 99), Some(90), "a cut one");
+        assert_eq!(heard(&[(100, Connected), (110, Late), (120, Connected), (130, Offline)], 140), Some(130));
+        assert_eq!(heard(&[(150, Offline)], 160), Some(130), "told twice");
     }
 }

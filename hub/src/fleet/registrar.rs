@@ -57,7 +57,7 @@ impl HubRegistrar {
         let unknown = || {
             refusal(
                 JoinRefusalCode::TokenUnknown,
-                "the hub does not know this token: it has expired and was removed, was deleted, mistyped, or made on another hub",
+                "the hub does not know this token: it was mistyped, deleted, made on another hub, or ended more than a day ago",
             )
         };
         let secrets = self.registry.definition("", "v1", "secrets").map_err(|_| unknown())?;

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use karmada_api::names::execution_namespace;
 use karmada_api::strings::{annotations, finalizers};
-use karmada_apiserver::object::{ObjectKey, meta};
+use karmada_apiserver::object::{ObjectKey, Stored, meta};
 use karmada_apiserver::registry::{Registry, User, WriteOptions};
 use karmada_apiserver::resource::ResourceDefinition;
 use karmada_apiserver::status::Status;
@@ -16,7 +16,7 @@ use karmada_controllers::queue::Queue;
 use karmada_gateway::ports::{LinkState, PortError, StatusSink, WorkNotice, WorkReport};
 use serde_json::{Value, json};
 
-use super::Links;
+use super::{Links, Told};
 
 /// The sink of all reports.
 pub struct Reports {
@@ -24,17 +24,19 @@ pub struct Reports {
     links: Arc<Links>,
     recorder: Arc<Recorder>,
     clusters: Arc<Queue<Key>>,
+    told: Arc<Told>,
 }
 
 impl Reports {
-    /// A sink over a registry. `clusters` is the cluster controller's queue.
+    /// A sink over a registry. `clusters` is the cluster controller's queue; `told` keeps what was said of clusters.
     pub fn new(
         registry: Arc<Registry>,
         links: Arc<Links>,
         recorder: Arc<Recorder>,
         clusters: Arc<Queue<Key>>,
+        told: Arc<Told>,
     ) -> Self {
-        Reports { registry, links, recorder, clusters }
+        Reports { registry, links, recorder, clusters, told }
     }
 
     fn works(&self) -> Result<Arc<ResourceDefinition>, PortError> {
@@ -58,7 +60,7 @@ impl Reports {
         cluster: &str,
         subresource: &str,
         change: &mut (dyn FnMut(&mut Value) -> Result<(), Status> + Send),
-    ) -> Result<(), PortError> {
+    ) -> Result<Option<Arc<Stored>>, PortError> {
         let options = WriteOptions {
             user: User { name: karmada_api::names::agent_common_name(cluster), ..User::default() },
             field_manager: "karmada-agent".to_owned(),
@@ -71,8 +73,8 @@ impl Reports {
             Ok(object)
         };
         match self.registry.update(definition, key, &options, false, &mut whole).await {
-            Ok(_) => Ok(()),
-            Err(status) if status.code == 404 => Ok(()),
+            Ok(written) => Ok(Some(written.object)),
+            Err(status) if status.code == 404 => Ok(None),
             Err(status) if status.code >= 500 || status.code == 409 => Err(PortError::later(status.message)),
             Err(status) => Err(PortError::never(status.message)),
         }
@@ -136,7 +138,7 @@ impl StatusSink for Reports {
             }
             Ok(())
         };
-        self.change(&definition, &key, cluster, "status", &mut change).await
+        self.change(&definition, &key, cluster, "status", &mut change).await.map(drop)
     }
 
     async fn cluster_status(&self, cluster: &str, status: Bytes) -> Result<(), PortError> {
@@ -157,7 +159,10 @@ impl StatusSink for Reports {
             object["status"]["conditions"] = Value::Array(conditions);
             Ok(())
         };
-        self.change(&definition, &ObjectKey::new("", cluster), cluster, "status", &mut change).await?;
+        let key = ObjectKey::new("", cluster);
+        if let Some(written) = self.change(&definition, &key, cluster, "status", &mut change).await? {
+            self.told.wrote(cluster, &reported, &written.value());
+        }
         self.clusters.add(Key { namespace: Arc::from(""), name: Arc::from(cluster) });
         Ok(())
     }
@@ -173,7 +178,7 @@ impl StatusSink for Reports {
             }
             Ok(())
         };
-        self.change(&definition, &key, cluster, "", &mut change).await
+        self.change(&definition, &key, cluster, "", &mut change).await.map(drop)
     }
 
     async fn event(&self, cluster: &str, notice: WorkNotice) -> Result<(), PortError> {
@@ -202,6 +207,9 @@ impl StatusSink for Reports {
     }
 
     fn cluster_liveness(&self, cluster: &str, state: LinkState) {
+        if state == LinkState::Offline {
+            self.told.forget(cluster);
+        }
         self.links.set(cluster, state);
     }
 

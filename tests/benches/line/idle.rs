@@ -79,8 +79,9 @@ pub fn traffic(rows: &mut Rows, site: &mut Site, quiet: Duration) {
     );
 }
 
-/// The hub's memory for each of many idle agents, over real TLS. The agents are the real ones, on members in memory.
-pub fn fleet(rows: &mut Rows, count: usize, quiet: Duration) {
+/// The hub's memory for each of many idle agents, over real TLS: soon after they joined, and once `idle` has passed and what
+/// is kept for watchers of the past has gone. The agents are the real ones, on members in memory.
+pub fn fleet(rows: &mut Rows, count: usize, quiet: Duration, idle: Duration) {
     let mut hub = Hub::start(HubOptions::default());
     let joining = Joining::on(&hub);
     std::thread::sleep(quiet);
@@ -89,12 +90,14 @@ pub fn fleet(rows: &mut Rows, count: usize, quiet: Duration) {
     let folder = tempfile::tempdir().expect("a folder for identities");
     let connected = tests::runtime().block_on(join_all(&hub, &joining, count, folder.path(), &stop));
     assert_eq!(connected, count, "every agent connects");
+    let mut each = || (resident(hub.process()) - before) * 1024.0 / count as f64;
     std::thread::sleep(quiet);
-    let each = (resident(hub.process()) - before) * 1024.0 / count as f64;
+    let fresh = each();
+    std::thread::sleep(idle + quiet);
     rows.add(
         &format!("hub memory for each of {count} idle agents"),
-        each,
-        "bare mTLS h2 stream 33 KB",
+        each(),
+        &format!("{fresh:.0} KB just after they joined; a bare mTLS h2 stream 33 KB"),
         "KB",
         48.0,
         Better::Less,

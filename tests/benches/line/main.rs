@@ -2,10 +2,12 @@
 //!
 //! In: a release hub, release agents, three real members (etcd, kube-apiserver, controllers, kwok). Out: one JSON line a row
 //! (`{"row","ours","peer","unit","goal","met"}`) and a table. `cargo bench -p tests --bench line`; with `-- --quick` the quiet
-//! times are short and the fleet is small, to see that it runs.
+//! times are short and the fleet is small, to see that it runs; with `-- --speed` only propagation is measured,
+//! with `-- --fleet` only the memory of many agents.
 
 mod footprint;
 mod idle;
+mod processor;
 mod propagation;
 mod rows;
 mod site;
@@ -25,7 +27,8 @@ struct Plan {
 }
 
 fn main() {
-    let quick = std::env::args().any(|argument| argument == "--quick");
+    let asked = |name: &str| std::env::args().any(|argument| argument == name);
+    let quick = asked("--quick");
     let plan = if quick {
         Plan {
             serial: 10,
@@ -44,14 +47,23 @@ fn main() {
         }
     };
     let mut rows = Rows::default();
+    if asked("--speed") {
+        let mut site = Site::start(3);
+        propagation::run(&mut rows, &mut site, plan.serial, plan.burst);
+        return;
+    }
+    if asked("--fleet") {
+        idle::fleet(&mut rows, plan.fleet, plan.quiet.min(Duration::from_secs(20)), plan.idle);
+        return;
+    }
     footprint::binaries(&mut rows);
     let mut site = Site::start(3);
     footprint::warm_up(&site);
     footprint::idle(&mut rows, &mut site, plan.quiet);
-    propagation::run(&mut rows, &site, plan.serial, plan.burst);
+    propagation::run(&mut rows, &mut site, plan.serial, plan.burst);
     footprint::after_burst(&mut rows, &mut site);
     idle::traffic(&mut rows, &mut site, plan.idle);
     site.stop();
-    idle::fleet(&mut rows, plan.fleet, plan.quiet.min(Duration::from_secs(20)));
+    idle::fleet(&mut rows, plan.fleet, plan.quiet.min(Duration::from_secs(20)), plan.idle);
     rows.table();
 }

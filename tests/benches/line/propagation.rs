@@ -11,6 +11,7 @@ use kube::core::{ApiResource, WatchEvent};
 use serde_json::{Value, json};
 use tests::api::Api;
 
+use crate::processor;
 use crate::rows::{Better, Rows};
 use crate::site::Site;
 
@@ -44,14 +45,14 @@ impl Seen {
 }
 
 /// Measures, and adds the rows.
-pub fn run(rows: &mut Rows, site: &Site, serial: usize, burst: usize) {
+pub fn run(rows: &mut Rows, site: &mut Site, serial: usize, burst: usize) {
     let seen = Arc::new(Seen::default());
     for (n, member) in site.members.iter().enumerate() {
         seen.at.lock().expect("no watcher panics").push(BTreeMap::new());
         watch(member.api().clone(), n, seen.clone());
     }
     place_everywhere(site);
-    let hub = site.hub.api();
+    let hub = site.hub.api().clone();
     let members: Vec<Api> = site.members.iter().map(|member| member.api().clone()).collect();
 
     // Turn by turn, so that both meet the same machine.
@@ -62,6 +63,7 @@ pub fn run(rows: &mut Rows, site: &Site, serial: usize, burst: usize) {
         hub.create(COLLECTION, &config_map(&name)).expect("the hub creates");
         seen.wait(std::slice::from_ref(&name));
         ours.extend(seen.times(&name).into_iter().map(|at| at - from));
+        settle(&hub, Duration::from_millis(400));
         let name = format!("direct-{n}");
         let from = Instant::now();
         create_on_all(&members, &name);
@@ -79,12 +81,17 @@ pub fn run(rows: &mut Rows, site: &Site, serial: usize, burst: usize) {
     );
 
     let names: Vec<String> = (0..burst).map(|n| format!("burst-{n}")).collect();
+    let objects = (burst * members.len()) as f64;
+    let before = processor::used(site);
     let from = Instant::now();
     for name in &names {
         hub.create(COLLECTION, &config_map(name)).expect("the hub creates");
     }
     seen.wait(&names);
     let through_hub = seen.last(&names) - from;
+    let hub_used = processor::used(site).since(before, objects);
+    settle(&hub, Duration::from_secs(2));
+    let before = processor::used(site);
     let names: Vec<String> = (0..burst).map(|n| format!("straight-{n}")).collect();
     let from = Instant::now();
     std::thread::scope(|scope| {
@@ -94,7 +101,8 @@ pub fn run(rows: &mut Rows, site: &Site, serial: usize, burst: usize) {
     });
     seen.wait(&names);
     let straight = seen.last(&names) - from;
-    let objects = (burst * members.len()) as f64;
+    let straight_used = processor::used(site).since(before, objects);
+    println!("burst through the hub: {hub_used}; straight: {straight_used}");
     rows.add(
         &format!("{burst} objects to 3 members, share of the members' own rate"),
         100.0 * straight.as_secs_f64() / through_hub.as_secs_f64(),
@@ -107,6 +115,24 @@ pub fn run(rows: &mut Rows, site: &Site, serial: usize, burst: usize) {
         80.0,
         Better::More,
     );
+}
+
+/// Waits until the hub has written nothing for `quiet`: statuses and events follow the objects, and what is measured next is
+/// not to pay for them.
+fn settle(hub: &Api, quiet: Duration) {
+    let revision = || {
+        let list =
+            hub.get("/api/v1/namespaces?limit=1").expect("the hub lists").expect("namespaces are served");
+        list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned()
+    };
+    let (mut last, mut since) = (revision(), Instant::now());
+    while since.elapsed() < quiet {
+        std::thread::sleep(Duration::from_millis(50));
+        let now = revision();
+        if now != last {
+            (last, since) = (now, Instant::now());
+        }
+    }
 }
 
 fn place_everywhere(site: &Site) {

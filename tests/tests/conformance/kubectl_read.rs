@@ -149,8 +149,13 @@ fn explain_knows_the_fields() {
     let kubectl = subject.kubectl();
     let text = kubectl.ok(&["explain", "deployment.spec.replicas"]);
     assert!(text.contains("FIELD: replicas <integer>") && text.contains("DESCRIPTION"), "{text}");
-    // A hub's built-in kinds have no texts yet.
-    assert!(is_hub() || text.contains("Number of desired pods"), "{text}");
+    assert!(text.contains("Number of desired pods. This is a pointer to distinguish"), "{text}");
+    let text = kubectl.ok(&["explain", "pod.spec.containers.livenessProbe"]);
+    assert!(text.contains("Periodic probe of container liveness") && text.contains("httpGet"), "{text}");
+    let text = kubectl.ok(&["explain", "cm"]);
+    assert!(text.contains("ConfigMap holds configuration data"), "{text}");
+    let text = kubectl.ok(&["explain", "crd.spec.names"]);
+    assert!(text.contains("names specify the resource and kind names"), "{text}");
     let text = kubectl.ok(&["explain", "pods", "--recursive"]);
     assert!(
         text.contains("containers\t<[]Container> -required-")
@@ -162,9 +167,15 @@ fn explain_knows_the_fields() {
     if is_hub() {
         let text = kubectl.ok(&["explain", "propagationpolicy.spec.placement"]);
         assert!(text.contains("GROUP:      policy.karmada.io") && text.contains("clusterAffinity"), "{text}");
+        assert!(text.contains("Which clusters, and how many replicas in each."), "{text}");
+        let text = kubectl.ok(&["explain", "op.spec.overrideRules.overriders.imageOverrider"]);
+        assert!(text.contains("Registry, Repository or Tag"), "{text}");
+        let text = kubectl.ok(&["explain", "propagationpolicy.metadata.labels"]);
+        assert!(text.contains("organize and categorize"), "{text}");
         let text = kubectl.ok(&["explain", "rb", "--recursive", "--api-version=work.karmada.io/v1alpha2"]);
         assert!(text.contains("replicaRequirements"), "{text}");
-        assert!(kubectl.ok(&["explain", "cluster.spec"]).contains("syncMode"));
+        let text = kubectl.ok(&["explain", "cluster.spec"]);
+        assert!(text.contains("syncMode") && text.contains("its agent fetches what it is to hold"), "{text}");
     }
 }
 

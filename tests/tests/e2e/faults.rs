@@ -1,6 +1,8 @@
 //! What breaks, and what then must hold: nothing is lost, nothing is deleted that nobody deleted, and everything
 //! finds back by itself. Each of these has the fleet for itself.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 use tests::api::{condition, text_at};
 use tests::kubectl::Kubectl;
@@ -204,6 +206,95 @@ fn a_cut_link_is_noticed_and_healed() {
 }
 
 #[test]
+fn a_stalled_link_is_noticed_by_both_ends_and_left() {
+    let Some(mut fleet) = alone() else { return };
+    let kubectl = workload(&fleet, "link-stalled");
+    let before = uids(&fleet, "link-stalled");
+    // An agent that has learned nothing of its path yet pings every 20 s.
+    let north = fleet.site_mut("north");
+    let welcomes = |log: &str| log.matches("connected epoch=").count();
+    let before_that = welcomes(&north.agent.process().unwrap().tail(1000));
+    north.agent.stop();
+    north.forget_ledger();
+    north.agent.start_again();
+    let agent = north.agent.process().unwrap();
+    eventually("the agent to be welcomed", PATIENCE, || {
+        let log = agent.tail(1000);
+        so(welcomes(&log) > before_that, || log)
+    });
+    fleet.site("north").await_ready(&fleet.hub);
+    let connections = fleet.site("north").link.connections();
+    fleet.site("north").link.stall();
+    let start = Instant::now();
+    set_mode(&kubectl, "meanwhile");
+    await_mode(fleet.site("south"), "link-stalled", "meanwhile");
+    // TCP says nothing: the two missing pongs do.
+    let north = fleet.site_mut("north");
+    let agent = north.agent.process().unwrap();
+    eventually("the agent to leave the silent hub", PING_DEATH, || {
+        let tail = agent.tail(20);
+        so(tail.contains("the hub is silent"), || tail)
+    });
+    eventually(
+        "north Unknown",
+        (PING_DEATH + Duration::from_secs(30)).saturating_sub(start.elapsed()),
+        || {
+            let cluster = fleet.site("north").cluster(&fleet.hub)?;
+            so(condition(&cluster, "Ready") == "Unknown", || cluster.to_string())
+        },
+    );
+    let north = fleet.site("north");
+    delete_and_see_restored(north, "link-stalled");
+    has(&get(north.api(), &settings("link-stalled")).unwrap(), "/data/mode", &json!("calm")).unwrap();
+    // Its waits have grown little meanwhile, so it is back without being started anew.
+    north.link.heal();
+    north.await_ready(&fleet.hub);
+    await_mode(north, "link-stalled", "meanwhile");
+    assert!(north.link.connections() > connections, "by another connection");
+    assert_eq!(uids(&fleet, "link-stalled"), before);
+    // A stall shorter than that is nobody's concern, and costs no connection.
+    let connections = north.link.connections();
+    north.link.stall();
+    set_mode(&kubectl, "shortly");
+    await_mode(fleet.site("south"), "link-stalled", "shortly");
+    north.link.heal();
+    await_mode(north, "link-stalled", "shortly");
+    assert_eq!(north.link.connections(), connections);
+    assert_eq!(condition(&north.cluster(&fleet.hub).unwrap(), "Ready"), "True");
+    fleet.remove_namespace("link-stalled");
+}
+
+/// Two and a half ping intervals of 20 s, and some.
+const PING_DEATH: Duration = Duration::from_secs(60);
+
+#[test]
+fn a_cluster_status_that_somebody_changed_is_told_again() {
+    let Some(fleet) = alone() else { return };
+    let path = "/apis/cluster.karmada.io/v1alpha1/clusters/north/status";
+    let settled = |cluster: &Value| {
+        has(cluster, "/status/kubernetesVersion", &json!("v1.34.4"))?;
+        has(cluster, "/status/nodeSummary", &json!({"totalNum": 2, "readyNum": 2}))?;
+        has(cluster, "/status/resourceSummary/allocatable/cpu", &json!("16"))?;
+        let enabled = cluster.pointer("/status/apiEnablements").and_then(Value::as_array).map_or(0, Vec::len);
+        so(condition(cluster, "Ready") == "True" && enabled > 10, || cluster.to_string())
+    };
+    let before = fleet.site("north").cluster(&fleet.hub).unwrap();
+    settled(&before).unwrap();
+    let connections = fleet.site("north").link.connections();
+    for (what, patch) in [
+        ("edited", json!({"status": {"kubernetesVersion": "v0.0.1", "nodeSummary": {"totalNum": 77}}})),
+        ("wiped", json!({"status": null})),
+    ] {
+        fleet.hub.api().merge(path, &patch).unwrap();
+        // Half a minute is how often an agent is asked at most.
+        eventually(&format!("north {what} to be mended"), PATIENCE, || {
+            settled(&fleet.site("north").cluster(&fleet.hub)?)
+        });
+    }
+    assert_eq!(fleet.site("north").link.connections(), connections, "within the running session");
+}
+
+#[test]
 fn at_rest_nothing_is_written() {
     let Some(fleet) = alone() else { return };
     let kubectl = workload(&fleet, "at-rest");
@@ -224,7 +315,7 @@ fn at_rest_nothing_is_written() {
             .map(|path| get(site.api(), &path).map(|object| object["metadata"]["resourceVersion"].clone()))
     };
     let (resting, members) = (revision().unwrap(), fleet.sites.iter().map(objects).collect::<Vec<_>>());
-    tests::wait::throughout("rest", std::time::Duration::from_secs(25), || {
+    tests::wait::throughout("rest", Duration::from_secs(25), || {
         let now = revision()?;
         so(now == resting, || format!("revision {resting} became {now}"))
     });

@@ -170,6 +170,22 @@ pub fn renamed(kubeconfig: &Path, name: &str, folder: &Path) -> PathBuf {
     copy
 }
 
+/// A kubeconfig for the member of a ServiceAccount `name` that may do nothing there.
+pub fn powerless(fleet: &Fleet, site: &str, name: &str) -> PathBuf {
+    let member = &fleet.site(site).member;
+    let kubectl = member.kubectl();
+    kubectl.apply(&format!(
+        "apiVersion: v1\nkind: ServiceAccount\nmetadata: {{name: {name}, namespace: default}}\n"
+    ));
+    let token = kubectl.in_namespace("default").ok(&["create", "token", name]);
+    let mut config = kube::config::Kubeconfig::read_from(member.kubeconfig()).unwrap();
+    config.auth_infos[0].auth_info =
+        serde_json::from_value(json!({"token": token.trim()})).expect("a token is a way to authenticate");
+    let copy = fleet.folder.path().join(format!("{name}.kubeconfig"));
+    std::fs::write(&copy, serde_json::to_string(&config).unwrap()).unwrap();
+    copy
+}
+
 impl Site {
     /// Plain requests to the member.
     pub fn api(&self) -> &Api {

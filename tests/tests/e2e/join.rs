@@ -5,9 +5,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tests::agent::{Agent, AgentOptions};
 use tests::api::{condition, text_at};
+use tests::hub::Hub;
+use tests::middlebox::{Kind, Middlebox};
 use tests::wait::{eventually, so};
 
-use crate::fleet::{Fleet, NAMES, RegisterCommand, get, has, shared};
+use crate::fleet::{Fleet, NAMES, RegisterCommand, get, has, powerless, shared};
 
 /// Longer than an agent tries a hub that it cannot reach.
 const ENDS: Duration = Duration::from_secs(60);
@@ -105,7 +107,7 @@ fn what_cannot_join_is_told_why() {
     let north = get(fleet.site("north").api(), "/api/v1/namespaces/kube-system").unwrap();
     let north_id = text_at(&north, "/metadata/uid").to_owned();
     let wrong_pin = format!("sha256:{}", "0".repeat(64));
-    let expired = expired_token(&fleet);
+    let expired = expired_token(&fleet.hub);
     let once = RegisterCommand::make(&fleet.hub, &["--uses", "1"]).token;
     let nobody = tests::ports::reserve();
     let all = [
@@ -129,47 +131,101 @@ fn what_cannot_join_is_told_why() {
             &fleet,
             "another pin",
             "north",
-            &["TLS", "the hub's CA is", "not the one"],
+            &["TLS: at 127.0.0.1:", "the hub's CA is", "not the one", "next: make the line anew"],
             |options| options.ca_hash = Some(wrong_pin),
         ),
-        Refused::begin(&fleet, "a token that nobody made", "north", &["token", "unknown"], |options| {
-            options.token = Some("abcdef.0123456789abcdef".to_owned());
-        }),
-        Refused::begin(&fleet, "an expired token", "north", &["token", "expired"], |options| {
-            options.token = Some(expired);
-        }),
+        Refused::begin(
+            &fleet,
+            "a token that nobody made",
+            "north",
+            &["the token is unknown", "next: make a new token"],
+            |options| {
+                options.token = Some("abcdef.0123456789abcdef".to_owned());
+            },
+        ),
+        Refused::begin(
+            &fleet,
+            "an expired token",
+            "north",
+            &["the token has expired", "next: make a new token"],
+            |options| {
+                options.token = Some(expired);
+            },
+        ),
         // What was refused for its name has not used the token up.
         Refused::begin(&fleet, "a token for one join", "north", &["held by north"], |options| {
             options.token = Some(once);
         }),
-        Refused::begin(&fleet, "a port that nobody listens on", "north", &["TCP"], |options| {
-            options.hub = format!("127.0.0.1:{nobody}");
-        }),
-        Refused::begin(&fleet, "a name that does not resolve", "north", &["DNS"], |options| {
-            options.hub = "hub.invalid:5443".to_owned();
-        }),
+        Refused::begin(
+            &fleet,
+            "a port that nobody listens on",
+            "north",
+            &["TCP: no connection to", "next: let"],
+            |options| {
+                options.hub = format!("127.0.0.1:{nobody}");
+            },
+        ),
+        Refused::begin(
+            &fleet,
+            "a name that does not resolve",
+            "north",
+            &["DNS: hub.invalid", "next: check"],
+            |options| {
+                options.hub = "hub.invalid:5443".to_owned();
+            },
+        ),
+        Refused::begin(
+            &fleet,
+            "no rights in the member",
+            "north",
+            &["the member: ", "forbidden", "kube-system", "next: give"],
+            |options| {
+                options.kubeconfig = Some(powerless(&fleet, "north", "join-nobody"));
+            },
+        ),
         Refused::begin(&fleet, "a name that is no DNS label", "north", &["name cannot be used"], |options| {
             options.cluster_name = Some("Not_A_Label".to_owned());
         }),
     ];
     all.into_iter().for_each(Refused::ends);
+    what_is_no_hub_is_told(&fleet);
     let clusters = fleet.hub.api().list("/apis/cluster.karmada.io/v1alpha1/clusters").unwrap();
     assert_eq!(clusters.len(), NAMES.len(), "a refused join leaves no Cluster");
 }
 
-/// A token whose end is past.
-fn expired_token(fleet: &Fleet) -> String {
-    let token = RegisterCommand::make(&fleet.hub, &[]).token;
+/// What answers in the hub's place.
+fn what_is_no_hub_is_told(fleet: &Fleet) {
+    let boxes: Vec<(Middlebox, &[&str])> = [
+        (Kind::Http1, &["HTTP/2: refused at 127.0.0.1:", "next: let the proxy"][..]),
+        (Kind::NoAlpn, &["HTTP/2: refused at 127.0.0.1:", "next: let the proxy"]),
+        (Kind::OtherCa, &["TLS: at 127.0.0.1:", "the hub's CA is sha256:", "not the one"]),
+        (Kind::NotYetValid, &["clock right?", "not valid yet", "next: set this machine's clock"]),
+        (Kind::Expired, &["clock right?", "expired", "next: set this machine's clock"]),
+        (Kind::PlainHttp, &["TLS: 127.0.0.1:", "does not speak TLS", "next: point --hub"]),
+    ]
+    .into_iter()
+    .map(|(kind, told)| (Middlebox::start(kind, &fleet.hub), told))
+    .collect();
+    let begun: Vec<Refused> = boxes
+        .iter()
+        .map(|(middlebox, told)| {
+            Refused::begin(fleet, "no hub", "north", told, |options| {
+                options.hub = middlebox.address().to_string();
+            })
+        })
+        .collect();
+    begun.into_iter().for_each(Refused::ends);
+}
+
+/// A token whose end was an hour ago.
+pub fn expired_token(hub: &Hub) -> String {
+    let token = RegisterCommand::make(hub, &[]).token;
     let id = token.split('.').next().unwrap();
-    let patch = r#"{"stringData":{"expiration":"2020-01-01T00:00:00Z"}}"#;
+    let end = jiff::Timestamp::now() - jiff::SignedDuration::from_hours(1);
+    let end = end.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let patch = json!({"stringData": {"expiration": end}}).to_string();
     let secret = format!("bootstrap-token-{id}");
-    fleet.hub.kubectl().in_namespace("kube-system").ok(&[
-        "patch",
-        "secret",
-        &secret,
-        "--type=merge",
-        "-p",
-        patch,
-    ]);
+    let kubectl = hub.kubectl().in_namespace("kube-system");
+    kubectl.ok(&["patch", "secret", &secret, "--type=merge", "-p", &patch]);
     token
 }

@@ -7,11 +7,13 @@
 // A test fails by panicking.
 #![allow(clippy::unwrap_used)]
 
+mod causes;
 mod enforcing;
 mod faults;
 mod fleet;
 mod join;
 mod kinds;
+mod narrow;
 mod register;
 mod security;
 mod tutorial;

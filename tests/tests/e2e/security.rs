@@ -294,7 +294,17 @@ fn a_join_needs_its_token_whatever_the_certificate() {
     let (north, endpoint) = (identity(fleet.site("north")), fleet.hub.address().to_string());
     let authority = Authority::load_or_create(&fleet.hub.data_dir().join("pki"), Timestamp::now()).unwrap();
     let trust = Trust::Bundle(authority.certificate_pem().to_owned());
-    for token in ["", "abcdef.0123456789abcdef", "no token"] {
+    let now = Timestamp::now().as_millisecond();
+    let hours = |n: i64| now + n * 3_600_000;
+    let good = fleet.register.token.as_str();
+    for (token, clock_ms, code) in [
+        ("", now, JoinRefusalCode::TokenUnknown),
+        ("abcdef.0123456789abcdef", now, JoinRefusalCode::TokenUnknown),
+        ("no token", now, JoinRefusalCode::TokenUnknown),
+        // A clock by which the certificates are not valid: told before anything is made.
+        (good, hours(-2), JoinRefusalCode::ClockSkewed),
+        (good, hours(2), JoinRefusalCode::ClockSkewed),
+    ] {
         let config = client_config_h2(&trust, Some(&north)).unwrap();
         let key = ClientKey::generate().unwrap();
         let request = JoinRequest {
@@ -302,6 +312,7 @@ fn a_join_needs_its_token_whatever_the_certificate() {
             cluster_name: "mine".to_owned(),
             cluster_uid: "mine".to_owned(),
             csr: key.request(&agent_subject("mine")).unwrap().into(),
+            clock_ms,
             ..JoinRequest::default()
         };
         let reply = runtime().block_on(async {
@@ -309,6 +320,8 @@ fn a_join_needs_its_token_whatever_the_certificate() {
             client.join(request).await.unwrap().into_inner()
         });
         let Some(join_reply::Result::Refusal(refusal)) = reply.result else { panic!("{token}: {reply:?}") };
-        assert_eq!(refusal.code(), JoinRefusalCode::TokenUnknown, "{token:?}");
+        assert_eq!(refusal.code(), code, "{token:?} at {clock_ms}");
     }
+    let clusters = fleet.hub.api().list("/apis/cluster.karmada.io/v1alpha1/clusters").unwrap();
+    assert!(clusters.iter().all(|cluster| cluster["metadata"]["name"] != "mine"), "{clusters:?}");
 }

@@ -69,8 +69,17 @@ fn connection(mut config: Config, credentials: AuthInfo) -> Connection {
     let connector = config.rustls_https_connector().expect("the kubeconfig's keys can be used");
     let client = Client::builder(TokioExecutor::new()).build(connector);
     Box::new(move |request| {
-        let sent = client.request(request);
-        Box::pin(async move { sent.await.map_err(|error| format!("{error:?}")) })
+        let (client, again) = (client.clone(), request.clone());
+        Box::pin(async move {
+            let closed = |error: &str| error.contains("IncompleteMessage");
+            match client.request(request).await.map_err(|error| format!("{error:?}")) {
+                // The server closed the connection after the answer before: it has not seen this one.
+                Err(error) if closed(&error) => {
+                    client.request(again).await.map_err(|error| format!("{error:?}"))
+                }
+                other => other,
+            }
+        })
     })
 }
 

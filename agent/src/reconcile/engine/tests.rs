@@ -40,6 +40,7 @@ impl Rig {
         let shared = Shared::new(ledger, link);
         let stop = CancellationToken::new();
         let parts = Parts {
+            namespaces: Arc::from([]),
             shared: shared.clone(),
             member: Arc::new(member.clone()),
             interpreter: Arc::new(Native),

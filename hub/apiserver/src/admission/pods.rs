@@ -43,6 +43,16 @@ fn default_class(registry: &Registry) -> Option<Value> {
     defaults.min_by_key(|class| class["value"].as_i64().unwrap_or(0))
 }
 
+/// The classes that every API server has, whoever deleted them.
+fn system_class(name: &str) -> Option<Value> {
+    let value = match name {
+        "system-cluster-critical" => 2_000_000_000,
+        "system-node-critical" => 2_000_001_000,
+        _ => return None,
+    };
+    Some(json!({"value": value, "preemptionPolicy": "PreemptLowerPriority"}))
+}
+
 fn refused(request: &AdmissionRequest<'_>, why: &str) -> Status {
     Status::forbidden(request.definition, &request.key.name, why)
 }
@@ -63,6 +73,7 @@ fn priority(registry: &Registry, request: &mut AdmissionRequest<'_>) -> Result<(
     } else {
         let storage = StorageId("scheduling.k8s.io/priorityclasses".into());
         let found = registry.cache().get(&storage, &ObjectKey::new("", &name)).map(|class| class.value());
+        let found = found.or_else(|| system_class(&name));
         if found.is_none() {
             return Err(refused(request, &format!("no PriorityClass with name {name} was found")));
         }

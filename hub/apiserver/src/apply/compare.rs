@@ -44,6 +44,10 @@ fn walk(
     path: &mut Vec<Element>,
     out: &mut Comparison,
 ) {
+    // Most of an object is as it was: nothing below what is equal differs.
+    if left == right {
+        return;
+    }
     let Some(either) = right.filter(|value| !value.is_null()).or(left).or(right) else { return };
     let shape = place.shape(either);
     let sides_differ = left.is_some_and(|left| !left.is_null() && place.shape(left) != shape);

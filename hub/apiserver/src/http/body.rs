@@ -51,6 +51,21 @@ pub(super) fn parse(media: &str, bytes: &Bytes) -> Result<Value, Status> {
     }
 }
 
+/// The beginning of a body, for messages: text where it looks like an object, else bytes.
+pub(super) fn summary(raw: &[u8]) -> String {
+    const SHOWN: usize = 30;
+    let short = &raw[..raw.len().min(SHOWN)];
+    let more = if raw.len() > SHOWN { " ..." } else { "" };
+    match raw.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(short)),
+        Some(_) => {
+            let hex: String = short.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("{hex}{more}")
+        }
+    }
+}
+
 pub(super) fn parse_json(bytes: &Bytes) -> Result<Value, Status> {
     let bad =
         |why: String| Status::bad_request(format!("couldn't get version/kind; json parse error: {why}"));

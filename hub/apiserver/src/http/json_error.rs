@@ -103,7 +103,11 @@ impl Reader<'_> {
 
     fn open(&self, open: &mut Vec<bool>, brace: bool) -> Result<(), String> {
         open.push(brace);
-        if open.len() > DEEPEST { Err("exceeded max depth".to_owned()) } else { Ok(()) }
+        if open.len() > DEEPEST {
+            Err(format!("invalid character '{}' exceeded max depth", if brace { '{' } else { '[' }))
+        } else {
+            Ok(())
+        }
     }
 
     /// What follows a value: the end of what holds it, any number of times, or the next one. Answers whether all is closed.
@@ -234,6 +238,9 @@ mod tests {
             assert_eq!(syntax_error(text.as_bytes()).as_deref(), wanted, "{text}");
         }
         let deep = "[".repeat(20_000);
-        assert_eq!(syntax_error(deep.as_bytes()).as_deref(), Some("exceeded max depth"));
+        assert_eq!(
+            syntax_error(deep.as_bytes()).as_deref(),
+            Some("invalid character '[' exceeded max depth")
+        );
     }
 }

@@ -34,7 +34,13 @@ impl ApiServer {
     {
         let catalogue = self.registry.catalogue();
         let definition = catalogue.resource(&wanted.group, &wanted.version, &wanted.plural);
-        let definition = definition.ok_or_else(Status::no_resource)?;
+        let definition = definition.ok_or_else(|| super::discovery::unserved(&catalogue, &wanted.group))?;
+        if wanted.name.contains('/') {
+            return Err(Status::no_resource());
+        }
+        if call.method == Method::HEAD && !definition.is_structural() {
+            return Err(Status::method_not_allowed());
+        }
         check_scope(definition, wanted)?;
         let is_list = wanted.name.is_empty() && matches!(call.method, Method::GET | Method::HEAD);
         let form = Form::choose(call.headers).map_err(|status| match definition.is_structural() {
@@ -77,6 +83,10 @@ impl ApiServer {
                     "deletecollection"
                 }
             }
+            // Their handler knows no collection where one object is replaced.
+            Method::PUT if definition.is_structural() => {
+                return Err(Status::bad_request("name must be provided"));
+            }
             _ => return Err(Status::method_not_allowed()),
         };
         if !definition.allows(verb) {
@@ -96,7 +106,7 @@ impl ApiServer {
             "create" => self.create(call, definition, wanted, form, body).await,
             "update" => {
                 let bytes = body::read(body).await?;
-                let value = body::parse(body::media_type(call.headers), &bytes)?;
+                let value = object_in(call, definition, &bytes)?;
                 names_its_type(definition, &value, &bytes)?;
                 let options = self.write_options(call, "", &bytes)?;
                 self.put(call, definition, wanted, form, value, &options).await
@@ -147,12 +157,9 @@ impl ApiServer {
             "Ignore" => FieldValidation::Ignore,
             "Strict" => FieldValidation::Strict,
             other => {
-                return Err(unsupported(
-                    "CreateOptions",
-                    "fieldValidation",
-                    other,
-                    "\"Ignore\", \"Strict\", \"Warn\"",
-                ));
+                let shown = format!("\"{other}\"");
+                let known = "\"\", \"Ignore\", \"Strict\", \"Warn\"";
+                return Err(unsupported(options_kind(call), "fieldValidation", &shown, known));
             }
         };
         let dry_run = dry_run(call)?;
@@ -186,9 +193,13 @@ impl ApiServer {
         B::Error: std::fmt::Display,
     {
         let bytes = body::read(body).await?;
-        let value = body::parse(body::media_type(call.headers), &bytes)?;
+        let value = object_in(call, definition, &bytes)?;
         names_its_type(definition, &value, &bytes)?;
         if !definition.is_stored() {
+            let mut value = value;
+            kinds::decode(definition, &mut value)?;
+            let (manager, now) = (field_manager(call)?, self.registry.now_text());
+            kinds::update_managed(definition, None, &mut value, &manager, "", &now);
             let answer = self.access.review(definition, &call.user, &wanted.namespace, value)?;
             return Ok(respond::document(StatusCode::CREATED, answer.to_string().into(), form));
         }
@@ -263,7 +274,7 @@ impl ApiServer {
         let options = delete_options(call, body).await?;
         warn_of_pods(call, definition, &options);
         let key = ObjectKey::new(&namespace_of(definition, wanted), &wanted.name);
-        let dry = dry_run(call)? || options.dry_run.iter().any(|d| d == "All");
+        let dry = !options.dry_run.is_empty();
         match self.registry.delete(definition, &key, &options, &call.user, dry).await? {
             Deleted::Pending(object) => Ok(self.object(call, definition, &object, form, StatusCode::OK)),
             Deleted::Gone(object) if strategy::returns_deleted(definition) => {
@@ -294,7 +305,7 @@ impl ApiServer {
         let options = delete_options(call, body).await?;
         warn_of_pods(call, definition, &options);
         let selector = list::selector(definition, &call.query)?;
-        let dry = dry_run(call)? || options.dry_run.iter().any(|d| d == "All");
+        let dry = !options.dry_run.is_empty();
         let shard = self.registry.cache().shard(&definition.storage);
         let revision = self.registry.cache().revision();
         let (found, _) = shard.list(&wanted.namespace, None, 0, &|object| selector.matches(object));
@@ -326,24 +337,29 @@ fn warn_of_pods(call: &Call<'_>, definition: &ResourceDefinition, options: &Dele
 
 /// A patch as Go's `%+v` prints it, which is how kube-apiserver names it.
 fn go_text(patch: &Bytes) -> String {
-    fn print(value: &Value) -> String {
-        let joined = |texts: Vec<String>| texts.join(" ");
-        match value {
-            Value::Null => "<nil>".to_owned(),
-            Value::String(text) => text.clone(),
-            Value::Array(items) => format!("[{}]", joined(items.iter().map(print).collect())),
-            Value::Object(members) => {
-                let sorted: std::collections::BTreeMap<_, _> = members.iter().collect();
-                let texts = sorted.into_iter().map(|(key, value)| format!("{key}:{}", print(value)));
-                format!("map[{}]", joined(texts.collect()))
-            }
-            other => other.to_string(),
-        }
-    }
-    serde_json::from_slice(patch).map(|patch| print(&patch)).unwrap_or_default()
+    serde_json::from_slice(patch).map(|patch| crate::patch::go_print(&patch)).unwrap_or_default()
 }
 
 /// A custom kind's body says what it is; a compiled kind's may leave that to the path.
+/// The object in a body. What cannot be told to be one is shown from its beginning.
+pub(super) fn object_in(
+    call: &Call<'_>,
+    definition: &ResourceDefinition,
+    raw: &Bytes,
+) -> Result<Value, Status> {
+    body::parse(body::media_type(call.headers), raw).map_err(|status| {
+        if !status.message.starts_with("couldn't get version/kind") {
+            return status;
+        }
+        let kind = &definition.kind;
+        let why = &status.message;
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): {why} ({})",
+            body::summary(raw)
+        ))
+    })
+}
+
 fn names_its_type(definition: &ResourceDefinition, object: &Value, raw: &Bytes) -> Result<(), Status> {
     if !definition.is_structural() {
         return Ok(());
@@ -353,10 +369,9 @@ fn names_its_type(definition: &ResourceDefinition, object: &Value, raw: &Bytes) 
         .find(|(field, _)| object[*field].as_str().is_none_or(str::is_empty));
     let Some((_, named)) = missing else { return Ok(()) };
     let body = String::from_utf8_lossy(raw);
-    let short: String = body.chars().take(30).collect();
-    let more = if short.len() < body.len() { " ..." } else { "" };
+    let short = body::summary(raw);
     Err(Status::bad_request(format!(
-        "the object provided is unrecognized (must be of type {}): Object '{named}' is missing in '{body}' ({short}{more})",
+        "the object provided is unrecognized (must be of type {}): Object '{named}' is missing in '{body}' ({short})",
         definition.kind
     )))
 }
@@ -391,7 +406,7 @@ fn field_manager(call: &Call<'_>) -> Result<String, Status> {
             message: format!("Too long: may not be more than {MAX_MANAGER} bytes"),
             field: "fieldManager".into(),
         };
-        return Err(Status::invalid("meta.k8s.io", "CreateOptions", "", vec![cause]));
+        return Err(Status::invalid("meta.k8s.io", options_kind(call), "", vec![cause]));
     }
     if !named.is_empty() {
         return Ok(named.to_owned());
@@ -400,18 +415,28 @@ fn field_manager(call: &Call<'_>) -> Result<String, Status> {
     Ok(agent.split('/').next().unwrap_or(agent).chars().take(MAX_MANAGER).collect())
 }
 
+/// What the query's options are called of this method.
+fn options_kind(call: &Call<'_>) -> &'static str {
+    match call.method {
+        Method::PUT => "UpdateOptions",
+        Method::PATCH => "PatchOptions",
+        Method::DELETE => "DeleteOptions",
+        _ => "CreateOptions",
+    }
+}
+
 fn dry_run(call: &Call<'_>) -> Result<bool, Status> {
     match call.query.all("dryRun").as_slice() {
-        [] | [""] => Ok(false),
-        ["All"] => Ok(true),
-        other => Err(unsupported("CreateOptions", "dryRun", &other.join(","), "\"All\"")),
+        [] => Ok(false),
+        all if all.iter().all(|one| *one == "All") => Ok(true),
+        other => Err(unsupported(options_kind(call), "dryRun", &json!(other).to_string(), "\"All\"")),
     }
 }
 
 fn unsupported(kind: &str, field: &str, value: &str, known: &str) -> Status {
     let cause = crate::status::Cause {
         reason: "FieldValueNotSupported".into(),
-        message: format!("Unsupported value: \"{value}\": supported values: {known}"),
+        message: format!("Unsupported value: {value}: supported values: {known}"),
         field: field.to_owned(),
     };
     Status::invalid("meta.k8s.io", kind, "", vec![cause])
@@ -436,10 +461,22 @@ where
         DeleteOptions::default()
     } else {
         let value = body::parse(body::media_type(call.headers), &bytes)?;
-        serde_json::from_value(value)
-            .map_err(|error| Status::bad_request(format!("the delete options cannot be read: {error}")))?
+        if value["kind"].as_str().is_some_and(|kind| kind != "DeleteOptions") {
+            return Err(Status::unforeseen(format!(
+                "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:110\"",
+                value["kind"], value["apiVersion"]
+            )));
+        }
+        serde_json::from_value(value).map_err(|error| unread_options(&bytes, &error))?
     };
+    if !bytes.is_empty() {
+        // A body says it all: the query is not looked at.
+        return Ok(options);
+    }
     let query = &call.query;
+    if dry_run(call)? {
+        options.dry_run = vec!["All".to_owned()];
+    }
     if let Some(seconds) = super::options::number(query, "gracePeriodSeconds")? {
         options.grace_period_seconds = Some(seconds);
     }
@@ -450,6 +487,28 @@ where
         options.orphan_dependents = Some(query.flag("orphanDependents"));
     }
     Ok(options)
+}
+
+/// Options that cannot be read: kube-apiserver passes on its decoder's words.
+fn unread_options(raw: &Bytes, error: &serde_json::Error) -> Status {
+    let value: Value = serde_json::from_slice(raw).unwrap_or(Value::Null);
+    let wrong =
+        [("gracePeriodSeconds", "int64"), ("propagationPolicy", "string"), ("orphanDependents", "bool")]
+            .into_iter()
+            .find(|(field, go)| match (&value[*field], *go) {
+                (Value::Null, _) => false,
+                (found, "int64") => !found.is_i64(),
+                (found, "bool") => !found.is_boolean(),
+                (found, _) => !found.is_string(),
+            });
+    Status::unforeseen(match wrong {
+        Some((field, go)) => {
+            let what = crate::schema::go_kind(&value[field]);
+            let go = if field == "propagationPolicy" { "v1.DeletionPropagation" } else { go };
+            format!("json: cannot unmarshal {what} into Go struct field DeleteOptions.{field} of type {go}")
+        }
+        None => error.to_string(),
+    })
 }
 
 fn details(definition: &ResourceDefinition, object: &Stored) -> Value {

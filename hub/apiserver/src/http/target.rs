@@ -31,6 +31,9 @@ pub(super) struct Wanted {
 impl Target {
     pub(super) fn parse(path: &str) -> Target {
         let other = || Target::Path(path.to_owned());
+        if path.starts_with("//") {
+            return other();
+        }
         let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty()).collect();
         let (group, version, rest) = match parts.as_slice() {
             ["api", version, rest @ ..] => ("", *version, rest),

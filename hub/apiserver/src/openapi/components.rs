@@ -69,15 +69,15 @@ impl<'a> Components<'a> {
     }
 
     /// Gives every component of the document to `write`, with whether it is the first.
-    pub(super) fn write(mut self, write: &mut dyn FnMut(&str, &Value, bool)) {
+    pub(super) fn write(mut self, write: &mut dyn FnMut(&str, &mut Value, bool)) {
         let mut done = BTreeSet::new();
         while let Some(name) = self.wanted.pop_first() {
             if !done.insert(name.clone()) {
                 continue;
             }
             let mut refs = BTreeSet::new();
-            let Some(schema) = self.definition(&name, &mut refs) else { continue };
-            write(&name, &schema, done.len() == 1);
+            let Some(mut schema) = self.definition(&name, &mut refs) else { continue };
+            write(&name, &mut schema, done.len() == 1);
             self.wanted.extend(refs.into_iter().filter(|name| !done.contains(name)));
         }
     }

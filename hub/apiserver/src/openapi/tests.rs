@@ -54,13 +54,15 @@ fn the_index_names_every_group_version() {
 #[test]
 fn a_document_tells_what_kubectl_looks_for() {
     let document = parse(&v3_document(&shipped(), "apis/apps/v1").unwrap());
-    let item = &document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"];
+    let item = document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"].clone();
     assert_eq!(item["get"]["x-kubernetes-group-version-kind"]["kind"], "Deployment");
     assert_eq!(item["patch"]["x-kubernetes-action"], "patch");
     let names: Vec<&str> =
         item["patch"]["parameters"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap()).collect();
     assert!(names.contains(&"fieldValidation") && names.contains(&"dryRun"));
     assert!(item["patch"]["requestBody"]["content"].get(paths_strategic()).is_some());
+    let mut document = document;
+    without_texts(&mut document);
     let schemas = &document["components"]["schemas"];
     let spec = &schemas["io.k8s.api.apps.v1.DeploymentSpec"];
     assert_eq!(spec["required"], json!(["selector", "template"]));
@@ -102,6 +104,20 @@ fn unwrap_references(value: &mut Value) {
     }
 }
 
+/// The facts hold no texts. (A property may be called `description`: that is no text.)
+fn without_texts(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            if fields.get("description").is_some_and(Value::is_string) {
+                fields.remove("description");
+            }
+            fields.values_mut().for_each(without_texts);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_texts),
+        _ => {}
+    }
+}
+
 #[test]
 fn the_facts_come_out_as_they_went_in() {
     let folder = std::env::var("FLEET_SHARED")
@@ -120,6 +136,7 @@ fn the_facts_come_out_as_they_went_in() {
             let mut fact = fact.clone();
             fact.as_object_mut().unwrap().remove("x-kubernetes-unions");
             let mut got = schema.clone();
+            without_texts(&mut got);
             for side in [&mut fact, &mut got] {
                 unwrap_references(side);
                 if let Some(required) = side.get_mut("required").and_then(Value::as_array_mut) {
@@ -177,4 +194,94 @@ fn v2_is_one_closed_document_in_both_forms() {
         rest = &rest[length..];
     }
     assert_eq!(fields, [1, 2, 8, 9]);
+}
+
+/// Every field below, as a path: `spec.replicas`.
+fn described(schema: &Value, path: &str, out: &mut Vec<(String, Option<String>)>) {
+    for inner in ["items", "additionalProperties"] {
+        if schema[inner].is_object() {
+            described(&schema[inner], path, out);
+        }
+    }
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        let path = format!("{path}.{name}");
+        out.push((path.clone(), property["description"].as_str().map(str::to_owned)));
+        described(property, &path, out);
+    }
+}
+
+#[test]
+fn every_field_of_the_kinds_that_people_write_is_told_in_words() {
+    let served = shipped();
+    for (location, component) in [
+        ("apis/apps/v1", "io.k8s.api.apps.v1.DeploymentSpec"),
+        ("apis/apps/v1", "io.k8s.api.core.v1.Container"),
+        ("apis/apps/v1", "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"),
+        ("api/v1", "io.k8s.api.core.v1.ServiceSpec"),
+        (
+            "apis/apiextensions.k8s.io/v1",
+            "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionSpec",
+        ),
+        ("apis/policy.karmada.io/v1alpha1", "io.karmada.policy.v1alpha1.PropagationPolicy"),
+        ("apis/policy.karmada.io/v1alpha1", "io.karmada.policy.v1alpha1.ClusterPropagationPolicy"),
+        ("apis/policy.karmada.io/v1alpha1", "io.karmada.policy.v1alpha1.OverridePolicy"),
+        ("apis/policy.karmada.io/v1alpha1", "io.karmada.policy.v1alpha1.ClusterOverridePolicy"),
+        ("apis/policy.karmada.io/v1alpha1", "io.karmada.policy.v1alpha1.ClusterTaintPolicy"),
+        ("apis/policy.karmada.io/v1alpha1", "io.karmada.policy.v1alpha1.FederatedResourceQuota"),
+        ("apis/policy.karmada.io/v1alpha1", "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"),
+        ("apis/work.karmada.io/v1alpha2", "io.karmada.work.v1alpha2.ResourceBinding"),
+        ("apis/work.karmada.io/v1alpha2", "io.karmada.work.v1alpha2.ClusterResourceBinding"),
+        ("apis/work.karmada.io/v1alpha1", "io.karmada.work.v1alpha1.Work"),
+        ("apis/apps.karmada.io/v1alpha1", "io.karmada.apps.v1alpha1.WorkloadRebalancer"),
+        ("apis/edge.karmada.io/v1alpha1", "io.karmada.edge.v1alpha1.LinkPolicy"),
+        ("apis/remedy.karmada.io/v1alpha1", "io.karmada.remedy.v1alpha1.Remedy"),
+    ] {
+        let document = parse(&v3_document(&served, location).unwrap());
+        let schema = &document["components"]["schemas"][component];
+        let mut fields = Vec::new();
+        described(schema, "", &mut fields);
+        let bare: Vec<&String> =
+            fields.iter().filter(|(_, text)| text.is_none()).map(|(path, _)| path).collect();
+        assert!(fields.len() > 5 && bare.is_empty(), "{component}: no text for {bare:?}");
+        assert!(schema["description"].is_string(), "{component}");
+    }
+    let document = parse(&v3_document(&served, "apis/cluster.karmada.io/v1alpha1").unwrap());
+    let all = document["components"]["schemas"].as_object().unwrap();
+    for (name, schema) in all.iter().filter(|(name, _)| name.contains("karmada") && !name.ends_with("List")) {
+        let mut fields = Vec::new();
+        described(schema, "", &mut fields);
+        let bare: Vec<&String> =
+            fields.iter().filter(|(_, text)| text.is_none()).map(|(path, _)| path).collect();
+        assert!(bare.is_empty(), "{name}: no text for {bare:?}");
+    }
+}
+
+#[test]
+fn every_published_component_has_its_texts_and_every_own_text_its_field() {
+    let served = shipped();
+    let mut ends = BTreeSet::new();
+    for location in parse(&v3_index(&served))["paths"].as_object().unwrap().keys() {
+        let document = parse(&v3_document(&served, location).unwrap());
+        for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+            let kubernetes = name.starts_with("io.k8s.") && !name.ends_with("List");
+            if kubernetes && !name.contains(".meta.v1.") && !location.contains("karmada") {
+                assert!(schema["description"].is_string(), "{location}: {name} has no text");
+            }
+            let mut fields = Vec::new();
+            let kind = name.rsplit('.').next().unwrap();
+            described(schema, kind, &mut fields);
+            ends.insert(kind.to_owned());
+            for (path, _) in fields {
+                let parts: Vec<&str> = path.split('.').collect();
+                ends.extend((0..parts.len()).map(|from| parts[from..].join(".")));
+            }
+        }
+    }
+    let lines = include_str!("../../data/texts.tsv").lines().filter(|line| !line.starts_with('#'));
+    let unused: Vec<&str> = lines
+        .filter_map(|line| line.split_once('\t'))
+        .map(|(path, _)| path)
+        .filter(|path| !ends.contains(*path))
+        .collect();
+    assert!(unused.is_empty(), "texts of no field: {unused:?}");
 }

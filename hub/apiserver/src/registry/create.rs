@@ -3,7 +3,7 @@
 use karmada_store::{Expect, StoreError};
 use serde_json::Value;
 
-use super::{AdmissionRequest, Operation, Registry, WriteOptions, Written, prepare, store_failed};
+use super::{AdmissionRequest, Operation, Registry, WriteOptions, Written, prepare, store_failed, strategy};
 use crate::cache::storage_key;
 use crate::object::{ObjectKey, encode, meta};
 use crate::resource::ResourceDefinition;
@@ -42,6 +42,7 @@ impl Registry {
         let mut warnings = Vec::new();
         prepare::decode(definition, &mut object, options)?;
         prepare::identity_of_new(self, definition, namespace, &mut object)?;
+        let shares_labels = strategy::shares_labels(definition, &object);
         prepare::defaults(definition, &mut object);
         // Before what the server itself changes: nobody owns that.
         if !options.applied {
@@ -62,6 +63,10 @@ impl Registry {
         };
         self.admit(&mut request, &options.warnings)?;
         crate::kinds::finish_create(definition, &mut object);
+        let template = &object["spec"]["template"]["metadata"]["labels"];
+        if shares_labels && template.is_object() {
+            object["metadata"]["labels"] = template.clone();
+        }
         let mut service = self.service_allocator(definition, &key).await;
         if let Some((_, allocator)) = &mut service {
             allocator.create(&mut object)?;

@@ -20,7 +20,7 @@ const NAME_LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// Checks that the body is the kind that the path names.
 fn check_type(definition: &ResourceDefinition, object: &Value) -> Result<(), Status> {
-    if !object.is_object() {
+    if !object.is_object() && !object.is_null() {
         return Err(Status::bad_request("the object provided is not a JSON object"));
     }
     let (kind, version) =
@@ -106,7 +106,12 @@ pub(super) fn decode(
     let mut problems = options.body_problems.clone();
     let read = check_type(definition, object).and_then(|()| kinds::decode(definition, object));
     match (read, &shown) {
-        (Ok(more), _) => problems.extend(more),
+        (Ok(mut more), _) => {
+            if definition.is_structural() {
+                more.sort_by_key(|problem| !problem.contains("\"metadata."));
+            }
+            problems.extend(more);
+        }
         (Err(status), Some(shown)) if !definition.is_structural() => {
             let marker = format!("cannot be handled as a {}: ", definition.kind);
             let why = status.message.split_once(&marker).map_or(status.message.as_str(), |(_, why)| why);
@@ -167,17 +172,18 @@ pub(super) fn identity_of_new(
 ) -> Result<(), Status> {
     set_type(definition, object);
     check_namespace(definition, namespace, object)?;
-    if !matches!(meta::text(object, "resourceVersion"), "" | "0") {
+    if meta::text(object, "resourceVersion").parse::<u64>().is_ok_and(|version| version > 0) {
         // As kube-apiserver's: its storage's error, which nothing gives a reason to.
         let message = "resourceVersion should not be set on objects to be created".to_owned();
         return Err(Status { code: 500, reason: "".into(), message, details: None });
     }
     let (uid, now) = (registry.new_uid(), registry.now_text());
     let metadata = meta::of(object);
-    for server_side in
-        ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"]
-    {
+    for server_side in ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         metadata.remove(server_side);
+    }
+    if kinds::has_generation(definition) {
+        metadata.remove("generation");
     }
     metadata.insert("uid".into(), json!(uid));
     metadata.insert("creationTimestamp".into(), json!(now));
@@ -273,8 +279,11 @@ pub(super) fn identity_of_changed(
     let uid = meta::text(new, "uid").to_owned();
     // Of a whole object it is a precondition; in a patch, a change that validation refuses.
     if !uid.is_empty() && *uid != *live.uid && !is_patch {
-        let why =
-            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", live.uid);
+        let why = format!(
+            "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            strategy::storage_path(definition, key),
+            live.uid
+        );
         return Err(Status::conflict_because(definition, &key.name, &why));
     }
     let version = meta::text(new, "resourceVersion").to_owned();
@@ -478,19 +487,27 @@ pub(super) fn managed_fields(
     kinds::update_managed(definition, old, new, &options.field_manager, &options.subresource, &now);
 }
 
-/// Whether a change leaves everything as it was, timestamps of field ownership aside.
-pub(super) fn same(old: &Value, new: &Value) -> bool {
-    old == new || without_times(old) == without_times(new)
+fn members(value: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    value.as_object().into_iter().flatten().map(|(name, value)| (name.as_str(), value))
 }
 
-fn without_times(object: &Value) -> Value {
-    let mut copy = object.clone();
-    for entry in copy["metadata"]["managedFields"].as_array_mut().into_iter().flatten() {
-        if let Some(entry) = entry.as_object_mut() {
-            entry.remove("time");
-        }
-    }
-    copy
+/// Whether a change leaves everything as it was, timestamps of field ownership aside. Nothing is copied: every write asks.
+pub(super) fn same(old: &Value, new: &Value) -> bool {
+    let others = |value| members(value).filter(|(name, _)| *name != "metadata");
+    others(old).eq(others(new)) && same_metadata(&old["metadata"], &new["metadata"])
+}
+
+fn owners(metadata: &Value) -> &[Value] {
+    metadata.get("managedFields").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn same_metadata(old: &Value, new: &Value) -> bool {
+    let others = |value| members(value).filter(|(name, _)| *name != "managedFields");
+    let timeless = |entry| members(entry).filter(|(name, _)| *name != "time");
+    let (before, after) = (owners(old), owners(new));
+    others(old).eq(others(new))
+        && before.len() == after.len()
+        && before.iter().zip(after).all(|(old, new)| timeless(old).eq(timeless(new)))
 }
 
 /// Whether nothing but finalizers holds an object that is being deleted.

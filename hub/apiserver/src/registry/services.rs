@@ -451,6 +451,7 @@ mod tests {
         Allocator { taken, seed: 7 }
     }
 
+    #[allow(clippy::needless_pass_by_value, reason = "a literal is handed over")]
     fn service(spec: Value) -> Value {
         json!({"metadata": {"name": "a"}, "spec": spec})
     }

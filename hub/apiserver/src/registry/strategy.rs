@@ -108,6 +108,28 @@ pub(crate) fn status_meta(definition: &ResourceDefinition) -> StatusMeta {
     }
 }
 
+/// Whether a Job takes its labels from its template: the very same ones, with what is added to those.
+pub(super) fn shares_labels(definition: &ResourceDefinition, object: &Value) -> bool {
+    let some = |labels: &Value| labels.as_object().is_some_and(|labels| !labels.is_empty());
+    &*definition.group == "batch" && &*definition.plural == "jobs" && !some(&object["metadata"]["labels"])
+}
+
+/// Where kube-apiserver stores an object, which some of its messages tell.
+pub(crate) fn storage_path(definition: &ResourceDefinition, key: &crate::object::ObjectKey) -> String {
+    let plural = match (&*definition.group, &*definition.plural) {
+        ("", "services") => "services/specs".to_owned(),
+        ("", "endpoints") => "services/endpoints".to_owned(),
+        ("", "nodes") => "minions".to_owned(),
+        ("", "replicationcontrollers") => "controllers".to_owned(),
+        ("networking.k8s.io", "ingresses") => "ingress".to_owned(),
+        (group @ ("apiextensions.k8s.io" | "apiregistration.k8s.io"), plural) => format!("{group}/{plural}"),
+        (group, plural) if definition.is_structural() => format!("{group}/{plural}"),
+        (_, plural) => plural.to_owned(),
+    };
+    let place = if key.namespace.is_empty() { String::new() } else { format!("/{}", key.namespace) };
+    format!("/registry/{plural}{place}/{}", key.name)
+}
+
 /// Whether a change counts as a new generation.
 pub(crate) fn raises_generation(definition: &ResourceDefinition, old: &Value, new: &Value) -> bool {
     if content(definition, old) != content(definition, new) {

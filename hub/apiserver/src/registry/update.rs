@@ -39,7 +39,9 @@ impl Registry {
                     }
                     return Err(Status::not_found(definition, &key.name));
                 }
-                let object = change(None)?;
+                let mut object = change(None)?;
+                // Only who creates by name is held to a version; here it is passed over.
+                meta::of(&mut object).remove("resourceVersion");
                 match self.create(definition, &key.namespace, object, options).await {
                     Err(status) if status.reason == "AlreadyExists" => continue,
                     other => return other,
@@ -71,7 +73,7 @@ impl Registry {
             live,
             &old,
             &mut new,
-            options.patch != PatchShown::None,
+            options.patch != PatchShown::None || options.applied,
         )?;
         prepare::defaults(definition, &mut new);
         // Before what the server itself changes: nobody owns that.

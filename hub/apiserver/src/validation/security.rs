@@ -10,11 +10,9 @@ use super::{Errors, list, text};
 use crate::schema::path::Path;
 use crate::schema::{FieldError, Shown, go_json};
 
-const SYSCTL: &str = "([a-z0-9][-_a-z0-9]*[\\./])*[a-z0-9][-_a-z0-9]*";
-static SYSCTL_REGEX: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new("^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$")
-        .expect("the pattern is a regular expression")
-});
+const SYSCTL: &str = "^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
+static SYSCTL_REGEX: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(SYSCTL).expect("the pattern is a regular expression"));
 
 fn id(value: &Value, path: &Path<'_>, errors: &mut Errors) {
     if let Some(number) = value.as_i64().filter(|number| !(0..=i64::from(i32::MAX)).contains(number)) {
@@ -60,10 +58,9 @@ pub(super) fn pod(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
     seccomp(&context["seccompProfile"], &at.child("seccompProfile"), errors);
     app_armor(&context["appArmorProfile"], &at.child("appArmorProfile"), errors);
-    for (field, known) in [
-        ("supplementalGroupsPolicy", &["Merge", "Strict"][..]),
-        ("seLinuxChangePolicy", &["MountOption", "Recursive"][..]),
-    ] {
+    for (field, known) in
+        [("supplementalGroupsPolicy", &["Merge", "Strict"][..]), ("seLinuxChangePolicy", &["Recursive"][..])]
+    {
         if let Some(policy) = context[field].as_str().filter(|policy| !known.contains(policy)) {
             errors.push(FieldError::not_supported(&at.child(field), policy, known));
         }
@@ -78,7 +75,7 @@ fn sysctls(context: &Value, path: &Path<'_>, errors: &mut Errors) {
         if name.is_empty() {
             errors.push(FieldError::required(&at, ""));
         } else if name.len() > 253 || !SYSCTL_REGEX.is_match(name) {
-            let detail = format!("must have at most 253 characters and match regex ^{SYSCTL}$");
+            let detail = format!("must have at most 253 characters and match regex {SYSCTL}");
             errors.push(FieldError::invalid(&at, name, detail));
         } else if !seen.insert(name) {
             errors.push(FieldError::duplicate(&at, name));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{find, resource};
+use super::{find, resource, runs_nothing};
 use crate::port::{Api, Change, Key};
 use crate::queue::Queue;
 use crate::runner::{self, Action, Controller, Error, Source, key_of};
@@ -46,7 +46,7 @@ impl Controller for RootCa {
         let (namespaces, maps) =
             (resource(&*self.api, "v1", "Namespace")?, resource(&*self.api, "v1", "ConfigMap")?);
         let namespace = find(&*self.api, &namespaces, "", &key.name).await?;
-        if namespace.is_none_or(|namespace| namespace.deleting) {
+        if namespace.is_none_or(|namespace| namespace.deleting) || runs_nothing(&key.name) {
             return Ok(Action::Done);
         }
         match find(&*self.api, &maps, &key.name, NAME).await? {

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{Platform, find, gone_is_fine, mentions, resource};
+use super::{Platform, find, gone_is_fine, mentions, resource, runs_nothing};
 use crate::port::{Api, Change, Key, Object, Propagation};
 use crate::queue::Queue;
 use crate::runner::{self, Action, Controller, Error, Source, key_of};
@@ -73,7 +73,7 @@ impl Controller for DefaultAccounts {
     async fn reconcile(&self, key: &Key) -> Result<Action, Error> {
         let namespaces = resource(&*self.api, "v1", "Namespace")?;
         let namespace = find(&*self.api, &namespaces, "", &key.name).await?;
-        if namespace.is_none_or(|namespace| namespace.deleting) {
+        if namespace.is_none_or(|namespace| namespace.deleting) || runs_nothing(&key.name) {
             return Ok(Action::Done);
         }
         let accounts = resource(&*self.api, "v1", "ServiceAccount")?;

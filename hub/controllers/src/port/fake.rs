@@ -122,6 +122,15 @@ impl Default for FakeApi {
     }
 }
 
+/// As the hub's: a digest of what is set in metadata without raising the generation.
+fn marks(object: &Value) -> u64 {
+    let mut digest = std::hash::DefaultHasher::new();
+    for field in ["labels", "annotations", "ownerReferences", "finalizers"] {
+        std::hash::Hash::hash(&object["metadata"][field].to_string(), &mut digest);
+    }
+    std::hash::Hasher::finish(&digest)
+}
+
 impl FakeApi {
     /// An empty API that serves these.
     pub fn new(resources: impl IntoIterator<Item = Resource>) -> Self {
@@ -290,6 +299,7 @@ impl State {
             revision: self.revision,
             generation: object["metadata"]["generation"].as_i64().unwrap_or(0),
             deleting: object["metadata"]["deletionTimestamp"].is_string(),
+            marks: marks(&object),
             labels: labels.filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned()))).collect(),
             json: Bytes::from(object.to_string()),
         })

@@ -1,7 +1,5 @@
 //! Works of a binding, and the statuses that come back.
 
-use std::collections::BTreeMap;
-
 use karmada_api::admission::{self, Context, Operation};
 use karmada_api::binding::ResourceBinding;
 use karmada_api::cluster::Cluster;
@@ -14,8 +12,8 @@ use serde_json::{Value, json};
 
 use super::{binding, deployment, later, member, now};
 
-fn clusters() -> BTreeMap<String, Cluster> {
-    ["m1", "m2", "m3"].into_iter().map(|name| (name.to_owned(), member(name))).collect()
+fn clusters() -> Vec<Cluster> {
+    ["m1", "m2", "m3"].into_iter().map(member).collect()
 }
 
 fn placed(targets: Value) -> ResourceBinding {

@@ -80,12 +80,12 @@ impl Profile {
         }
     }
 
-    /// Rules that hold in one of the workloads' namespaces; the namespace itself may be read and labelled.
+    /// Rules that hold in one of the workloads' namespaces; the namespace itself may be read, watched by its name, and labelled.
     pub fn namespace_rules(self, namespace: &str) -> Vec<Value> {
         if self != Profile::Namespaced {
             return Vec::new();
         }
-        let own = json!({"apiGroups": [""], "resources": ["namespaces"], "resourceNames": [namespace], "verbs": ["get", "patch", "update"]});
+        let own = json!({"apiGroups": [""], "resources": ["namespaces"], "resourceNames": [namespace], "verbs": ["get", "list", "watch", "patch", "update"]});
         let events = rule(&["", "events.k8s.io"], &["events"], &["get", "list", "watch", "create", "patch"]);
         [vec![own, events], workload_rules()].concat()
     }

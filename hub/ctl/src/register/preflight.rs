@@ -26,7 +26,13 @@ pub async fn check(member: &Connection, installation: &Installation) -> Result<O
     }
     let live = member.find(&object_path(&installation.deployment())).await?;
     if let Some(live) = &live {
-        same_agent(installed(live).as_ref(), installation)?;
+        // One that never joined is nobody's: a mistyped hash or name is put right by the next run.
+        let identity = member.find(&object_path(&installation.identity_secret())).await?.unwrap_or_default();
+        let joined = identity["data"].get("identity.json").is_some();
+        let found = installed(live);
+        if joined || found.is_none() {
+            same_agent(found.as_ref(), installation)?;
+        }
     }
     let binding = format!("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{AGENT}");
     if let Some(binding) = member.find(&binding).await? {

@@ -3,6 +3,8 @@
 use karmada_proto::v1::{Ack, AgentFrame, Hello, HubFrame, Ping, Upsert, Want, WorkStatus};
 
 use super::*;
+use crate::ports::Work;
+use crate::wire;
 
 const fn secs(n: u64) -> Duration {
     Duration::from_secs(n)

@@ -1,0 +1,402 @@
+//! The Works that come in: what the hub's frames make of what the ledger holds, what is to be written, and what may be
+//! acknowledged when it is.
+//!
+//! Comes in: upserts, tombstones and listings of the epoch spoken in; the word that changes are on disk. Goes out:
+//! [`Change`]s for the ledger, answers onto the queue that each call is given (wants, refusals, removals, acks), and the
+//! credit that was used up.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use bytes::Bytes;
+use karmada_proto::body::{Assembly, BodyError};
+use karmada_proto::v1::{self, NackCode, TombstoneReason, agent_frame};
+
+/// A cursor that moves without anything to store is written this seldom: an idle agent writes nothing.
+const CURSOR_EVERY: Duration = Duration::from_secs(300);
+
+/// What is to be said to the hub.
+pub(super) type Out = VecDeque<agent_frame::Body>;
+
+/// What the ledger holds of one Work, as far as the session must know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// The Work's uid.
+    pub uid: String,
+    /// The hub's revision of it.
+    pub revision: u64,
+    /// Of its body.
+    pub hash: Bytes,
+    /// How far its life has come.
+    pub phase: Phase,
+}
+
+/// How far a Work's life on this member has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// To be enforced.
+    Desired,
+    /// A tombstone came; the member's objects are to be removed.
+    Deleting,
+    /// They are removed; the hub has not released the Work yet.
+    Removed,
+}
+
+/// One change for the ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// A new desired state.
+    Put {
+        /// The Work's name.
+        key: String,
+        /// Its uid.
+        uid: String,
+        /// The hub's revision.
+        revision: u64,
+        /// Of `body`.
+        hash: Bytes,
+        /// `{"manifests":[…]}`.
+        body: Bytes,
+        /// Leave the member as it is.
+        suspended: bool,
+        /// Keep the member's objects once the Work is deleted.
+        preserve: bool,
+    },
+    /// The same body under a newer revision.
+    Touch {
+        /// The Work's name.
+        key: String,
+        /// Its uid.
+        uid: String,
+        /// The hub's revision.
+        revision: u64,
+        /// Leave the member as it is.
+        suspended: bool,
+        /// Keep the member's objects once the Work is deleted.
+        preserve: bool,
+    },
+    /// Remove its objects from the member, or (`preserve`) only our marks.
+    Delete {
+        /// The Work's name.
+        key: String,
+        /// The uid that the tombstone names: what the removal is confirmed for.
+        uid: String,
+        /// The revision of the tombstone.
+        revision: u64,
+        /// Strip instead of delete.
+        preserve: bool,
+    },
+    /// Forget it; the member stays as it is.
+    Forget {
+        /// The Work's name.
+        key: String,
+    },
+    /// Everything is in this epoch from now on; the cursor begins anew.
+    Epoch(u64),
+    /// Everything up to here is held.
+    Cursor(u64),
+}
+
+/// What is held and what has come.
+#[derive(Debug)]
+pub(super) struct Intake {
+    held: BTreeMap<String, Held>,
+    epoch: u64,
+    cursor: u64,
+    changes: Vec<Change>,
+    committing: bool,
+    next_cursor: u64,
+    lazy_cursor: u64,
+    cursor_written: Duration,
+    acked: u64,
+    listing: Option<BTreeSet<String>>,
+    wanted: BTreeSet<String>,
+    orphans: Option<Vec<String>>,
+    assembly: Assembly,
+    settled: Vec<u64>,
+}
+
+impl Intake {
+    /// Over what the ledger holds; `assembly` carries a half-received body.
+    pub(super) fn new(
+        held: BTreeMap<String, Held>,
+        (epoch, cursor): (u64, u64),
+        assembly: Assembly,
+        now: Duration,
+    ) -> Self {
+        Self {
+            held,
+            epoch,
+            cursor,
+            changes: Vec::new(),
+            committing: false,
+            next_cursor: 0,
+            lazy_cursor: 0,
+            cursor_written: now,
+            acked: cursor,
+            listing: None,
+            wanted: BTreeSet::new(),
+            orphans: None,
+            assembly,
+            settled: Vec::new(),
+        }
+    }
+
+    /// The epoch spoken in.
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The hub speaks in a newer epoch: the cursor begins anew.
+    pub(super) fn enter(&mut self, epoch: u64) {
+        self.changes.push(Change::Epoch(epoch));
+        (self.epoch, self.cursor, self.acked) = (epoch, 0, 0);
+        // Revisions of an older epoch say nothing in this one.
+        for held in self.held.values_mut() {
+            held.revision = 0;
+        }
+    }
+
+    /// A Work, an offer of one, or a piece of one.
+    pub(super) fn upsert(&mut self, upsert: &v1::Upsert, out: &mut Out) {
+        let cost = upsert.chunk.len() as u64;
+        if upsert.epoch != self.epoch {
+            self.settled.push(cost);
+            return;
+        }
+        if upsert.offer {
+            self.settled.push(cost);
+            self.offer(upsert, out);
+            return;
+        }
+        match self.assembly.take(upsert) {
+            // What memory holds is not the hub's concern: the window covers it.
+            Ok(None) => self.settled.push(cost),
+            Ok(Some(body)) => {
+                self.settled.push(cost);
+                self.mark(&upsert.key);
+                self.wanted.remove(&upsert.key);
+                self.put(upsert, body);
+                self.moves_to(upsert.cursor);
+            }
+            Err(error) => {
+                self.settled.push(cost);
+                if let BodyError::TooLarge(_) = error {
+                    self.nack(upsert, NackCode::TooLarge, error.to_string(), out);
+                    return;
+                }
+                self.want(upsert, out);
+                self.moves_to(upsert.cursor);
+            }
+        }
+    }
+
+    fn put(&mut self, upsert: &v1::Upsert, body: Bytes) {
+        let stale = self
+            .held
+            .get(&upsert.key)
+            .is_some_and(|held| held.uid == upsert.uid && held.revision > upsert.revision);
+        if stale {
+            return;
+        }
+        let held = Held {
+            uid: upsert.uid.clone(),
+            revision: upsert.revision,
+            hash: upsert.hash.clone(),
+            phase: Phase::Desired,
+        };
+        self.held.insert(upsert.key.clone(), held);
+        self.changes.push(Change::Put {
+            key: upsert.key.clone(),
+            uid: upsert.uid.clone(),
+            revision: upsert.revision,
+            hash: upsert.hash.clone(),
+            body,
+            suspended: upsert.suspended,
+            preserve: upsert.preserve,
+        });
+    }
+
+    /// The hub names a body by its hash: kept where it is the one held, asked for where it is not.
+    fn offer(&mut self, upsert: &v1::Upsert, out: &mut Out) {
+        self.mark(&upsert.key);
+        match self.held.get_mut(&upsert.key) {
+            Some(held) if held.hash == upsert.hash && held.phase == Phase::Desired => {
+                held.uid.clone_from(&upsert.uid);
+                held.revision = upsert.revision;
+                self.changes.push(Change::Touch {
+                    key: upsert.key.clone(),
+                    uid: upsert.uid.clone(),
+                    revision: upsert.revision,
+                    suspended: upsert.suspended,
+                    preserve: upsert.preserve,
+                });
+            }
+            _ => self.want(upsert, out),
+        }
+        self.moves_to(upsert.cursor);
+    }
+
+    fn want(&mut self, upsert: &v1::Upsert, out: &mut Out) {
+        self.wanted.insert(upsert.key.clone());
+        let want = v1::Want { key: upsert.key.clone(), hash: upsert.hash.clone() };
+        out.push_back(agent_frame::Body::Want(want));
+    }
+
+    fn nack(&mut self, upsert: &v1::Upsert, code: NackCode, message: String, out: &mut Out) {
+        out.push_back(agent_frame::Body::Nack(v1::Nack {
+            key: upsert.key.clone(),
+            epoch: upsert.epoch,
+            revision: upsert.revision,
+            code: code.into(),
+            retriable: false,
+            message,
+        }));
+        self.moves_to(upsert.cursor);
+    }
+
+    /// A Work is to be removed, or forgotten.
+    pub(super) fn tombstone(&mut self, tombstone: v1::Tombstone, out: &mut Out) {
+        self.settled.push(0);
+        if tombstone.epoch != self.epoch {
+            return;
+        }
+        self.mark(&tombstone.key);
+        self.wanted.remove(&tombstone.key);
+        let released = tombstone.reason() == TombstoneReason::Released;
+        match self.held.get_mut(&tombstone.key) {
+            // Bound to its uid, or newer than what is held under this name: what is older removes nothing.
+            Some(held) if held.uid != tombstone.uid && held.revision >= tombstone.revision => {}
+            Some(_) if released => {
+                self.held.remove(&tombstone.key);
+                self.changes.push(Change::Forget { key: tombstone.key });
+            }
+            Some(held) => {
+                if held.phase == Phase::Desired {
+                    held.phase = Phase::Deleting;
+                }
+                held.uid.clone_from(&tombstone.uid);
+                held.revision = tombstone.revision;
+                let v1::Tombstone { key, uid, revision, preserve, .. } = tombstone;
+                self.changes.push(Change::Delete { key, uid, revision, preserve });
+            }
+            None if released => {}
+            None => out.push_back(agent_frame::Body::Removed(v1::Removed {
+                key: tombstone.key,
+                uid: tombstone.uid,
+                revision: tombstone.revision,
+            })),
+        }
+        self.moves_to(tombstone.cursor);
+    }
+
+    /// A full listing begins.
+    pub(super) fn listing_starts(&mut self) {
+        self.listing = Some(BTreeSet::new());
+    }
+
+    /// What is held beyond a full listing is an orphan suspect, reported and never removed; what was removed
+    /// already needs no more word of the hub.
+    pub(super) fn snapshot_end(&mut self, end: v1::SnapshotEnd) {
+        let Some(listed) = self.listing.take() else { return };
+        let absent = |held: &Held, phase| held.phase == phase;
+        let mut orphans = Vec::new();
+        let mut done = Vec::new();
+        for (key, held) in self.held.iter().filter(|(key, _)| !listed.contains(*key)) {
+            if absent(held, Phase::Desired) {
+                orphans.push(key.clone());
+            } else if absent(held, Phase::Removed) {
+                done.push(key.clone());
+            }
+        }
+        for key in done {
+            self.held.remove(&key);
+            self.changes.push(Change::Forget { key });
+        }
+        if !orphans.is_empty() {
+            self.orphans = Some(orphans);
+        }
+        self.moves_to(end.cursor);
+    }
+
+    fn mark(&mut self, key: &str) {
+        if let Some(listed) = &mut self.listing {
+            listed.insert(key.to_owned());
+        }
+    }
+
+    fn moves_to(&mut self, cursor: u64) {
+        self.next_cursor = self.next_cursor.max(cursor);
+    }
+
+    /// What is to be written before anything is acknowledged; empty where nothing is. To be followed by
+    /// [`Intake::committed`], or by the end of the session.
+    pub(super) fn take_changes(&mut self) -> Vec<Change> {
+        // A cursor must not pass a body that is still wanted.
+        if self.wanted.is_empty() && self.next_cursor > self.cursor {
+            self.cursor = self.next_cursor;
+            self.changes.push(Change::Cursor(self.cursor));
+        }
+        self.committing = !self.changes.is_empty();
+        std::mem::take(&mut self.changes)
+    }
+
+    /// Whether there is anything to write.
+    pub(super) fn has_changes(&self) -> bool {
+        !self.changes.is_empty() || (self.wanted.is_empty() && self.next_cursor > self.cursor)
+    }
+
+    /// What [`Intake::take_changes`] gave is on disk.
+    /// The credit that it used up is free again.
+    pub(super) fn committed(&mut self, now: Duration, out: &mut Out) -> Vec<u64> {
+        self.committing = false;
+        self.cursor_written = now;
+        if self.cursor > self.acked {
+            self.acked = self.cursor;
+            let ack = v1::Ack { epoch: self.epoch, cursor: self.cursor };
+            out.push_back(agent_frame::Body::Ack(ack));
+        }
+        std::mem::take(&mut self.settled)
+    }
+
+    /// The member's objects of `key` are removed.
+    pub(super) fn removed(&mut self, key: &str) {
+        if let Some(held) = self.held.get_mut(key) {
+            held.phase = Phase::Removed;
+        }
+    }
+
+    /// Up to here nothing of ours has changed: worth writing now and then.
+    pub(super) fn lazily(&mut self, cursor: u64) {
+        self.lazy_cursor = self.lazy_cursor.max(cursor);
+    }
+
+    /// Looks at the clock.
+    pub(super) fn tick(&mut self, now: Duration) {
+        if self.lazy_cursor > self.cursor && now >= self.cursor_written + CURSOR_EVERY {
+            self.next_cursor = self.next_cursor.max(self.lazy_cursor);
+        }
+    }
+
+    /// Credit that was used up by what needed no writing.
+    pub(super) fn take_settled(&mut self) -> Vec<u64> {
+        if self.has_changes() { Vec::new() } else { std::mem::take(&mut self.settled) }
+    }
+
+    /// Whether changes that were taken are not known to be on disk.
+    pub(super) fn is_committing(&self) -> bool {
+        self.committing
+    }
+
+    /// Works beyond the last full listing.
+    pub(super) fn take_orphans(&mut self) -> Option<Vec<String>> {
+        self.orphans.take()
+    }
+
+    /// The last cursor worth writing, and the half-received body.
+    pub(super) fn into_parts(self) -> (Option<u64>, Assembly) {
+        let settled = self.wanted.is_empty() && self.changes.is_empty() && !self.committing;
+        let cursor = settled.then_some(self.lazy_cursor).filter(|lazy| *lazy > self.cursor);
+        (cursor, self.assembly)
+    }
+}

@@ -1,0 +1,376 @@
+//! The Works that go out: what changed in the hub, what the agent is known to hold, what is on its way.
+//!
+//! Comes in: events of the cluster's Works, the agent's acks and wants. Goes out, when asked for: frames, as far as the
+//! agent's credit goes. One slot per Work: what is newer replaces what waits.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use karmada_proto::credit::Purse;
+use karmada_proto::v1::{self, hub_frame};
+use karmada_proto::{body, frame};
+
+use crate::inbox::{Inbox, Report};
+use crate::ports::{Work, WorkEvent};
+use crate::queue::{Pending, Queue};
+use crate::wire;
+
+/// What the agent is known to hold of a Work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Known {
+    uid: Arc<str>,
+    /// Empty where the last word was a tombstone.
+    hash: Bytes,
+    /// Suspended and preserve as told; `None` where only the agent's word on the hash is known.
+    flags: Option<(bool, bool)>,
+}
+
+/// How far the full listing has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Listing {
+    /// Events of the listing are coming in.
+    Running,
+    /// All have come in, up to this revision; the end is to be told once they are sent.
+    Ended(u64),
+    /// The agent knows the end, or there was no listing.
+    Told,
+}
+
+/// A body on its way.
+#[derive(Debug)]
+struct Outgoing {
+    frame: v1::Upsert,
+    encoded: Bytes,
+}
+
+/// The Works of one session.
+#[derive(Debug)]
+pub(super) struct Dispatch {
+    epoch: u64,
+    queue: Queue,
+    outgoing: Option<Outgoing>,
+    known: BTreeMap<Arc<str>, Known>,
+    unacked: BTreeMap<Arc<str>, Work>,
+    partial: Option<v1::Partial>,
+    listing: Listing,
+    agent_holds_objects: bool,
+    seen: u64,
+    told: u64,
+    acked: u64,
+}
+
+impl Dispatch {
+    /// For what `hello` says that the agent holds; `resumed`: where the watch resumes.
+    pub(super) fn new(epoch: u64, hello: v1::Hello, resumed: Option<u64>) -> Self {
+        let at = resumed.unwrap_or(0);
+        Self {
+            epoch,
+            queue: Queue::default(),
+            outgoing: None,
+            known: BTreeMap::new(),
+            unacked: BTreeMap::new(),
+            partial: hello.partial,
+            listing: Listing::Told,
+            agent_holds_objects: hello.objects > 0,
+            seen: at,
+            told: at,
+            acked: at,
+        }
+    }
+
+    /// A full listing begins.
+    pub(super) fn listing_starts(&mut self) -> hub_frame::Body {
+        self.listing = Listing::Running;
+        hub_frame::Body::SnapshotStart(v1::SnapshotStart { epoch: self.epoch })
+    }
+
+    /// Where a new watch may resume; `None` while a listing is unfinished.
+    pub(super) fn resume_point(&self) -> Option<u64> {
+        (self.listing != Listing::Running && self.seen > 0).then_some(self.seen)
+    }
+
+    /// Takes one event of the cluster's Works.
+    pub(super) fn work(&mut self, event: WorkEvent) {
+        match event {
+            WorkEvent::Upsert(work) => {
+                self.seen = self.seen.max(work.revision);
+                let key = work.key.clone();
+                let pending = if work.deleting {
+                    Pending::Delete(work)
+                } else {
+                    Pending::Upsert { work, resend: false }
+                };
+                self.put(key, pending);
+            }
+            WorkEvent::Deleted { key, uid, revision } => {
+                self.seen = self.seen.max(revision);
+                self.put(key, Pending::Release { uid, revision });
+            }
+            WorkEvent::Synced { revision } => {
+                self.seen = self.seen.max(revision);
+                if self.listing == Listing::Running {
+                    self.listing = Listing::Ended(revision);
+                }
+            }
+        }
+    }
+
+    fn put(&mut self, key: Arc<str>, pending: Pending) {
+        // What is being sent of an older state is not worth finishing.
+        if self.outgoing.as_ref().is_some_and(|out| out.frame.key == *key) {
+            self.outgoing = None;
+        }
+        self.queue.put(key, pending);
+    }
+
+    /// Slots waiting to be sent.
+    pub(super) fn backlog(&self) -> usize {
+        self.queue.waiting()
+    }
+
+    /// The newest revision that the agent has stored.
+    pub(super) fn acked(&self) -> u64 {
+        self.acked
+    }
+
+    /// The agent stored everything up to a revision, which is returned where it is news.
+    pub(super) fn ack(&mut self, ack: v1::Ack) -> Option<u64> {
+        if ack.epoch != self.epoch || ack.cursor <= self.acked {
+            return None;
+        }
+        self.acked = ack.cursor;
+        self.unacked.retain(|_, work| work.revision > ack.cursor);
+        Some(ack.cursor)
+    }
+
+    /// The agent misses a body. False where it is not at hand any more.
+    pub(super) fn want(&mut self, want: &v1::Want) -> bool {
+        self.known.remove(want.key.as_str());
+        if self.partial.as_ref().is_some_and(|partial| partial.key == want.key) {
+            self.partial = None;
+        }
+        match self.unacked.get(want.key.as_str()).cloned() {
+            Some(work) if work.deleting => self.put(work.key.clone(), Pending::Delete(work)),
+            Some(work) => self.put(work.key.clone(), Pending::Upsert { work, resend: true }),
+            None => return false,
+        }
+        true
+    }
+
+    /// The agent holds `key` no more.
+    pub(super) fn removed(&mut self, key: &str) {
+        self.known.remove(key);
+    }
+
+    /// Whether a report is about an older body than the one that the agent was sent. One of a Work that nothing was
+    /// sent of yet tells what the agent holds.
+    pub(super) fn is_outdated(&mut self, status: &v1::WorkStatus) -> bool {
+        let held = self.known.entry(status.key.as_str().into()).or_insert_with(|| Known {
+            uid: status.uid.as_str().into(),
+            hash: status.hash.clone(),
+            flags: None,
+        });
+        held.hash != status.hash
+    }
+
+    /// The uid under which the agent was sent `key`; empty where it was not.
+    pub(super) fn uid_of(&self, key: &str) -> String {
+        self.known.get(key).map(|known| known.uid.to_string()).unwrap_or_default()
+    }
+
+    /// What a pong may say of the cursor; zero while anything is on its way.
+    pub(super) fn idle_cursor(&mut self) -> u64 {
+        if self.drained() { self.tell_cursor() } else { 0 }
+    }
+
+    /// The next frame, if there is one and `purse` pays for it. A Work that cannot be sent is reported to `inbox`.
+    pub(super) fn next_frame(&mut self, purse: &mut Purse, inbox: &mut Inbox) -> Option<v1::HubFrame> {
+        loop {
+            if self.outgoing.is_some() {
+                return self.next_chunk(purse);
+            }
+            if let Some(end) = self.snapshot_end() {
+                return Some(end);
+            }
+            if purse.room() == 0 {
+                return None;
+            }
+            let (key, pending) = self.queue.pop()?;
+            if let Some(frame) = self.start(key, pending, purse, inbox) {
+                return Some(frame);
+            }
+        }
+    }
+
+    /// Begins to send what a slot held. `None` where the agent holds it already, or its body comes in chunks.
+    fn start(
+        &mut self,
+        key: Arc<str>,
+        pending: Pending,
+        purse: &mut Purse,
+        inbox: &mut Inbox,
+    ) -> Option<v1::HubFrame> {
+        match pending {
+            Pending::Upsert { work, resend } => self.start_upsert(work, resend, purse, inbox),
+            Pending::Delete(work) if self.listing != Listing::Told && !self.known.contains_key(&key) => {
+                // The agent may have lost its ledger: it must know what to remove. Suspended, so that it does
+                // not create it first.
+                self.queue.put(key, Pending::Delete(work.clone()));
+                self.start_upsert(Work { suspended: true, ..work }, true, purse, inbox)
+            }
+            Pending::Delete(work) => {
+                let told = Known { uid: work.uid.clone(), hash: Bytes::new(), flags: None };
+                if self.listing == Listing::Told && self.known.get(&key) == Some(&told) {
+                    return None;
+                }
+                self.unacked.remove(&key);
+                self.known.insert(key.clone(), told);
+                let preserve = work.preserve;
+                purse.spend(0);
+                Some(self.tombstone(&key, &work.uid, work.revision, v1::TombstoneReason::Deleted, preserve))
+            }
+            Pending::Release { uid, revision } => {
+                self.unacked.remove(&key);
+                self.known.remove(&key);
+                purse.spend(0);
+                Some(self.tombstone(&key, &uid, revision, v1::TombstoneReason::Released, false))
+            }
+        }
+    }
+
+    fn tombstone(
+        &mut self,
+        key: &str,
+        uid: &str,
+        revision: u64,
+        reason: v1::TombstoneReason,
+        preserve: bool,
+    ) -> v1::HubFrame {
+        let cursor = self.tell_cursor();
+        frame::hub(hub_frame::Body::Tombstone(v1::Tombstone {
+            key: key.to_owned(),
+            uid: uid.to_owned(),
+            epoch: self.epoch,
+            revision,
+            reason: reason.into(),
+            preserve,
+            cursor,
+        }))
+    }
+
+    fn start_upsert(
+        &mut self,
+        work: Work,
+        resend: bool,
+        purse: &mut Purse,
+        inbox: &mut Inbox,
+    ) -> Option<v1::HubFrame> {
+        let manifests = match wire::manifests(&work.body) {
+            Ok(manifests) => manifests,
+            Err(error) => {
+                // The API validates Works; one that slipped through is said to be broken, not sent.
+                inbox.put(Report::Work(wire::malformed(&work, &error)));
+                return None;
+            }
+        };
+        let hash = body::hash(&manifests);
+        let flags = (work.suspended, work.preserve);
+        let held = self.known.get(&work.key);
+        let same_body = held.is_some_and(|held| held.hash == hash);
+        let same = same_body && held.is_some_and(|held| held.uid == work.uid && held.flags == Some(flags));
+        if same && !resend && self.listing == Listing::Told {
+            return None;
+        }
+        let listed_blind = self.listing != Listing::Told && self.agent_holds_objects && held.is_none();
+        let offer = !resend && (same_body || listed_blind);
+        let mut frame = v1::Upsert {
+            key: work.key.to_string(),
+            uid: work.uid.to_string(),
+            epoch: self.epoch,
+            revision: work.revision,
+            hash: hash.clone(),
+            suspended: work.suspended,
+            preserve: work.preserve,
+            offer,
+            ..v1::Upsert::default()
+        };
+        let known = Known { uid: work.uid.clone(), hash, flags: Some(flags) };
+        self.known.insert(work.key.clone(), known);
+        self.unacked.insert(work.key.clone(), work);
+        if offer {
+            purse.spend(0);
+            frame.cursor = self.tell_cursor();
+            return Some(frame::hub(hub_frame::Body::Upsert(frame)));
+        }
+        let encoded = body::encode(&manifests);
+        frame.encoding = encoded.encoding.into();
+        frame.encoded_size = encoded.bytes.len() as u64;
+        frame.decoded_size = encoded.decoded_size;
+        frame.offset = self.held_of(&frame);
+        self.outgoing = Some(Outgoing { frame, encoded: encoded.bytes });
+        None
+    }
+
+    /// How much of this very body the agent holds from a session that was cut.
+    fn held_of(&mut self, frame: &v1::Upsert) -> u64 {
+        match &self.partial {
+            Some(p) if p.key == frame.key && p.hash == frame.hash && p.received < frame.encoded_size => {
+                let received = p.received;
+                self.partial = None;
+                received
+            }
+            _ => 0,
+        }
+    }
+
+    fn next_chunk(&mut self, purse: &mut Purse) -> Option<v1::HubFrame> {
+        let room = purse.room();
+        if room == 0 {
+            return None;
+        }
+        let mut out = self.outgoing.take()?;
+        let chunk = body::chunk(&out.encoded, out.frame.offset, room);
+        let end = out.frame.offset + chunk.len() as u64;
+        purse.spend(chunk.len() as u64);
+        let mut frame = out.frame.clone();
+        frame.chunk = chunk;
+        if end < out.frame.encoded_size {
+            out.frame.offset = end;
+            self.outgoing = Some(out);
+        } else {
+            frame.cursor = self.tell_cursor();
+        }
+        Some(frame::hub(hub_frame::Body::Upsert(frame)))
+    }
+
+    fn snapshot_end(&mut self) -> Option<v1::HubFrame> {
+        let Listing::Ended(revision) = self.listing else { return None };
+        if self.queue.oldest().is_some_and(|oldest| oldest <= revision) {
+            return None;
+        }
+        self.listing = Listing::Told;
+        let cursor = self.tell_cursor();
+        let end = v1::SnapshotEnd { epoch: self.epoch, cursor };
+        Some(frame::hub(hub_frame::Body::SnapshotEnd(end)))
+    }
+
+    /// Nothing waits and nothing is on its way.
+    fn drained(&self) -> bool {
+        self.listing == Listing::Told && self.queue.waiting() == 0 && self.outgoing.is_none()
+    }
+
+    /// Up to here everything taken from the watch has been sent; zero while a listing runs.
+    fn safe_cursor(&self) -> u64 {
+        if self.listing != Listing::Told {
+            return 0;
+        }
+        self.queue.oldest().map_or(self.seen, |oldest| oldest.saturating_sub(1).min(self.seen))
+    }
+
+    fn tell_cursor(&mut self) -> u64 {
+        let cursor = self.safe_cursor();
+        self.told = self.told.max(cursor);
+        cursor
+    }
+}
