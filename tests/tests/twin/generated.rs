@@ -64,7 +64,7 @@ fn samples(twins: &Twins) -> Vec<Sample> {
         object["metadata"]["labels"] = json!({"twin": "NS"});
         match kind.as_str() {
             "PropagationPolicy" => {
-                object["metadata"]["finalizers"] = json!(["karmada.io/propagation-policy-controller"])
+                object["metadata"]["finalizers"] = json!(["karmada.io/propagation-policy-controller"]);
             }
             "ClusterPropagationPolicy" => {
                 object["metadata"]["finalizers"] =
@@ -190,7 +190,7 @@ fn reads(to: &Writer<'_>) {
     let mut watch =
         step("WATCH", to.all("?labelSelector=twin=NS&resourceVersion=$1.metadata.resourceVersion"), json!(2));
     let label = json!({"metadata": {"labels": {"more": "x"}}});
-    let change = step("MERGE", to.one(""), label.clone());
+    let change = step("MERGE", to.one(""), label);
     let delete = step("DELETE", to.one(""), Value::Null);
     to.add("watch", vec![to.create(), watch.clone(), change.clone(), delete.clone()]);
     watch.headers.push(("accept".to_owned(), TABLE.to_owned()));
@@ -375,7 +375,7 @@ fn status(to: &Writer<'_>) {
         "status update",
         vec![
             to.create(),
-            step("PUT", part(""), json!({"$": "$1", "status": given.clone(), "metadata/labels/more": "x"})),
+            step("PUT", part(""), json!({"$": "$1", "status": given, "metadata/labels/more": "x"})),
             step("GET", part(""), Value::Null),
         ],
     );
@@ -383,7 +383,7 @@ fn status(to: &Writer<'_>) {
         "status patch",
         vec![
             to.create(),
-            step("MERGE", part(""), json!({"status": given.clone(), "metadata": {"labels": {"more": "x"}}})),
+            step("MERGE", part(""), json!({"status": given, "metadata": {"labels": {"more": "x"}}})),
             to.get(),
         ],
     );

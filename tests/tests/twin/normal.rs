@@ -115,7 +115,7 @@ impl Normal {
             let only = value.as_object().is_some_and(|all| {
                 all.len() == 1 && all.keys().all(|name| name.ends_with("karmada.io/permanent-id"))
             });
-            !name.ends_with("karmada.io/permanent-id") && !(name == "labels" && only)
+            !(name.ends_with("karmada.io/permanent-id") || name == "labels" && only)
         });
         let sorted: BTreeMap<String, Value> = fields.into_iter().collect();
         Value::Object(
