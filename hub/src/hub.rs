@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use karmada_apiserver::admission::{Admission, DeletionProtection, KarmadaPolicies, NamespaceLifecycle};
+use karmada_apiserver::admission::{
+    Admission, DeletionProtection, KarmadaPolicies, NamespaceLifecycle, PodDefaults,
+};
 use karmada_apiserver::auth::{Access, Authorizer, Escalation, reconcile};
 use karmada_apiserver::cache::Cache;
 use karmada_apiserver::crd::Keeper;
@@ -59,6 +61,8 @@ pub struct Settings {
     pub advertise: Vec<String>,
     /// The store.
     pub store: StoreKind,
+    /// Whether the control loops run; without them this is an API server alone.
+    pub controllers: bool,
 }
 
 /// A running hub.
@@ -91,6 +95,7 @@ impl Hub {
         let authorizer = Authorizer::new(cache.clone());
         let gates: Vec<Box<dyn Admission>> = vec![
             Box::new(NamespaceLifecycle),
+            Box::new(PodDefaults),
             Box::new(DeletionProtection),
             Box::new(Escalation::new(authorizer.clone())),
             Box::new(KarmadaPolicies),
@@ -124,7 +129,9 @@ impl Hub {
         let access = Arc::new(Access::new(&registry, authorizer, Arc::new(HubTokens(data.clone()))));
         let api = api_server(&registry, access, &url, &stop);
         let control = Control::new(&registry, &clock, &tasks, &stop);
-        control.start(&data).await.context("starting the controllers")?;
+        if settings.controllers {
+            control.start(&data).await.context("starting the controllers")?;
+        }
         let endpoint = url.trim_start_matches("https://").trim_end_matches('/').to_owned();
         let registrar: Arc<dyn Registrar> =
             Arc::new(HubRegistrar::new(registry.clone(), data.clone(), vec![endpoint]));

@@ -148,7 +148,12 @@ async fn answer(
         // The key of an agent that joined anew since, or whose cluster is gone, is nobody's.
         && (peer.cluster().is_none() || Box::pin(services.registrar.authorize_session(&peer)).await.is_ok())
     {
-        let user = User { name: peer.common_name, groups: peer.organizations, ..User::default() };
+        let credential = (
+            "authentication.kubernetes.io/credential-id".to_owned(),
+            vec![format!("X509SHA256={}", peer.fingerprint)],
+        );
+        let extra = [credential].into_iter().collect();
+        let user = User { name: peer.common_name, groups: peer.organizations, extra, ..User::default() };
         request.extensions_mut().insert(CertificateUser(user));
     }
     Box::pin(services.api.handle(request))

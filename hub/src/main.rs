@@ -51,12 +51,21 @@ struct Serve {
     /// What keeps the state.
     #[arg(long, value_enum, default_value_t = StoreArgument::Sqlite)]
     store: StoreArgument,
+    /// Which control loops run: all, or none for an API server alone.
+    #[arg(long, value_enum, default_value_t = ControllersArgument::All)]
+    controllers: ControllersArgument,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum StoreArgument {
     Sqlite,
     Memory,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ControllersArgument {
+    All,
+    None,
 }
 
 fn main() -> ExitCode {
@@ -96,6 +105,7 @@ async fn run(serve: Serve) -> anyhow::Result<()> {
             StoreArgument::Sqlite => StoreKind::Sqlite,
             StoreArgument::Memory => StoreKind::Memory,
         },
+        controllers: serve.controllers == ControllersArgument::All,
     };
     let stop = on_signal()?;
     let hub = Hub::start(&settings, Arc::new(jiff::Timestamp::now)).await?;

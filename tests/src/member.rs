@@ -309,7 +309,7 @@ impl Member {
                 format!("--tls-cert-file={}", file("server.crt")),
                 format!("--tls-private-key-file={}", file("server.key")),
                 format!("--client-ca-file={}", file("ca.crt")),
-                "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+                "--service-account-issuer=https://kubernetes.default.svc.cluster.local".to_owned(),
                 format!("--service-account-key-file={}", file("sa.pub")),
                 format!("--service-account-signing-key-file={}", file("sa.key")),
                 "--service-cluster-ip-range=10.0.0.0/24".to_owned(),

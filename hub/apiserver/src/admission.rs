@@ -4,10 +4,12 @@
 
 mod karmada;
 mod namespace;
+mod pods;
 mod protection;
 
 pub use karmada::KarmadaPolicies;
 pub use namespace::NamespaceLifecycle;
+pub use pods::PodDefaults;
 pub use protection::DeletionProtection;
 
 use crate::registry::{AdmissionRequest, Registry};

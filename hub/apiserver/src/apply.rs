@@ -171,22 +171,61 @@ fn managers_of(live: Option<&Value>, new: &Value, subresource: &str) -> Option<M
     })
 }
 
-/// Fields that a write through this resource cannot change, and so cannot own.
+/// Fields that a write through this resource cannot change, and so cannot own (the registries' reset fields).
 fn reset_fields(writer: Writer<'_>, schema: SchemaRef<'_>) -> Set {
     let mut set = Set::default();
-    match writer.subresource {
-        "" if writer.has_status => set.insert(&[Element::field("status")]),
-        "status" => {
-            for (name, _, _) in schema.properties() {
-                if !matches!(name, "apiVersion" | "kind" | "metadata" | "status") {
-                    set.insert(&[Element::field(name)]);
-                }
+    let kind = schema.type_name().and_then(|name| name.strip_prefix("io.k8s.")).unwrap_or("");
+    let is_csr = kind == "api.certificates.v1.CertificateSigningRequest";
+    let others = |set: &mut Set| {
+        for (name, _, _) in schema.properties() {
+            if !matches!(name, "apiVersion" | "kind" | "metadata" | "status") {
+                set.insert(&[Element::field(name)]);
             }
-            set.insert(&[Element::field("metadata"), Element::field("labels")]);
+        }
+    };
+    match writer.subresource {
+        // Nobody resets a ServiceCIDR's status.
+        "" if kind == "api.networking.v1.ServiceCIDR" => {}
+        "" if writer.has_status => {
+            set.insert(&[Element::field("status")]);
+            if is_csr {
+                set.insert(&[Element::field("spec")]);
+            }
+        }
+        "approval" => {
+            others(&mut set);
+            set.insert(&[Element::field("status"), Element::field("certificate")]);
+        }
+        "status" if kind == "api.networking.v1.ServiceCIDR" => {}
+        // Of a custom kind, whatever else it has beside its spec.
+        "status" if kind.is_empty() => set.insert(&[Element::field("spec")]),
+        "status" => {
+            others(&mut set);
+            for path in status_resets(kind) {
+                set.insert(&path.split('.').map(Element::field).collect::<Vec<_>>());
+            }
         }
         _ => {}
     }
     set
+}
+
+/// What beside the spec a write of the status resets, by type; custom kinds have none and reset their metadata.
+fn status_resets(kind: &str) -> &'static [&'static str] {
+    match kind {
+        "api.apps.v1.Deployment" => &["metadata.labels"],
+        "api.core.v1.Pod" => &["metadata.deletionTimestamp", "metadata.ownerReferences"],
+        "api.certificates.v1.CertificateSigningRequest" => &["status.conditions"],
+        _ if kind.starts_with("kube-aggregator.")
+            || kind.starts_with("apiextensions-apiserver.")
+            || kind.starts_with("api.flowcontrol.")
+            || kind.starts_with("api.admissionregistration.")
+            || kind == "api.storage.v1.VolumeAttachment" =>
+        {
+            &["metadata"]
+        }
+        _ => &[],
+    }
 }
 
 /// Fields that nobody owns: what identifies the object, and what the server keeps.

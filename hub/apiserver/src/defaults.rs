@@ -28,6 +28,13 @@ pub fn default_builtin(group: &str, version: &str, kind: &str, value: &mut Value
 /// What a new object gets once its uid is known and its ownership is recorded: a Job without a selector of its own
 /// selects by that uid.
 pub fn finish_create(group: &str, kind: &str, value: &mut Value) {
+    if let (("", "Pod"), Some(grace)) =
+        ((group, kind), value.pointer_mut("/spec/terminationGracePeriodSeconds"))
+        && grace.as_i64().is_some_and(|seconds| seconds < 0)
+    {
+        // What once meant "at once".
+        *grace = Value::from(1);
+    }
     if let (("batch", "Job"), Some(fields)) = ((group, kind), value.as_object_mut()) {
         batch::generate_selector(fields);
     }

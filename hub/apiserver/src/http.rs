@@ -6,8 +6,10 @@
 mod body;
 mod discovery;
 mod form;
+mod json_error;
 mod list;
 mod objects;
+mod options;
 mod patching;
 mod respond;
 mod scale;
@@ -23,9 +25,15 @@ use http::{Method, Request, Response};
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::{Access, Attributes};
-use crate::registry::{Registry, User};
+use crate::registry::{Registry, User, Warnings};
 use crate::status::Status;
 pub use body::MAX_BODY;
+
+/// What is wrong with a text that is no JSON, in Go's words; `None` where it is JSON.
+pub(crate) fn json_syntax_error(bytes: &[u8]) -> Option<String> {
+    json_error::syntax_error(bytes)
+}
+
 pub use respond::Body;
 use target::{Query, Target};
 
@@ -60,6 +68,7 @@ pub(crate) struct Call<'a> {
     pub method: Method,
     pub headers: &'a http::HeaderMap,
     pub query: Query,
+    pub warnings: Warnings,
 }
 
 impl ApiServer {
@@ -91,7 +100,13 @@ impl ApiServer {
         let answer = self.answer(&parts, body).await;
         match answer {
             Ok(response) => respond::compress(response, accepts_gzip).await,
-            Err(status) => respond::refused(&status, &parts.headers),
+            Err(status) => {
+                let mut response = respond::refused(&status, &parts.headers);
+                if status.code == 403 {
+                    respond::no_sniffing(&mut response);
+                }
+                response
+            }
         }
     }
 
@@ -105,32 +120,58 @@ impl ApiServer {
         B::Error: std::fmt::Display,
     {
         let certificate = parts.extensions.get::<CertificateUser>().map(|c| &c.0);
-        let user = self.access.identify(&parts.headers, certificate)?;
+        let user = self.access.identify(&parts.headers, certificate, parts.uri.path())?;
         let query = Query::parse(parts.uri.query().unwrap_or(""));
         let target = Target::parse(parts.uri.path());
         let attributes = target.attributes(&parts.method, &query);
-        self.access.allow(&user, &attributes)?;
-        let call = Call { user, method: parts.method.clone(), headers: &parts.headers, query };
+        if let Err(status) = self.access.allow(&user, &attributes) {
+            let mut response = respond::refused(&status, &parts.headers);
+            respond::no_sniffing(&mut response);
+            return Ok(response);
+        }
+        let call = Call {
+            user,
+            method: parts.method.clone(),
+            headers: &parts.headers,
+            query,
+            warnings: Warnings::default(),
+        };
         match target {
             Target::Path(path) => self.path(&call, &path),
-            Target::Resource(wanted) => self.resource(&call, &wanted, body).await,
+            Target::Resource(wanted) => {
+                let answered = self.resource(&call, &wanted, body).await;
+                let mut response = answered.unwrap_or_else(|status| respond::refused(&status, call.headers));
+                respond::warn(&mut response, &call.warnings.all());
+                Ok(response)
+            }
         }
     }
 
     /// Paths that are no resource: health, version, discovery, documents.
     fn path(&self, call: &Call<'_>, path: &str) -> Result<Response<Body>, Status> {
-        if call.method != Method::GET && call.method != Method::HEAD {
+        const SERVED: [&str; 8] =
+            ["api", "apis", "openapi", "version", "healthz", "livez", "readyz", "metrics"];
+        let first = path.trim_matches('/').split('/').next().unwrap_or("");
+        if path.contains("//") || !(matches!(first, "" | "index.html") || SERVED.contains(&first)) {
+            return Err(Status::no_page());
+        }
+        let is_health = matches!(first, "healthz" | "livez" | "readyz");
+        if call.method != Method::GET && call.method != Method::HEAD && !is_health {
             return Err(Status::method_not_allowed());
         }
         match path.trim_end_matches('/') {
             "/healthz" | "/livez" => Ok(respond::text("ok")),
+            "/healthz/ping" | "/livez/ping" | "/readyz/ping" => {
+                Ok(respond::text_as("ok".to_owned(), "text/plain; charset=utf-8"))
+            }
             "/readyz" => match (self.ready)() {
                 Ok(()) => Ok(respond::text("ok")),
                 Err(why) => Err(Status::unavailable(why)),
             },
             "/metrics" => Ok(respond::text_as((self.metrics)(), "text/plain; version=0.0.4; charset=utf-8")),
             "/version" => Ok(respond::json(&discovery::version(&self.options))),
-            "" => Ok(respond::json(&discovery::paths(&self.registry.catalogue()))),
+            "" | "/index.html" => Ok(respond::json(&discovery::paths(&self.registry.catalogue()))),
+            _ if is_health => Err(Status::no_page()),
             other => self.discover(call, other),
         }
     }

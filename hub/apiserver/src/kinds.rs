@@ -185,7 +185,8 @@ pub fn apply(
         let message = error.to_string();
         match error {
             ApplyError::BadRequest(_) => Status::bad_request(message),
-            ApplyError::Typed(_) => Status::internal(message),
+            // As kube-apiserver's: an error that nothing gives a reason to.
+            ApplyError::Typed(_) => Status { code: 500, reason: "".into(), message, details: None },
             ApplyError::Conflicts(conflicts) => {
                 let causes = conflicts.iter().map(|conflict| Cause {
                     reason: "FieldManagerConflict".into(),
@@ -229,11 +230,12 @@ fn patch_refused(error: PatchError) -> Status {
         }
         PatchError::Unprocessable { cause } => {
             tracing::debug!(%cause, "a patch does not apply");
-            Status::unprocessable(format!(
-                "the server rejected our request due to an error in our request: {cause}"
-            ))
+            let mut status =
+                Status::unprocessable("the server rejected our request due to an error in our request");
+            status.details = Some(Box::default());
+            status
         }
-        PatchError::Internal(message) => Status::internal(message),
+        PatchError::Internal(message) => Status::unforeseen(message),
     }
 }
 
@@ -333,7 +335,8 @@ pub fn has_generation(definition: &ResourceDefinition) -> bool {
     matches!(
         (&*definition.group, &*definition.plural),
         ("apps", "deployments" | "statefulsets" | "daemonsets" | "replicasets")
-            | ("", "replicationcontrollers" | "pods")
+            | ("", "replicationcontrollers" | "pods" | "podtemplates")
+            | ("storage.k8s.io", "csidrivers")
             | ("batch", "jobs" | "cronjobs")
             | ("networking.k8s.io", "ingresses" | "networkpolicies" | "ingressclasses")
             | ("policy", "poddisruptionbudgets")

@@ -188,7 +188,9 @@ const METADATA: &[u8] = b"\"metadata\":{";
 
 /// Splices the revision in. The first `"metadata":{` is the object's own: only `kind` and `apiVersion` precede it.
 fn stamp(bytes: &Bytes, revision: u64) -> Bytes {
-    let Some(at) = find(bytes, METADATA).map(|at| at + METADATA.len()) else { return bytes.clone() };
+    // What was not written has no version.
+    let at = find(bytes, METADATA).map(|at| at + METADATA.len()).filter(|_| revision > 0);
+    let Some(at) = at else { return bytes.clone() };
     let field = format!("\"resourceVersion\":\"{revision}\",");
     let mut out = BytesMut::with_capacity(bytes.len() + field.len());
     out.put_slice(&bytes[..at]);

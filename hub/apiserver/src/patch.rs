@@ -10,6 +10,22 @@ use serde_json::Value;
 
 pub use strategic::strategic;
 
+/// A value as Go's `%v` prints it.
+pub(crate) fn go_print(value: &Value) -> String {
+    let joined = |texts: Vec<String>| texts.join(" ");
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", joined(items.iter().map(go_print).collect())),
+        Value::Object(members) => {
+            let sorted: std::collections::BTreeMap<_, _> = members.iter().collect();
+            let texts = sorted.into_iter().map(|(key, value)| format!("{key}:{}", go_print(value)));
+            format!("map[{}]", joined(texts.collect()))
+        }
+        other => other.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests;
 
@@ -43,7 +59,23 @@ impl PatchError {
 }
 
 fn parse(body: &[u8]) -> Result<Value, PatchError> {
-    serde_json::from_slice(body).map_err(|error| PatchError::BadRequest(error.to_string()))
+    let bad = |why: String| PatchError::BadRequest(format!("error decoding patch: {why}"));
+    if let Some(why) = crate::http::json_syntax_error(body) {
+        return Err(bad(why));
+    }
+    serde_json::from_slice(body).map_err(|error| bad(error.to_string()))
+}
+
+/// A body that must be an object.
+fn parse_object(body: &[u8]) -> Result<Value, PatchError> {
+    let patch = parse(body)?;
+    match &patch {
+        Value::Object(_) | Value::Null => Ok(patch),
+        other => Err(PatchError::BadRequest(format!(
+            "error decoding patch: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            crate::schema::go_kind(other)
+        ))),
+    }
 }
 
 /// Applies a JSON patch (`application/json-patch+json`).
@@ -52,26 +84,58 @@ fn parse(body: &[u8]) -> Result<Value, PatchError> {
 /// 400 for a body that is no patch, 413 for too many operations, 422 where an operation does not apply.
 pub fn json_patch(live: &Value, body: &[u8]) -> Result<Value, PatchError> {
     let body = parse(body)?;
-    if !body.is_array() {
-        let what = if body.is_object() { "object" } else { "value" };
-        return Err(PatchError::BadRequest(format!(
-            "error decoding patch: json: cannot unmarshal {what} into Go value of type []handlers.jsonPatchOp"
-        )));
-    }
-    let operations = body.as_array().map_or(0, Vec::len);
-    if operations > MAX_OPERATIONS {
+    let operations = match &body {
+        Value::Array(operations) => operations.as_slice(),
+        Value::Null => &[],
+        other => {
+            return Err(PatchError::BadRequest(format!(
+                "error decoding patch: json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
+                crate::schema::go_kind(other)
+            )));
+        }
+    };
+    if operations.len() > MAX_OPERATIONS {
         return Err(PatchError::TooLarge(format!(
-            "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {operations}"
+            "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {}",
+            operations.len()
         )));
     }
+    if let Some(other) = operations.iter().find(|operation| !operation.is_object() && !operation.is_null()) {
+        return Err(PatchError::BadRequest(format!(
+            "error decoding patch: json: cannot unmarshal {} into Go value of type handlers.jsonPatchOp",
+            crate::schema::go_kind(other)
+        )));
+    }
+    let patch = Value::Array(operations.to_vec());
     let patch: json_patch::Patch =
-        serde_json::from_value(body).map_err(|error| PatchError::BadRequest(error.to_string()))?;
+        serde_json::from_value(patch).map_err(|error| PatchError::unprocessable(&error))?;
     let mut object = live.clone();
-    json_patch::patch(&mut object, &patch).map_err(|error| PatchError::unprocessable(&error))?;
+    for operation in patch.0 {
+        let operation = lenient(&object, operation);
+        json_patch::patch(&mut object, &[operation]).map_err(|error| PatchError::unprocessable(&error))?;
+    }
     if object.is_object() {
         Ok(object)
     } else {
         Err(PatchError::unprocessable(&"the result is not an object"))
+    }
+}
+
+/// kube-apiserver's library replaces a field that is not there by adding it.
+fn lenient(object: &Value, operation: json_patch::PatchOperation) -> json_patch::PatchOperation {
+    use json_patch::{AddOperation, PatchOperation};
+    match operation {
+        PatchOperation::Replace(replace) => {
+            let parent = replace.path.parent().map(|path| path.to_string());
+            let in_object = parent.is_some_and(|path| object.pointer(&path).is_some_and(Value::is_object));
+            let there = object.pointer(replace.path.as_str()).is_some();
+            if in_object && !there {
+                PatchOperation::Add(AddOperation { path: replace.path, value: replace.value })
+            } else {
+                PatchOperation::Replace(replace)
+            }
+        }
+        other => other,
     }
 }
 
@@ -80,7 +144,7 @@ pub fn json_patch(live: &Value, body: &[u8]) -> Result<Value, PatchError> {
 /// # Errors
 /// 400 for a body that is no JSON object.
 pub fn merge_patch(live: &Value, body: &[u8]) -> Result<Value, PatchError> {
-    let patch = parse(body)?;
+    let patch = parse_object(body)?;
     if !patch.is_object() {
         return Err(PatchError::BadRequest("Invalid JSON Patch".to_owned()));
     }
@@ -98,6 +162,13 @@ pub fn strategic_patch(
     live: &Value,
     body: &[u8],
 ) -> Result<Value, PatchError> {
-    let patch = parse(body)?;
+    // Without the words that the other forms' refusals begin with.
+    let plain = |error| match error {
+        PatchError::BadRequest(why) => {
+            PatchError::BadRequest(why.trim_start_matches("error decoding patch: ").to_owned())
+        }
+        other => other,
+    };
+    let patch = parse_object(body).map_err(plain)?;
     strategic(schema, live, patch)
 }

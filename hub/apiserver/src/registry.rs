@@ -7,6 +7,8 @@
 mod create;
 mod delete;
 mod prepare;
+mod services;
+pub(crate) mod strategy;
 mod update;
 
 use std::sync::Arc;
@@ -14,6 +16,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use karmada_store::{Store, StoreError};
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -72,10 +75,43 @@ pub struct WriteOptions {
     pub subresource: String,
     /// Problems found in the raw body (duplicate fields), to be judged by `field_validation`.
     pub body_problems: Vec<String>,
-    /// The patch that is carried out, as Go prints it; empty for whole objects and applied ones.
-    pub patch: String,
+    /// The patch that is carried out, as refusals of what comes of it show it.
+    pub patch: PatchShown,
     /// Whether managed fields were settled by server-side apply already.
     pub applied: bool,
+    /// What the caller should know, whatever comes of the write.
+    pub warnings: Warnings,
+}
+
+/// What a refusal shows of a patch whose outcome cannot be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum PatchShown {
+    /// There is no patch: the whole object was sent, or applied.
+    #[default]
+    None,
+    /// The patch itself, as Go prints it: strategic merges.
+    Itself(String),
+    /// What it made of the object, as JSON: JSON and merge patches.
+    Outcome,
+}
+
+/// Where sentences for the caller are gathered; clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Warnings(Arc<Mutex<Vec<String>>>);
+
+impl Warnings {
+    /// Adds a sentence, unless it was said.
+    pub fn add(&self, text: String) {
+        let mut all = self.0.lock();
+        if !all.contains(&text) {
+            all.push(text);
+        }
+    }
+
+    /// Everything said so far.
+    pub fn all(&self) -> Vec<String> {
+        self.0.lock().clone()
+    }
 }
 
 /// What a write left behind.
@@ -85,8 +121,6 @@ pub struct Written {
     pub object: Arc<Stored>,
     /// Whether it is new.
     pub created: bool,
-    /// What the caller should know all the same.
-    pub warnings: Vec<String>,
 }
 
 /// The registry of all served resources.
@@ -98,6 +132,8 @@ pub struct Registry {
     admission: Vec<Box<dyn Admission>>,
     clock: Clock,
     ids: Ids,
+    /// Held while a Service is given its addresses, until it is stored.
+    services: tokio::sync::Mutex<()>,
 }
 
 impl Registry {
@@ -119,7 +155,25 @@ impl Registry {
             admission,
             clock,
             ids,
+            services: tokio::sync::Mutex::default(),
         }
+    }
+
+    /// What is needed to give a Service its addresses; `None` for other kinds. Nobody else does until the guard goes.
+    async fn service_allocator(
+        &self,
+        definition: &ResourceDefinition,
+        key: &ObjectKey,
+    ) -> Option<(tokio::sync::MutexGuard<'_, ()>, services::Allocator)> {
+        if !definition.group.is_empty() || &*definition.plural != "services" {
+            return None;
+        }
+        let guard = self.services.lock().await;
+        let mut taken = services::Taken::default();
+        let (all, _) = self.cache.shard(&definition.storage).list("", None, 0, &|_| true);
+        all.iter().filter(|other| other.key != *key).for_each(|other| taken.add(&other.value()));
+        let seed = (self.ids)().as_u64_pair().0;
+        Some((guard, services::Allocator { taken, seed }))
     }
 
     /// What is served now.
@@ -201,8 +255,10 @@ impl Registry {
         Stored::read(bytes, revision).map(Arc::new).map_err(Status::internal)
     }
 
-    fn admit(&self, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
-        self.admission.iter().try_for_each(|plugin| plugin.admit(self, request))
+    fn admit(&self, request: &mut AdmissionRequest<'_>, warnings: &Warnings) -> Result<(), Status> {
+        let outcome = self.admission.iter().try_for_each(|plugin| plugin.admit(self, request));
+        request.warnings.drain(..).for_each(|warning| warnings.add(warning));
+        outcome
     }
 }
 

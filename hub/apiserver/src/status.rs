@@ -13,6 +13,7 @@ use crate::resource::ResourceDefinition;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cause {
     /// `FieldValueInvalid`, `FieldValueRequired`, `FieldManagerConflict`…
+    #[serde(skip_serializing_if = "str::is_empty")]
     pub reason: Cow<'static, str>,
     /// Words for a person.
     pub message: String,
@@ -49,6 +50,9 @@ pub struct Details {
 fn is_zero(n: &u32) -> bool {
     *n == 0
 }
+
+/// The reason of those that are no Status on the wire.
+const PLAIN: &str = "text/plain";
 
 /// A refused request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -124,6 +128,13 @@ impl Status {
         Status::new(406, "NotAcceptable", format!("only the following media types are accepted: {accepted}"))
     }
 
+    /// 406 or 415 of kube-apiserver's router, which knows its own words only.
+    pub fn routed(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        let mut status = Status::new(code, reason, message);
+        status.details = Some(Box::default());
+        status
+    }
+
     /// 409: an object of that name exists.
     pub fn already_exists(definition: &ResourceDefinition, name: &str) -> Self {
         Status::new(409, "AlreadyExists", format!("{} already exists", qualified(definition, name)))
@@ -144,6 +155,22 @@ impl Status {
         let what = qualified(definition, name);
         Status::new(409, "Conflict", format!("Operation cannot be fulfilled on {what}: {why}"))
             .about(definition, name)
+    }
+
+    /// 409 of a precondition, which names the kind where others name the resource.
+    pub fn conflict_with_kind(definition: &ResourceDefinition, name: &str, why: &str) -> Self {
+        let group = if &*definition.group == "events.k8s.io" { "" } else { &*definition.group };
+        let what = match group {
+            "" => definition.kind.to_string(),
+            group => format!("{}.{group}", definition.kind),
+        };
+        let message = format!("Operation cannot be fulfilled on {what} \"{name}\": {why}");
+        let mut status = Status::new(409, "Conflict", message).about(definition, name);
+        if let Some(details) = &mut status.details {
+            details.kind = definition.kind.to_string();
+            details.group = group.to_owned();
+        }
+        status
     }
 
     /// 409 of server-side apply: fields that others manage.
@@ -176,6 +203,8 @@ impl Status {
 
     /// 422: the object breaks rules, all of them listed.
     pub fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
+        // Events of either group are one kind inside kube-apiserver, and called by the older name.
+        let group = if group == "events.k8s.io" { "" } else { group };
         let what = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
         let mut texts: Vec<String> = Vec::with_capacity(causes.len());
         for cause in &causes {
@@ -232,8 +261,28 @@ impl Status {
     }
 
     /// 504: the wait for a revision took too long.
-    pub fn timeout(message: impl Into<String>) -> Self {
-        Status::new(504, "Timeout", message)
+    pub fn timeout(message: impl std::fmt::Display) -> Self {
+        Status::new(504, "Timeout", format!("Timeout: {message}"))
+    }
+
+    /// 500 that kube-apiserver did not foresee: a sentence and nothing else.
+    pub fn unforeseen(message: impl Into<String>) -> Self {
+        Status::new(500, "", message)
+    }
+
+    /// An answer in plain text, as kube-apiserver's outer handlers give them.
+    pub fn plain(code: u16, text: impl Into<String>) -> Self {
+        Status::new(code, PLAIN, text)
+    }
+
+    /// 404 of a path that nothing serves.
+    pub fn no_page() -> Self {
+        Status::plain(404, "404 page not found\n")
+    }
+
+    /// Whether it is said in plain text.
+    pub fn is_plain(&self) -> bool {
+        self.reason == PLAIN
     }
 
     /// The JSON body.

@@ -4,34 +4,58 @@
 //! 422 with causes. Structure is checked before ([`crate::schema`]); what is here relates fields to each other, and
 //! compares an update with what was.
 
+mod admission;
 mod apps;
+mod autoscaling;
 mod batch;
+mod cluster;
 mod core;
+mod endpoints;
 mod metadata;
 mod names;
 mod networking;
 mod pod;
 mod rbac;
 mod resources;
+mod scheduling;
+mod security;
 mod selector;
 mod service;
+mod storage;
+mod volumes;
 
 use serde_json::Value;
 
 use crate::schema::FieldError;
 use crate::schema::path::Path;
 
-pub use metadata::{NameRule, validate_metadata};
+pub use metadata::{NameRule, validate_metadata, validate_metadata_update};
 pub(crate) use names::{dns_1035_label, dns_subdomain};
 
 #[cfg(test)]
 mod tests;
 
+/// What is wrong with the key of a label; several sentences as one.
+pub fn label_key_problems(key: &str) -> Option<String> {
+    Some(names::qualified_name(key)).filter(|all| !all.is_empty()).map(|all| all.join("; "))
+}
+
+/// What is wrong with the value of a label.
+pub fn label_value_problems(value: &str) -> Option<String> {
+    Some(names::label_value(value)).filter(|all| !all.is_empty()).map(|all| all.join("; "))
+}
+
 /// Everything that is wrong with `new`; on update (`old`), also what may not change.
 pub fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let mut errors = validate_metadata(NameRule::of(group, kind), new, old);
+    let rule = NameRule::of(group, kind);
+    // Where the kind's own rules say nothing of metadata, it is judged only if they find nothing.
+    let mut errors = match old {
+        None if rule.is_late() => Vec::new(),
+        None => validate_metadata(rule, new, None),
+        Some(old) => validate_metadata_update(new, old),
+    };
     let out = &mut errors;
-    if old.is_none() {
+    if old.is_none() && !rule.is_late() {
         metadata::standard_finalizers(new, out);
     }
     match (group, kind) {
@@ -44,7 +68,7 @@ pub fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option<&Value
         ("apps", "DaemonSet") => apps::daemon_set(new, old, out),
         ("batch", "Job") => batch::job(new, old, out),
         ("batch", "CronJob") => batch::cron_job(new, old, out),
-        ("autoscaling", "HorizontalPodAutoscaler") => batch::horizontal_pod_autoscaler(new, old, out),
+        ("autoscaling", "HorizontalPodAutoscaler") => autoscaling::horizontal_pod_autoscaler(new, old, out),
         ("autoscaling", "Scale") => batch::scale(new, out),
         ("policy", "PodDisruptionBudget") => batch::pod_disruption_budget(new, out),
         ("", "Service") => service::service(new, old, out),
@@ -65,7 +89,38 @@ pub fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option<&Value
         ("rbac.authorization.k8s.io", "RoleBinding") => rbac::binding(new, old, true, out),
         ("rbac.authorization.k8s.io", "ClusterRoleBinding") => rbac::binding(new, old, false, out),
         (crate::crd::GROUP, "CustomResourceDefinition") => out.extend(crate::crd::validate(new, old)),
+        ("", "Endpoints") => endpoints::endpoints(new, old, out),
+        ("", "Event") => endpoints::event(new, old, false, out),
+        ("events.k8s.io", "Event") => endpoints::event(new, old, true, out),
+        ("discovery.k8s.io", "EndpointSlice") => endpoints::endpoint_slice(new, old, out),
+        ("apps", "ControllerRevision") => cluster::controller_revision(new, old, out),
+        ("node.k8s.io", "RuntimeClass") => cluster::runtime_class(new, old, out),
+        ("networking.k8s.io", "IPAddress") => cluster::ip_address(new, old, out),
+        ("networking.k8s.io", "ServiceCIDR") => cluster::service_cidr(new, old, out),
+        ("flowcontrol.apiserver.k8s.io", "FlowSchema") => cluster::flow_schema(new, out),
+        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => cluster::priority_level(new, out),
+        ("apiregistration.k8s.io", "APIService") => cluster::api_service(new, out),
+        ("certificates.k8s.io", "CertificateSigningRequest") => cluster::certificate_request(new, old, out),
+        ("resource.k8s.io", "ResourceSlice") => cluster::resource_slice(new, out),
+        ("storage.k8s.io", "VolumeAttributesClass") => storage::volume_attributes_class(new, old, out),
+        ("storage.k8s.io", "CSIDriver") => storage::csi_driver(new, old, out),
+        ("storage.k8s.io", "CSINode") => storage::csi_node(new, old, out),
+        ("storage.k8s.io", "CSIStorageCapacity") => storage::csi_storage_capacity(new, old, out),
+        ("storage.k8s.io", "VolumeAttachment") => storage::volume_attachment(new, old, out),
+        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration") => {
+            admission::webhooks(new, true, out);
+        }
+        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration") => {
+            admission::webhooks(new, false, out);
+        }
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => admission::policy(new, out),
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {
+            admission::policy_binding(new, out);
+        }
         _ => {}
+    }
+    if errors.is_empty() && rule.is_late() && old.is_none() {
+        errors = validate_metadata(NameRule::PathSegment, new, old);
     }
     errors
 }

@@ -159,7 +159,8 @@ impl Managers {
             set: Set::default(),
         });
         entry.api_version = writer.api_version.to_owned();
-        entry.time = Some(writer.now.to_owned());
+        // kube-apiserver loses the times of scales on the way back to their objects.
+        entry.time = (writer.subresource != "scale").then(|| writer.now.to_owned());
         entry.set = entry.set.union(set);
     }
 

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::element::{Element, render};
 use super::set::Set;
+use crate::patch::go_print;
 use crate::schema::{Format, ListType, MapType, SchemaRef, Type};
 
 /// A place in a schema, or beyond it.
@@ -287,7 +288,7 @@ fn mismatch(place: Place<'_>, value: &Value) -> Option<String> {
         _ => "map[string]interface {}",
     };
     match schema.ty() {
-        Type::Object if !value.is_object() => Some(format!("expected map, got &{{{value}}}")),
+        Type::Object if !value.is_object() => Some(format!("expected map, got &{{{}}}", go_print(value))),
         Type::Array if !value.is_array() => Some(format!("expected list, got &{{{value}}}")),
         Type::String if !value.is_string() => {
             Some(format!("expected string, got &value.valueUnstructured{{Value:{value}}}"))

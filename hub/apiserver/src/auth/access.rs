@@ -30,9 +30,14 @@ impl Access {
     }
 
     /// Who asks: the credential's user, or whom it may impersonate. A credential that is not ours is a 401.
-    pub fn identify(&self, headers: &HeaderMap, certificate: Option<&User>) -> Result<User, Status> {
+    pub fn identify(
+        &self,
+        headers: &HeaderMap,
+        certificate: Option<&User>,
+        path: &str,
+    ) -> Result<User, Status> {
         let user = self.authenticator.authenticate(headers, certificate)?;
-        impersonate(&self.authorizer, user, headers)
+        impersonate(&self.authorizer, user, headers, path)
     }
 
     /// Whether they may; the error is the 403 to send.

@@ -16,12 +16,23 @@ const EXTRA: &str = "impersonate-extra-";
 const GROUP: &str = "authentication.k8s.io";
 
 /// The user that the request acts as: `user` itself where no such header is sent.
-pub fn impersonate(authorizer: &Authorizer, user: User, headers: &HeaderMap) -> Result<User, Status> {
+pub fn impersonate(
+    authorizer: &Authorizer,
+    user: User,
+    headers: &HeaderMap,
+    path: &str,
+) -> Result<User, Status> {
     let wanted = wanted(headers)?;
     let anything = !wanted.groups.is_empty() || !wanted.uid.is_empty() || !wanted.extra.is_empty();
     if wanted.name.is_empty() {
         return if anything {
-            Err(Status::internal("groups, uid or extra were asked for without impersonating a user"))
+            Err(Status::plain(
+                500,
+                format!(
+                    "Internal Server Error: \"{path}\": requested [{}] without impersonating a user\n",
+                    asked(&wanted)
+                ),
+            ))
         } else {
             Ok(user)
         };
@@ -33,6 +44,16 @@ pub fn impersonate(authorizer: &Authorizer, user: User, headers: &HeaderMap) -> 
         }
     }
     Ok(completed(wanted))
+}
+
+/// What is asked for, as Go prints references to it.
+fn asked(wanted: &User) -> String {
+    let groups = wanted.groups.iter().map(|group| format!("{{Group  {group}    }}"));
+    let extra = wanted.extra.iter().flat_map(|(key, values)| {
+        values.iter().map(move |value| format!("{{UserExtra  {value}  {GROUP}/v1  {key}}}"))
+    });
+    let uid = (!wanted.uid.is_empty()).then(|| format!("{{UID  {}  {GROUP}/v1  }}", wanted.uid));
+    groups.chain(extra).chain(uid).collect::<Vec<_>>().join(" ")
 }
 
 fn wanted(headers: &HeaderMap) -> Result<User, Status> {

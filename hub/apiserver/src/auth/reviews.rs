@@ -51,7 +51,7 @@ impl Reviews {
         definition: &ResourceDefinition,
         namespace: &str,
         user: &User,
-        object: Value,
+        mut object: Value,
     ) -> Result<Value, Status> {
         let status = match &*definition.plural {
             "selfsubjectaccessreviews" => self.access(definition, user, &object)?,
@@ -60,7 +60,13 @@ impl Reviews {
                 local_only(definition, namespace, &object)?;
                 self.access(definition, &subject(definition, &object)?, &object)?
             }
-            "selfsubjectrulesreviews" => self.rules(user, &object)?,
+            "selfsubjectrulesreviews" => {
+                let status = self.rules(user, &object)?;
+                if let Some(spec) = object["spec"].as_object_mut() {
+                    spec.remove("namespace");
+                }
+                status
+            }
             "selfsubjectreviews" => json!({"userInfo": user_info(user)}),
             "tokenreviews" => self.token_review(&object)?,
             _ => return Err(Status::no_resource()),
@@ -71,7 +77,10 @@ impl Reviews {
         if definition.namespaced {
             meta::of(&mut answer).insert("namespace".into(), json!(namespace));
         }
-        meta::of(&mut answer);
+        let metadata = meta::of(&mut answer);
+        if &*definition.plural == "selfsubjectreviews" {
+            metadata.insert("creationTimestamp".into(), json!(self.registry.now_text()));
+        }
         answer["status"] = status;
         Ok(answer)
     }
@@ -113,13 +122,43 @@ impl Reviews {
             Some(accepted) => {
                 json!({"authenticated": true, "user": user_info(&accepted.user), "audiences": accepted.audiences})
             }
-            None => json!({"user": {}, "error": "[invalid bearer token]"}),
+            None => {
+                let why = match token.split('.').count() {
+                    3 => "[invalid bearer token]",
+                    _ => "invalid bearer token",
+                };
+                json!({"user": {}, "error": why})
+            }
         })
     }
 
     /// Answers `serviceaccounts/NAME/token`: the TokenRequest with a token that lives as long as asked (an hour by default)
     /// and no longer than the account and what it is bound to.
     pub fn token(&self, namespace: &str, name: &str, mut request: Value) -> Result<Value, Status> {
+        let kind = request["kind"].as_str().unwrap_or("").to_owned();
+        if !matches!(kind.as_str(), "" | "TokenRequest") {
+            let version = request["apiVersion"].as_str().unwrap_or("");
+            let short = version.rsplit('/').next().unwrap_or("");
+            return Err(Status::bad_request(format!(
+                "{kind} in version \"{short}\" cannot be handled as a TokenRequest: converting ({short}.{kind}) to (authentication.TokenRequest): unknown conversion"
+            )));
+        }
+        let named = meta::name(&request).to_owned();
+        if !meta::namespace(&request).is_empty() && meta::namespace(&request) != namespace {
+            return Err(Status::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+        if !named.is_empty() && named != name {
+            let cause = Cause {
+                reason: "FieldValueInvalid".into(),
+                message: format!(
+                    "Invalid value: \"{named}\": must match the service account name if specified"
+                ),
+                field: "metadata.name".into(),
+            };
+            return Err(Status::invalid("authentication.k8s.io", "TokenRequest", name, vec![cause]));
+        }
         let account = self.object("serviceaccounts", namespace, name)?;
         let seconds = life(&request)?;
         let mut audiences = texts(&request["spec"]["audiences"]);
@@ -150,11 +189,15 @@ impl Reviews {
         let metadata = meta::of(&mut request);
         metadata.insert("name".into(), json!(name));
         metadata.insert("namespace".into(), json!(namespace));
+        metadata.insert("uid".into(), json!(&*account.uid));
         metadata.insert("creationTimestamp".into(), json!(self.registry.now_text()));
         request["kind"] = json!("TokenRequest");
         request["apiVersion"] = json!("authentication.k8s.io/v1");
         request["spec"]["audiences"] = json!(audiences);
         request["spec"]["expirationSeconds"] = json!(seconds);
+        if request["spec"]["boundObjectRef"].is_null() {
+            request["spec"]["boundObjectRef"] = Value::Null;
+        }
         request["status"] =
             json!({"token": token, "expirationTimestamp": end.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()});
         Ok(request)
@@ -177,7 +220,9 @@ impl Reviews {
             ("v1" | "", "Secret") => ("secrets", namespace),
             ("v1" | "", "Node") => ("nodes", ""),
             (version, kind) => {
-                return Err(Status::bad_request(format!("cannot bind token for {kind}, {version} object")));
+                let slash = if version.contains('/') { "" } else { "/" };
+                let what = format!("{slash}{version}, Kind={kind}");
+                return Err(Status::bad_request(format!("cannot bind token to object of type {what}")));
             }
         };
         let object = self.object(plural, place, text("name"))?;
@@ -187,7 +232,7 @@ impl Reviews {
                 "the UID in the bound object reference ({uid}) does not match the UID in record. The object might have been deleted and then recreated"
             );
             let definition = self.definition(plural)?;
-            return Err(Status::conflict_because(&definition, text("name"), &why));
+            return Err(Status::conflict_with_kind(&definition, text("name"), &why));
         }
         if plural == "pods" && object.value()["spec"]["serviceAccountName"] != account {
             return Err(Status::bad_request(format!(
@@ -239,7 +284,8 @@ fn user_info(user: &User) -> Value {
 fn invalid(definition: &ResourceDefinition, field: &str, message: &str) -> Status {
     let cause =
         Cause { reason: "FieldValueInvalid".into(), message: message.to_owned(), field: field.to_owned() };
-    Status::invalid(&definition.group, &definition.kind, "", vec![cause])
+    // The kind is not named: so kube-apiserver says it of questions.
+    Status::invalid(&definition.group, "", "", vec![cause])
 }
 
 /// The request that a review asks about.
@@ -251,7 +297,10 @@ fn attributes(definition: &ResourceDefinition, object: &Value) -> Result<Attribu
         (true, true) => Err(invalid(
             definition,
             "spec.nonResourceAttributes",
-            &format!("Invalid value: {path}: cannot be specified in combination with resourceAttributes"),
+            &format!(
+                "Invalid value: {}: cannot be specified in combination with resourceAttributes",
+                path_shown(path)
+            ),
         )),
         (false, false) => Err(invalid(
             definition,
@@ -277,6 +326,12 @@ fn attributes(definition: &ResourceDefinition, object: &Value) -> Result<Attribu
     }
 }
 
+/// What is asked about a path, as Go prints it.
+fn path_shown(asked: &Value) -> String {
+    let text = |field: &str| json!(asked[field].as_str().unwrap_or(""));
+    format!("{{\"Path\":{},\"Verb\":{}}}", text("path"), text("verb"))
+}
+
 /// The user whom a SubjectAccessReview is about.
 fn subject(definition: &ResourceDefinition, object: &Value) -> Result<User, Status> {
     let spec = &object["spec"];
@@ -299,8 +354,10 @@ fn subject(definition: &ResourceDefinition, object: &Value) -> Result<User, Stat
 fn local_only(definition: &ResourceDefinition, namespace: &str, object: &Value) -> Result<(), Status> {
     let spec = &object["spec"];
     if spec["nonResourceAttributes"].is_object() {
-        let message =
-            format!("Invalid value: {}: disallowed on this kind of request", spec["nonResourceAttributes"]);
+        let message = format!(
+            "Invalid value: {}: disallowed on this kind of request",
+            path_shown(&spec["nonResourceAttributes"])
+        );
         return Err(invalid(definition, "spec.nonResourceAttributes", &message));
     }
     let asked = spec["resourceAttributes"]["namespace"].as_str().unwrap_or("");

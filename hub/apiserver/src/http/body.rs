@@ -51,12 +51,44 @@ pub(super) fn parse(media: &str, bytes: &Bytes) -> Result<Value, Status> {
     }
 }
 
-pub(super) fn parse_json(bytes: &Bytes) -> Result<Value, Status> {
-    if bytes.is_empty() {
-        return Err(Status::bad_request("the body is empty: an object was expected"));
+/// The beginning of a body, for messages: text where it looks like an object, else bytes.
+pub(super) fn summary(raw: &[u8]) -> String {
+    const SHOWN: usize = 30;
+    let short = &raw[..raw.len().min(SHOWN)];
+    let more = if raw.len() > SHOWN { " ..." } else { "" };
+    match raw.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(short)),
+        Some(_) => {
+            let hex: String = short.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("{hex}{more}")
+        }
     }
-    serde_json::from_slice(bytes)
-        .map_err(|error| Status::bad_request(format!("couldn't get version/kind; json parse error: {error}")))
+}
+
+pub(super) fn parse_json(bytes: &Bytes) -> Result<Value, Status> {
+    let bad =
+        |why: String| Status::bad_request(format!("couldn't get version/kind; json parse error: {why}"));
+    if let Some(why) = super::json_error::syntax_error(bytes) {
+        return Err(bad(why));
+    }
+    // Go takes what is no UTF-8 for replacement characters.
+    let text = String::from_utf8_lossy(bytes);
+    let value: Value = serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
+    const HEAD: &str = "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
+    let what = crate::schema::go_kind(&value);
+    if !value.is_object() && !value.is_null() {
+        return Err(bad(format!("json: cannot unmarshal {what} into Go value of type {HEAD}")));
+    }
+    for field in ["apiVersion", "kind"] {
+        if !value[field].is_string() && !value[field].is_null() {
+            let what = crate::schema::go_kind(&value[field]);
+            return Err(bad(format!(
+                "json: cannot unmarshal {what} into Go struct field .{field} of type string"
+            )));
+        }
+    }
+    Ok(value)
 }
 
 pub(super) fn parse_yaml(bytes: &Bytes) -> Result<Value, Status> {

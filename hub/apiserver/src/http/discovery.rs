@@ -57,7 +57,7 @@ impl ApiServer {
                     body["apiVersion"] = json!("v1");
                     Ok(respond::json(&body))
                 }
-                None => Err(Status::no_resource()),
+                None => Err(Status::no_page()),
             },
             ["apis", group, version] => resource_list(&catalogue, group, version),
             ["openapi", "v2"] => {
@@ -74,7 +74,13 @@ impl ApiServer {
                     }
                     Ok(response)
                 }
-                None => Err(Status::no_resource()),
+                None => {
+                    let mut response = respond::text("");
+                    *response.status_mut() = StatusCode::NOT_FOUND;
+                    response.headers_mut().remove(http::header::CONTENT_TYPE);
+                    response.headers_mut().remove("x-content-type-options");
+                    Ok(response)
+                }
             },
             _ => Err(Status::no_resource()),
         }
@@ -144,18 +150,21 @@ fn groups(catalogue: &Catalogue) -> Value {
 }
 
 fn resource_list(catalogue: &Catalogue, group: &str, version: &str) -> Result<Response<Body>, Status> {
-    let resources = catalogue.resources(group, version).ok_or_else(Status::no_resource)?;
+    let resources = catalogue.resources(group, version).ok_or_else(|| unserved(catalogue, group))?;
     let mut rows = Vec::new();
     for definition in resources {
         let mut row = json!({
             "name": definition.plural, "singularName": definition.singular, "namespaced": definition.namespaced,
-            "kind": definition.kind, "verbs": definition.verbs,
+            "kind": definition.kind, "verbs": verbs(definition),
         });
         if !definition.short_names.is_empty() {
             row["shortNames"] = json!(definition.short_names);
         }
         if !definition.categories.is_empty() {
             row["categories"] = json!(definition.categories);
+        }
+        if definition.is_stored() {
+            row["storageVersionHash"] = json!(storage_hash(definition));
         }
         rows.push(row);
         for sub in &definition.subresources {
@@ -171,9 +180,42 @@ fn resource_list(catalogue: &Catalogue, group: &str, version: &str) -> Result<Re
         }
     }
     rows.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
-    Ok(respond::json(&json!({
-        "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version(group, version), "resources": rows,
-    })))
+    let mut list =
+        json!({"kind": "APIResourceList", "groupVersion": api_version(group, version), "resources": rows});
+    // Of the core group kube-apiserver does not say it.
+    if !group.is_empty() {
+        list["apiVersion"] = json!("v1");
+    }
+    Ok(respond::json(&list))
+}
+
+/// What is said of a path below a group: a group that is not served is no API at all.
+pub(super) fn unserved(catalogue: &Catalogue, group: &str) -> Status {
+    let served = catalogue.groups().iter().any(|(name, _)| &**name == group);
+    if served { Status::no_resource() } else { Status::no_page() }
+}
+
+/// A kind's verbs; those of a custom one in the order of its handler.
+fn verbs(definition: &ResourceDefinition) -> Vec<&str> {
+    const ORDER: [&str; 8] =
+        ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+    match definition.is_structural() {
+        true => ORDER.into_iter().filter(|verb| definition.allows(verb)).collect(),
+        false => definition.verbs.iter().map(|verb| &**verb).collect(),
+    }
+}
+
+/// By which clients see that a kind is stored in another version than before.
+fn storage_hash(definition: &ResourceDefinition) -> String {
+    use base64::Engine;
+    let stored = match &*definition.plural {
+        // As kube-apiserver 1.34 stores them, whatever we do.
+        "volumeattributesclasses" => "storage.k8s.io/v1beta1".into(),
+        _ => definition.storage_api_version(),
+    };
+    let (group, version) = stored.rsplit_once('/').unwrap_or(("", &stored));
+    let digest = Sha256::digest(format!("{group}/{version}/{}", definition.kind));
+    base64::engine::general_purpose::STANDARD.encode(&digest[..8])
 }
 
 fn aggregated_groups(catalogue: &Catalogue, core: bool) -> Bytes {

@@ -45,18 +45,46 @@ impl Form {
     /// The first form of the client's list that is spoken here. Forms with parameters that are not known are passed over, so
     /// that a client that would like more than we have falls back as it planned to.
     pub(super) fn choose(headers: &HeaderMap) -> Result<Form, Status> {
-        let mut any = false;
-        for header in headers.get_all(http::header::ACCEPT) {
-            let Ok(text) = header.to_str() else { continue };
-            for clause in text.split(',').map(str::trim).filter(|c| !c.is_empty()) {
-                any = true;
-                if let Some(form) = read_clause(clause) {
-                    return Ok(form);
-                }
-            }
+        let texts = headers.get_all(http::header::ACCEPT).iter().filter_map(|header| header.to_str().ok());
+        let mut clauses: Vec<&str> =
+            texts.flat_map(|text| text.split(',')).map(str::trim).filter(|c| !c.is_empty()).collect();
+        if clauses.is_empty() {
+            return Ok(Form::JSON);
         }
-        if any { Err(Status::not_acceptable(ACCEPTED)) } else { Ok(Form::JSON) }
+        // Liked best first; as they stand where they are liked alike.
+        clauses.sort_by(|a, b| quality(b).total_cmp(&quality(a)));
+        clauses.into_iter().find_map(read_clause).ok_or_else(|| Status::not_acceptable(ACCEPTED))
     }
+}
+
+/// The refusal of a client that reads nothing of what is written here, as kube-apiserver's router words it; `None` where only
+/// the parameters do not fit.
+pub(super) fn routed(headers: &HeaderMap, is_list: bool) -> Option<Status> {
+    let accepts = |text: &str| {
+        text.split(',').any(|clause| {
+            matches!(
+                clause.split(';').next().unwrap_or("").trim(),
+                "*/*"
+                    | "application/*"
+                    | "application/json"
+                    | "application/yaml"
+                    | "application/vnd.kubernetes.protobuf"
+            )
+        })
+    };
+    let known = headers.get_all(http::header::ACCEPT).iter().filter_map(|v| v.to_str().ok()).any(accepts);
+    let watch = ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+    let more = if is_list { watch } else { "" };
+    (!known).then(|| {
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {ACCEPTED}{more}");
+        Status::routed(406, "NotAcceptable", message)
+    })
+}
+
+/// How much a clause of `Accept` is liked, from 0 to 1.
+fn quality(clause: &str) -> f32 {
+    let given = clause.split(';').skip(1).find_map(|parameter| parameter.trim().strip_prefix("q="));
+    given.and_then(|q| q.parse().ok()).unwrap_or(1.0)
 }
 
 fn read_clause(clause: &str) -> Option<Form> {

@@ -9,10 +9,10 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::form::{Form, Shape};
+use super::options;
 use super::respond::{self, Body};
 use super::table::{self, Include};
 use super::target::{Query, Wanted};
@@ -22,14 +22,18 @@ use crate::resource::ResourceDefinition;
 use crate::selector::{FieldSelector, LabelSelector, Selector};
 use crate::status::Status;
 
-#[derive(Serialize, Deserialize)]
+/// Where a list goes on: `{"v":…,"rv":…,"start":"NAMESPACE/NAME"}`, as kube-apiserver's tokens.
 struct Continue {
-    #[serde(rename = "v")]
-    version: String,
-    #[serde(rename = "rv")]
     revision: u64,
-    #[serde(rename = "start")]
     after: (String, String),
+}
+
+impl Continue {
+    fn encode(&self) -> String {
+        let (namespace, name) = &self.after;
+        let start = if namespace.is_empty() { format!("{name}\0") } else { format!("{namespace}/{name}\0") };
+        BASE64.encode(json!({"v": "meta.k8s.io/v1", "rv": self.revision, "start": start}).to_string())
+    }
 }
 
 /// One page.
@@ -53,50 +57,40 @@ pub(super) fn selector(definition: &ResourceDefinition, query: &Query) -> Result
     })
 }
 
-/// Reads a number parameter; empty is `None`.
-pub(super) fn number(query: &Query, name: &str) -> Result<Option<u64>, Status> {
-    match query.get(name) {
-        "" => Ok(None),
-        text => text.parse().map(Some).map_err(|_| {
-            Status::bad_request(format!("strconv.ParseInt: parsing \"{text}\": invalid syntax ({name})"))
-        }),
-    }
-}
-
-/// The revision that a list or watch must at least show, judged against what there is.
-pub(super) async fn at_least(server: &ApiServer, query: &Query) -> Result<Option<u64>, Status> {
+/// Waits, as kube-apiserver does, for a revision of the near future; one that does not come is from elsewhere.
+async fn at_least(server: &ApiServer, query: &Query) -> Result<Option<u64>, Status> {
     let text = query.get("resourceVersion");
-    let Some(asked) = number(query, "resourceVersion").map_err(|_| invalid_version(text))? else {
+    if text.is_empty() {
         return Ok(None);
+    }
+    let Ok(asked) = text.parse::<u64>() else {
+        return Err(Status::bad_request(format!(
+            "invalid resource version: {}",
+            options::not_a_version(text)
+        )));
     };
     let cache = server.registry.cache();
     if asked > cache.revision() {
-        // Give the present a moment to catch up, as kube-apiserver does, then say that the version is from elsewhere.
         let wait = tokio::time::timeout(std::time::Duration::from_secs(3), cache.wait_for(asked));
         if wait.await.is_err() {
-            let mut status = Status::timeout(format!(
-                "Too large resource version: {asked}, current: {}",
-                cache.revision()
-            ));
-            status.details = Some(Box::new(crate::status::Details {
-                causes: vec![crate::status::Cause {
-                    reason: "ResourceVersionTooLarge".into(),
-                    message: "Too large resource version".into(),
-                    field: String::new(),
-                }],
-                retry_after_seconds: 1,
-                ..Default::default()
-            }));
-            return Err(status);
+            return Err(too_large(asked, cache.revision()));
         }
     }
     Ok(Some(asked))
 }
 
-fn invalid_version(text: &str) -> Status {
-    Status::bad_request(format!(
-        "Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax"
-    ))
+fn too_large(asked: u64, current: u64) -> Status {
+    let mut status = Status::timeout(format!("Too large resource version: {asked}, current: {current}"));
+    status.details = Some(Box::new(crate::status::Details {
+        causes: vec![crate::status::Cause {
+            reason: "ResourceVersionTooLarge".into(),
+            message: "Too large resource version".into(),
+            field: String::new(),
+        }],
+        retry_after_seconds: 1,
+        ..Default::default()
+    }));
+    status
 }
 
 impl ApiServer {
@@ -117,10 +111,13 @@ impl ApiServer {
                 metadata["remainingItemCount"] = json!(remaining);
             }
         }
+        if definition.is_structural() && form.shape == Shape::Whole && page.next.is_none() {
+            metadata["continue"] = json!("");
+        }
         Ok(self.render(call, definition, &page.items, &metadata, form))
     }
 
-    fn render(
+    pub(super) fn render(
         &self,
         call: &Call<'_>,
         definition: &ResourceDefinition,
@@ -139,6 +136,11 @@ impl ApiServer {
             Shape::Metadata => ("PartialObjectMetadataList".to_owned(), "meta.k8s.io/v1".to_owned()),
             _ => (format!("{}List", definition.kind), definition.api_version()),
         };
+        if form.shape == Shape::Metadata && items.is_empty() {
+            // An empty list of metadata alone is null: so kube-apiserver writes it.
+            let list = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata, "items": null});
+            return respond::document(StatusCode::OK, list.to_string().into(), form);
+        }
         let head = format!(
             "{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata},\"items\":["
         );
@@ -167,9 +169,9 @@ impl ApiServer {
         namespace: &str,
         selector: &Selector,
     ) -> Result<Page, Status> {
-        let limit = number(query, "limit")?.unwrap_or(0) as usize;
+        options::check(query, false)?;
+        let limit = usize::try_from(options::number(query, "limit")?.unwrap_or(0)).unwrap_or(0);
         let matching = query.get("resourceVersionMatch");
-        check_match(query, matching)?;
         let keep = |object: &Stored| selector.matches(object);
         let shard = self.registry.cache().shard(&definition.storage);
         let token = query.get("continue");
@@ -184,7 +186,7 @@ impl ApiServer {
             let (items, more) = shard
                 .list_at(place.revision, namespace, Some(&after), limit, &keep)
                 .map_err(|_| Status::expired("The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter."))?;
-            return Ok(self.finish(definition, namespace, selector, items, more, place.revision));
+            return Ok(self.finish(definition, namespace, selector, items, more, place.revision, limit));
         }
         let asked = at_least(self, query).await?;
         let revision = self.registry.cache().revision();
@@ -194,16 +196,17 @@ impl ApiServer {
                     Status::expired(format!("The resourceVersion for the provided list is too old: {exact}"))
                 };
                 let (items, more) = shard.list_at(exact, namespace, None, limit, &keep).map_err(gone)?;
-                Ok(self.finish(definition, namespace, selector, items, more, exact))
+                Ok(self.finish(definition, namespace, selector, items, more, exact, limit))
             }
             _ => {
                 // The cache may move on between the two reads; naming the earlier revision is safe, the later is not.
                 let (items, more) = shard.list(namespace, None, limit, &keep);
-                Ok(self.finish(definition, namespace, selector, items, more, revision))
+                Ok(self.finish(definition, namespace, selector, items, more, revision, limit))
             }
         }
     }
 
+    #[allow(clippy::too_many_arguments, reason = "what was asked and what was found")]
     fn finish(
         &self,
         definition: &ResourceDefinition,
@@ -212,7 +215,17 @@ impl ApiServer {
         items: Vec<Arc<Stored>>,
         more: bool,
         revision: u64,
+        limit: usize,
     ) -> Page {
+        // A full page goes on while there is anything behind it, whether the selector will match that or not.
+        let shard = self.registry.cache().shard(&definition.storage);
+        let full = limit > 0 && items.len() == limit;
+        let more = more
+            || items.last().filter(|_| full && !selector.is_empty()).is_some_and(|last| {
+                shard
+                    .list_at(revision, namespace, Some(&last.key), 1, &|_| true)
+                    .is_ok_and(|(rest, _)| !rest.is_empty())
+            });
         let last = items.last().filter(|_| more).map(|object| object.key.clone());
         let remaining = match &last {
             Some(last) if selector.is_empty() => {
@@ -222,56 +235,48 @@ impl ApiServer {
             _ => None,
         };
         let next = last.map(|key| {
-            let place = Continue {
-                version: "meta.k8s.io/v1".to_owned(),
-                revision,
-                after: (key.namespace.to_string(), key.name.to_string()),
-            };
-            BASE64.encode(serde_json::to_vec(&place).unwrap_or_default())
+            Continue { revision, after: (key.namespace.to_string(), key.name.to_string()) }.encode()
         });
         Page { items, revision, next, remaining }
     }
 }
 
-fn check_match(query: &Query, matching: &str) -> Result<(), Status> {
-    let version = query.get("resourceVersion");
-    let refuse = |why: &str| {
-        let cause = crate::status::Cause {
-            reason: "FieldValueForbidden".into(),
-            message: format!("Forbidden: {why}"),
-            field: "resourceVersionMatch".into(),
-        };
-        Err(Status::invalid("meta.k8s.io", "ListOptions", "", vec![cause]))
-    };
-    if matching.is_empty() || query.flag("watch") {
-        return Ok(());
-    }
-    if !query.get("continue").is_empty() {
-        return refuse("resourceVersionMatch is forbidden when continue is provided");
-    }
-    if version.is_empty() {
-        return refuse("resourceVersionMatch is forbidden unless resourceVersion is provided");
-    }
-    match matching {
-        "Exact" if version == "0" => {
-            refuse("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"")
-        }
-        "Exact" | "NotOlderThan" => Ok(()),
-        other => {
-            let cause = crate::status::Cause {
-                reason: "FieldValueNotSupported".into(),
-                message: format!(
-                    "Unsupported value: \"{other}\": supported values: \"Exact\", \"NotOlderThan\", \"\""
-                ),
-                field: "resourceVersionMatch".into(),
-            };
-            Err(Status::invalid("meta.k8s.io", "ListOptions", "", vec![cause]))
-        }
-    }
-}
-
+/// Reads a continue token, or says in kube-apiserver's words why it is none.
 fn read_token(token: &str) -> Result<Continue, Status> {
-    let bad = || Status::bad_request("continue key is not valid: the token was not made by this server");
-    let bytes = BASE64.decode(token.trim_end_matches('=')).map_err(|_| bad())?;
-    serde_json::from_slice(&bytes).map_err(|_| bad())
+    let bad = |why: String| {
+        Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
+    };
+    let bytes = BASE64.decode(token).map_err(|error| {
+        let at = match error {
+            base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => at,
+            base64::DecodeError::InvalidLength(at) => at,
+            base64::DecodeError::InvalidPadding => token.len(),
+        };
+        bad(format!("illegal base64 data at input byte {at}"))
+    })?;
+    if let Some(why) = super::json_error::syntax_error(&bytes) {
+        return Err(bad(why));
+    }
+    let value: Value = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
+    if value["v"] != "meta.k8s.io/v1" {
+        return Err(bad(format!(
+            "server does not recognize this encoded version {}",
+            value["v"].as_str().unwrap_or("")
+        )));
+    }
+    if value["rv"].as_i64().unwrap_or(0) == 0 {
+        return Err(bad("incorrect encoded start resourceVersion (version meta.k8s.io/v1)".to_owned()));
+    }
+    match value["start"].as_str().unwrap_or("") {
+        "" => Err(bad("encoded start key empty (version meta.k8s.io/v1)".to_owned())),
+        start => {
+            // Namespace and name, which may hold no slash; cluster-scoped objects have the name alone.
+            let (namespace, name) =
+                start.trim_end_matches('\0').rsplit_once('/').unwrap_or(("", start.trim_end_matches('\0')));
+            Ok(Continue {
+                revision: value["rv"].as_u64().unwrap_or(0),
+                after: (namespace.to_owned(), name.to_owned()),
+            })
+        }
+    }
 }

@@ -15,7 +15,8 @@ use super::target::Wanted;
 use super::{ApiServer, Call, list};
 use crate::kinds;
 use crate::object::{ObjectKey, Stored};
-use crate::registry::{DeleteOptions, Deleted, FieldValidation, WriteOptions, Written};
+use crate::registry::strategy;
+use crate::registry::{DeleteOptions, Deleted, FieldValidation, PatchShown, WriteOptions, Written};
 use crate::resource::ResourceDefinition;
 use crate::status::Status;
 
@@ -33,13 +34,18 @@ impl ApiServer {
     {
         let catalogue = self.registry.catalogue();
         let definition = catalogue.resource(&wanted.group, &wanted.version, &wanted.plural);
-        let definition = definition.ok_or_else(Status::no_resource)?;
-        check_scope(definition, wanted)?;
-        let mut answer = self.resource_as(call, definition, wanted, body).await?;
-        if let Some(warning) = definition.custom.as_ref().and_then(|custom| custom.warning.clone()) {
-            respond::warn(&mut answer, &[warning]);
+        let definition = definition.ok_or_else(|| super::discovery::unserved(&catalogue, &wanted.group))?;
+        if wanted.name.contains('/') {
+            return Err(Status::no_resource());
         }
-        Ok(answer)
+        if call.method == Method::HEAD && !definition.is_structural() {
+            return Err(Status::method_not_allowed());
+        }
+        check_scope(definition, wanted)?;
+        if let Some(warning) = definition.custom.as_ref().and_then(|custom| custom.warning.clone()) {
+            call.warnings.add(warning);
+        }
+        self.resource_as(call, definition, wanted, body).await
     }
 
     async fn resource_as<B>(
@@ -53,7 +59,14 @@ impl ApiServer {
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: std::fmt::Display,
     {
-        let form = Form::choose(call.headers)?;
+        let is_list = wanted.name.is_empty() && matches!(call.method, Method::GET | Method::HEAD);
+        let form = Form::choose(call.headers).map_err(|status| match definition.is_structural() {
+            true => status,
+            false => super::form::routed(call.headers, is_list).unwrap_or(status),
+        })?;
+        if form.shape == super::form::Shape::Table {
+            Include::check(call.query.get("includeObject"))?;
+        }
         if !wanted.subresource.is_empty() {
             return self.subresource(call, definition, wanted, form, body).await;
         }
@@ -66,7 +79,7 @@ impl ApiServer {
             return Err(Status::method_not_allowed());
         }
         // One object is got, whatever the query says: a watch of it is a watch of the collection with a field selector.
-        let watch = call.query.flag("watch") && !one;
+        let watch = (call.query.flag("watch") && !one) || wanted.watch;
         let verb = match call.method {
             Method::GET | Method::HEAD if watch => "watch",
             Method::GET | Method::HEAD => {
@@ -76,7 +89,8 @@ impl ApiServer {
                     "list"
                 }
             }
-            Method::POST if !one => "create",
+            // A custom kind's path may name an object all the same.
+            Method::POST if !one || definition.is_structural() => "create",
             Method::PUT if one => "update",
             Method::PATCH if one => "patch",
             Method::DELETE => {
@@ -85,6 +99,10 @@ impl ApiServer {
                 } else {
                     "deletecollection"
                 }
+            }
+            // Their handler knows no collection where one object is replaced.
+            Method::PUT if definition.is_structural() => {
+                return Err(Status::bad_request("name must be provided"));
             }
             _ => return Err(Status::method_not_allowed()),
         };
@@ -98,10 +116,13 @@ impl ApiServer {
         if !definition.allows(verb) && !ending {
             return Err(Status::method_not_allowed());
         }
+        let old = strategy::deprecation(&wanted.group, &wanted.version, &wanted.plural);
+        old.into_iter().for_each(|text| call.warnings.add(text.to_owned()));
         match verb {
             "watch" => self.watch(call, definition, wanted, form).await,
             "list" => self.list(call, definition, wanted, form).await,
             "get" => {
+                super::options::version(&call.query)?;
                 let object =
                     self.registry.get(definition, &namespace_of(definition, wanted), &wanted.name)?;
                 let object = self.registry.view(definition, vec![object]).await?.remove(0);
@@ -110,8 +131,8 @@ impl ApiServer {
             "create" => self.create(call, definition, wanted, form, body).await,
             "update" => {
                 let bytes = body::read(body).await?;
-                let value = body::parse(body::media_type(call.headers), &bytes)?;
-                names_its_type(definition, &value)?;
+                let value = object_in(call, definition, &bytes)?;
+                names_its_type(definition, &value, &bytes)?;
                 let options = self.write_options(call, "", &bytes)?;
                 self.put(call, definition, wanted, form, value, &options).await
             }
@@ -146,9 +167,7 @@ impl ApiServer {
         form: Form,
     ) -> Response<Body> {
         let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
-        let mut response = self.object(call, definition, &written.object, form, code);
-        respond::warn(&mut response, &written.warnings);
-        response
+        self.object(call, definition, &written.object, form, code)
     }
 
     /// Reads how a write is to be made from the query, and problems of the raw body.
@@ -163,12 +182,9 @@ impl ApiServer {
             "Ignore" => FieldValidation::Ignore,
             "Strict" => FieldValidation::Strict,
             other => {
-                return Err(unsupported(
-                    "CreateOptions",
-                    "fieldValidation",
-                    other,
-                    "\"Ignore\", \"Strict\", \"Warn\"",
-                ));
+                let shown = format!("\"{other}\"");
+                let known = "\"\", \"Ignore\", \"Strict\", \"Warn\"";
+                return Err(unsupported(options_kind(call), "fieldValidation", &shown, known));
             }
         };
         let dry_run = dry_run(call)?;
@@ -183,8 +199,9 @@ impl ApiServer {
             field_validation,
             subresource: subresource.to_owned(),
             body_problems,
-            patch: String::new(),
+            patch: PatchShown::None,
             applied: false,
+            warnings: call.warnings.clone(),
         })
     }
 
@@ -201,9 +218,13 @@ impl ApiServer {
         B::Error: std::fmt::Display,
     {
         let bytes = body::read(body).await?;
-        let value = body::parse(body::media_type(call.headers), &bytes)?;
-        names_its_type(definition, &value)?;
+        let value = object_in(call, definition, &bytes)?;
+        names_its_type(definition, &value, &bytes)?;
         if !definition.is_stored() {
+            let mut value = value;
+            kinds::decode(definition, &mut value)?;
+            let (manager, now) = (field_manager(call)?, self.registry.now_text());
+            kinds::update_managed(definition, None, &mut value, &manager, "", &now);
             let answer = self.access.review(definition, &call.user, &wanted.namespace, value)?;
             return Ok(respond::document(StatusCode::CREATED, answer.to_string().into(), form));
         }
@@ -222,7 +243,7 @@ impl ApiServer {
         options: &WriteOptions,
     ) -> Result<Response<Body>, Status> {
         let key = ObjectKey::new(&namespace_of(definition, wanted), &wanted.name);
-        let creates = creates_on_update(definition) && options.subresource.is_empty();
+        let creates = strategy::creates_on_update(definition) && options.subresource.is_empty();
         let written =
             self.registry.update(definition, &key, options, creates, &mut |_| Ok(value.clone())).await?;
         Ok(self.written(call, definition, &written, form))
@@ -240,11 +261,11 @@ impl ApiServer {
         let patch = Patch::read(definition, body::media_type(call.headers), bytes)?;
         let mut options = self.write_options(call, subresource, bytes)?;
         options.applied = patch.is_apply();
-        options.patch = if patch.is_apply() { String::new() } else { go_text(bytes) };
+        options.patch = patch.shown(|| go_text(bytes));
         if patch.is_apply() && call.query.get("fieldManager").is_empty() {
             return Err(required("PatchOptions", "fieldManager", "is required for apply patch"));
         }
-        if !patch.is_apply() && call.query.flag("force") {
+        if !patch.is_apply() && !call.query.all("force").is_empty() {
             let cause = crate::status::Cause {
                 reason: "FieldValueForbidden".into(),
                 message: "Forbidden: may not be specified for non-apply patch".into(),
@@ -276,14 +297,15 @@ impl ApiServer {
         B::Error: std::fmt::Display,
     {
         let options = delete_options(call, body).await?;
+        warn_of_pods(call, definition, &options);
         let key = ObjectKey::new(&namespace_of(definition, wanted), &wanted.name);
-        let dry = dry_run(call)? || options.dry_run.iter().any(|d| d == "All");
+        let dry = !options.dry_run.is_empty();
         match self.registry.delete(definition, &key, &options, &call.user, dry).await? {
             Deleted::Pending(object) => {
                 let object = self.registry.view(definition, vec![object]).await?.remove(0);
                 Ok(self.object(call, definition, &object, form, StatusCode::OK))
             }
-            Deleted::Gone(object) if returns_deleted(definition) => {
+            Deleted::Gone(object) if strategy::returns_deleted(definition) => {
                 Ok(self.object(call, definition, &object, form, StatusCode::OK))
             }
             Deleted::Gone(object) => {
@@ -309,57 +331,77 @@ impl ApiServer {
         B::Error: std::fmt::Display,
     {
         let options = delete_options(call, body).await?;
+        warn_of_pods(call, definition, &options);
         let selector = list::selector(definition, &call.query)?;
-        let dry = dry_run(call)? || options.dry_run.iter().any(|d| d == "All");
+        let dry = !options.dry_run.is_empty();
         let shard = self.registry.cache().shard(&definition.storage);
+        let revision = self.registry.cache().revision();
         let (found, _) = shard.list(&wanted.namespace, None, 0, &|object| selector.matches(object));
-        let mut items = Vec::with_capacity(found.len());
-        for object in found {
+        for object in &found {
             match self.registry.delete(definition, &object.key, &options, &call.user, dry).await {
-                Ok(Deleted::Gone(last) | Deleted::Pending(last)) => items.push(last.value()),
-                Err(status) if status.code == 404 => {}
-                Err(status) => return Err(status),
+                Err(status) if status.code != 404 => return Err(status),
+                _ => {}
             }
         }
-        let list = json!({
-            "kind": format!("{}List", definition.kind), "apiVersion": definition.api_version(),
-            "metadata": {"resourceVersion": self.registry.cache().revision().to_string()}, "items": items,
-        });
-        Ok(respond::document(StatusCode::OK, list.to_string().into(), form))
+        // The answer is what was found, as it was found.
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
+        if definition.is_structural() {
+            metadata["continue"] = json!("");
+        }
+        Ok(self.render(call, definition, &found, &metadata, form))
+    }
+}
+
+const JOB_PODS_STAY: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to \
+                             remove them or set propagationPolicy=Orphan to suppress this warning";
+
+/// Who deletes a Job and does not say what becomes of its Pods is told.
+fn warn_of_pods(call: &Call<'_>, definition: &ResourceDefinition, options: &DeleteOptions) {
+    let is_job = &*definition.group == "batch" && &*definition.plural == "jobs";
+    if is_job && options.propagation_policy.is_none() && options.orphan_dependents.is_none() {
+        call.warnings.add(JOB_PODS_STAY.to_owned());
     }
 }
 
 /// A patch as Go's `%+v` prints it, which is how kube-apiserver names it.
 fn go_text(patch: &Bytes) -> String {
-    fn print(value: &Value) -> String {
-        let joined = |texts: Vec<String>| texts.join(" ");
-        match value {
-            Value::Null => "<nil>".to_owned(),
-            Value::String(text) => text.clone(),
-            Value::Array(items) => format!("[{}]", joined(items.iter().map(print).collect())),
-            Value::Object(members) => {
-                let sorted: std::collections::BTreeMap<_, _> = members.iter().collect();
-                let texts = sorted.into_iter().map(|(key, value)| format!("{key}:{}", print(value)));
-                format!("map[{}]", joined(texts.collect()))
-            }
-            other => other.to_string(),
-        }
-    }
-    serde_json::from_slice(patch).map(|patch| print(&patch)).unwrap_or_default()
+    serde_json::from_slice(patch).map(|patch| crate::patch::go_print(&patch)).unwrap_or_default()
 }
 
 /// A custom kind's body says what it is; a compiled kind's may leave that to the path.
-fn names_its_type(definition: &ResourceDefinition, object: &Value) -> Result<(), Status> {
+/// The object in a body. What cannot be told to be one is shown from its beginning.
+pub(super) fn object_in(
+    call: &Call<'_>,
+    definition: &ResourceDefinition,
+    raw: &Bytes,
+) -> Result<Value, Status> {
+    body::parse(body::media_type(call.headers), raw).map_err(|status| {
+        if !status.message.starts_with("couldn't get version/kind") {
+            return status;
+        }
+        let kind = &definition.kind;
+        let why = &status.message;
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): {why} ({})",
+            body::summary(raw)
+        ))
+    })
+}
+
+fn names_its_type(definition: &ResourceDefinition, object: &Value, raw: &Bytes) -> Result<(), Status> {
     if !definition.is_structural() {
         return Ok(());
     }
     let missing = [("kind", "Kind"), ("apiVersion", "apiVersion")]
         .into_iter()
         .find(|(field, _)| object[*field].as_str().is_none_or(str::is_empty));
-    match missing {
-        Some((_, named)) => Err(Status::bad_request(format!("Object '{named}' is missing in '{object}'"))),
-        None => Ok(()),
-    }
+    let Some((_, named)) = missing else { return Ok(()) };
+    let body = String::from_utf8_lossy(raw);
+    let short = body::summary(raw);
+    Err(Status::bad_request(format!(
+        "the object provided is unrecognized (must be of type {}): Object '{named}' is missing in '{body}' ({short})",
+        definition.kind
+    )))
 }
 
 /// Namespaced paths are for namespaced resources, and one object of those is reached through its namespace only.
@@ -392,7 +434,7 @@ fn field_manager(call: &Call<'_>) -> Result<String, Status> {
             message: format!("Too long: may not be more than {MAX_MANAGER} bytes"),
             field: "fieldManager".into(),
         };
-        return Err(Status::invalid("meta.k8s.io", "CreateOptions", "", vec![cause]));
+        return Err(Status::invalid("meta.k8s.io", options_kind(call), "", vec![cause]));
     }
     if !named.is_empty() {
         return Ok(named.to_owned());
@@ -401,18 +443,28 @@ fn field_manager(call: &Call<'_>) -> Result<String, Status> {
     Ok(agent.split('/').next().unwrap_or(agent).chars().take(MAX_MANAGER).collect())
 }
 
+/// What the query's options are called of this method.
+fn options_kind(call: &Call<'_>) -> &'static str {
+    match call.method {
+        Method::PUT => "UpdateOptions",
+        Method::PATCH => "PatchOptions",
+        Method::DELETE => "DeleteOptions",
+        _ => "CreateOptions",
+    }
+}
+
 fn dry_run(call: &Call<'_>) -> Result<bool, Status> {
     match call.query.all("dryRun").as_slice() {
-        [] | [""] => Ok(false),
-        ["All"] => Ok(true),
-        other => Err(unsupported("CreateOptions", "dryRun", &other.join(","), "\"All\"")),
+        [] => Ok(false),
+        all if all.iter().all(|one| *one == "All") => Ok(true),
+        other => Err(unsupported(options_kind(call), "dryRun", &json!(other).to_string(), "\"All\"")),
     }
 }
 
 fn unsupported(kind: &str, field: &str, value: &str, known: &str) -> Status {
     let cause = crate::status::Cause {
         reason: "FieldValueNotSupported".into(),
-        message: format!("Unsupported value: \"{value}\": supported values: {known}"),
+        message: format!("Unsupported value: {value}: supported values: {known}"),
         field: field.to_owned(),
     };
     Status::invalid("meta.k8s.io", kind, "", vec![cause])
@@ -437,12 +489,24 @@ where
         DeleteOptions::default()
     } else {
         let value = body::parse(body::media_type(call.headers), &bytes)?;
-        serde_json::from_value(value)
-            .map_err(|error| Status::bad_request(format!("the delete options cannot be read: {error}")))?
+        if value["kind"].as_str().is_some_and(|kind| kind != "DeleteOptions") {
+            return Err(Status::unforeseen(format!(
+                "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:110\"",
+                value["kind"], value["apiVersion"]
+            )));
+        }
+        serde_json::from_value(value).map_err(|error| unread_options(&bytes, &error))?
     };
+    if !bytes.is_empty() {
+        // A body says it all: the query is not looked at.
+        return Ok(options);
+    }
     let query = &call.query;
-    if let Some(seconds) = list::number(query, "gracePeriodSeconds")? {
-        options.grace_period_seconds = i64::try_from(seconds).ok();
+    if dry_run(call)? {
+        options.dry_run = vec!["All".to_owned()];
+    }
+    if let Some(seconds) = super::options::number(query, "gracePeriodSeconds")? {
+        options.grace_period_seconds = Some(seconds);
     }
     if !query.get("propagationPolicy").is_empty() {
         options.propagation_policy = Some(query.get("propagationPolicy").to_owned());
@@ -453,38 +517,32 @@ where
     Ok(options)
 }
 
+/// Options that cannot be read: kube-apiserver passes on its decoder's words.
+fn unread_options(raw: &Bytes, error: &serde_json::Error) -> Status {
+    let value: Value = serde_json::from_slice(raw).unwrap_or(Value::Null);
+    let wrong =
+        [("gracePeriodSeconds", "int64"), ("propagationPolicy", "string"), ("orphanDependents", "bool")]
+            .into_iter()
+            .find(|(field, go)| match (&value[*field], *go) {
+                (Value::Null, _) => false,
+                (found, "int64") => !found.is_i64(),
+                (found, "bool") => !found.is_boolean(),
+                (found, _) => !found.is_string(),
+            });
+    Status::unforeseen(match wrong {
+        Some((field, go)) => {
+            let what = crate::schema::go_kind(&value[field]);
+            let go = if field == "propagationPolicy" { "v1.DeletionPropagation" } else { go };
+            format!("json: cannot unmarshal {what} into Go struct field DeleteOptions.{field} of type {go}")
+        }
+        None => error.to_string(),
+    })
+}
+
 fn details(definition: &ResourceDefinition, object: &Stored) -> Value {
     let mut details = json!({"name": &*object.key.name, "kind": &*definition.plural, "uid": &*object.uid});
     if !definition.group.is_empty() {
         details["group"] = json!(&*definition.group);
     }
     details
-}
-
-/// Kinds whose deletion answers with the object (kube-apiserver's ReturnDeletedObject).
-fn returns_deleted(definition: &ResourceDefinition) -> bool {
-    definition.group.is_empty()
-        && matches!(
-            &*definition.plural,
-            "pods"
-                | "persistentvolumes"
-                | "persistentvolumeclaims"
-                | "podtemplates"
-                | "resourcequotas"
-                | "serviceaccounts"
-                | "services"
-        )
-}
-
-/// Kinds that an update may create (kube-apiserver's AllowCreateOnUpdate).
-fn creates_on_update(definition: &ResourceDefinition) -> bool {
-    matches!(
-        (&*definition.group, &*definition.plural),
-        ("", "endpoints" | "events" | "limitranges" | "serviceaccounts" | "services")
-            | ("coordination.k8s.io", "leases")
-            | ("events.k8s.io", "events")
-            | ("rbac.authorization.k8s.io", _)
-            | ("node.k8s.io", "runtimeclasses")
-            | ("scheduling.k8s.io", "priorityclasses")
-    ) && !matches!(&*definition.plural, "serviceaccounts" | "services" | "priorityclasses" | "runtimeclasses")
 }

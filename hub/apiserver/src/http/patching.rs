@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::body;
 use crate::kinds;
 use crate::object::{ObjectKey, meta};
+use crate::registry::PatchShown;
 use crate::resource::ResourceDefinition;
 use crate::status::Status;
 
@@ -17,7 +18,6 @@ pub(super) enum Patch {
     Apply(Value),
 }
 
-const BUILTIN: &str = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml, application/strategic-merge-patch+json";
 const CUSTOM: &str =
     "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
 
@@ -30,12 +30,22 @@ impl Patch {
             "application/merge-patch+json" => Ok(Patch::Merge(bytes.clone())),
             "application/strategic-merge-patch+json" if strategic => Ok(Patch::Strategic(bytes.clone())),
             "application/apply-patch+yaml" => Ok(Patch::Apply(body::parse_yaml(bytes)?)),
-            _ => Err(Status::unsupported_media_type(if strategic { BUILTIN } else { CUSTOM })),
+            _ if definition.is_structural() => Err(Status::unsupported_media_type(CUSTOM)),
+            _ => Err(Status::routed(415, "UnsupportedMediaType", "415: Unsupported Media Type")),
         }
     }
 
     pub(super) fn is_apply(&self) -> bool {
         matches!(self, Patch::Apply(_))
+    }
+
+    /// How refusals show the patch; `text` is its own, as Go prints it.
+    pub(super) fn shown(&self, text: impl FnOnce() -> String) -> PatchShown {
+        match self {
+            Patch::Apply(_) => PatchShown::None,
+            Patch::Strategic(_) => PatchShown::Itself(text()),
+            Patch::Json(_) | Patch::Merge(_) => PatchShown::Outcome,
+        }
     }
 
     /// What the patch makes of the live object.
@@ -54,6 +64,22 @@ impl Patch {
             (Patch::Apply(object), live) => {
                 let mut object = object.clone();
                 named(definition, key, &mut object)?;
+                if live.is_none() && meta::name(&object).is_empty() {
+                    return Err(Status::bad_request(format!(
+                        "the name of the object ({} based on URL) was undeterminable: name must be provided",
+                        key.name
+                    )));
+                }
+                let uid = meta::text(&object, "uid").to_owned();
+                if live.is_none() && !uid.is_empty() {
+                    let why = format!(
+                        "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                    );
+                    return Err(Status::conflict_because(definition, &key.name, &why));
+                }
+                if live.is_none() {
+                    meta::of(&mut object).remove("resourceVersion");
+                }
                 kinds::apply(definition, live, &object, manager, force, subresource, now)
             }
             (_, None) => Err(Status::not_found(definition, &key.name)),
@@ -67,21 +93,19 @@ impl Patch {
 /// An applied object names itself as the path does, or not at all.
 fn named(definition: &ResourceDefinition, key: &ObjectKey, object: &mut Value) -> Result<(), Status> {
     if !object.is_object() {
-        return Err(Status::bad_request("error decoding YAML: the patch is not an object"));
+        let what = crate::schema::go_kind(object);
+        if !object.is_null() {
+            return Err(Status::bad_request(format!(
+                "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {what} into Go value of type map[string]interface {{}}"
+            )));
+        }
+        *object = serde_json::json!({});
     }
     let (kind, version) =
         (object["kind"].as_str().unwrap_or(""), object["apiVersion"].as_str().unwrap_or(""));
-    if kind.is_empty() || version.is_empty() {
-        let missing =
-            if kind.is_empty() { "Object 'Kind' is missing" } else { "Object 'apiVersion' is missing" };
-        return Err(Status::bad_request(format!("{missing} in the applied object")));
-    }
     if version != definition.api_version() || *kind != *definition.kind {
-        return Err(Status::bad_request(format!(
-            "the applied object is {version} {kind}, the path is {} {}",
-            definition.api_version(),
-            definition.kind
-        )));
+        let slash = if version.contains('/') { "" } else { "/" };
+        return Err(Status::bad_request(format!("invalid object type: {slash}{version}, Kind={kind}")));
     }
     let name = meta::name(object).to_owned();
     if !name.is_empty() && *name != *key.name {
@@ -91,10 +115,6 @@ fn named(definition: &ResourceDefinition, key: &ObjectKey, object: &mut Value) -
         )));
     }
     let metadata = meta::of(object);
-    metadata.insert("name".into(), (*key.name).into());
-    if definition.namespaced {
-        metadata.entry("namespace").or_insert_with(|| (*key.namespace).into());
-    }
     if metadata.contains_key("managedFields") {
         return Err(Status::bad_request("metadata.managedFields must be nil"));
     }

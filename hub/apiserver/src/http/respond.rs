@@ -100,10 +100,20 @@ pub(super) fn warn(response: &mut Response<Body>, warnings: &[String]) {
     }
 }
 
+/// Tells browsers to take the content type at its word.
+pub(super) fn no_sniffing(response: &mut Response<Body>) {
+    response.headers_mut().insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+}
+
 /// The response for a refusal, in YAML where only that is accepted.
 pub(super) fn refused(status: &Status, headers: &HeaderMap) -> Response<Body> {
     let form = Form::choose(headers).unwrap_or(Form::JSON);
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    if status.is_plain() {
+        let mut response = with_type(code, full(status.message.clone()), "text/plain; charset=utf-8");
+        no_sniffing(&mut response);
+        return response;
+    }
     let mut response =
         document(code, status.body().into(), Form { shape: super::form::Shape::Whole, ..form });
     let after = status.details.as_ref().map_or(0, |d| d.retry_after_seconds);

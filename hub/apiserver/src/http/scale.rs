@@ -42,7 +42,7 @@ pub(super) fn table(scale: &Value, now: jiff::Timestamp) -> Value {
         "kind": "Table", "apiVersion": "meta.k8s.io/v1",
         "metadata": {"resourceVersion": scale["metadata"]["resourceVersion"]},
         "columnDefinitions": [
-            column("Name", "string", "name"), column("Desired", "integer", ""),
+            column("Name", "string", ""), column("Desired", "integer", ""),
             column("Available", "integer", ""), column("Age", "string", ""),
         ],
         "rows": [{"cells": [scale["metadata"]["name"], replicas("spec"), replicas("status"), age], "object": metadata}],

@@ -43,6 +43,9 @@ impl ApiServer {
         if !known.verbs.iter().any(|v| &**v == verb) {
             return Err(Status::method_not_allowed());
         }
+        if !wanted.rest.is_empty() && &*wanted.subresource != "proxy" {
+            return Err(Status::no_resource());
+        }
         let bytes = body::read(body).await?;
         match (&*wanted.subresource, verb) {
             ("scale", _) => self.scale(call, definition, wanted, form, &bytes).await,
@@ -59,14 +62,21 @@ impl ApiServer {
             }
             ("status" | "finalize" | "approval" | "ephemeralcontainers" | "resize", "update") => {
                 let value = body::parse(body::media_type(call.headers), &bytes)?;
-                let options = self.write_options(call, part(&wanted.subresource), &bytes)?;
+                let options = self.write_options(call, &wanted.subresource, &bytes)?;
                 self.put(call, definition, wanted, form, value, &options).await
             }
             ("status" | "approval" | "ephemeralcontainers" | "resize", "patch") => {
-                self.patch(call, definition, wanted, form, part(&wanted.subresource), &bytes).await
+                self.patch(call, definition, wanted, form, &wanted.subresource, &bytes).await
             }
-            ("eviction", "create") => self.evict(call, definition, wanted, form).await,
-            _ => self.on_a_node(definition, wanted),
+            ("eviction", "create") => {
+                let eviction = part(call, definition, wanted, "Eviction", "policy", &bytes)?;
+                self.evict(call, definition, wanted, form, &eviction).await
+            }
+            ("binding", "create") => {
+                part(call, definition, wanted, "Binding", "core", &bytes)?;
+                self.on_a_node(call, definition, wanted)
+            }
+            _ => self.on_a_node(call, definition, wanted),
         }
     }
 
@@ -93,7 +103,21 @@ impl ApiServer {
             Method::PATCH => Some(Patch::read(definition, media, bytes)?),
             _ => None,
         };
-        let sent = if patch.is_none() { body::parse(media, bytes)? } else { Value::Null };
+        let sent = match &patch {
+            None => {
+                let sent = body::parse(media, bytes)?;
+                is_a(&sent, "Scale", "autoscaling")?;
+                let name = meta::name(&sent);
+                if !name.is_empty() && *name != *wanted.name {
+                    return Err(Status::bad_request(format!(
+                        "the name of the object ({name}) does not match the name on the URL ({})",
+                        wanted.name
+                    )));
+                }
+                sent
+            }
+            Some(_) => Value::Null,
+        };
         let options = self.write_options(call, "scale", &Bytes::new())?;
         let key = ObjectKey::new(&wanted.namespace, &wanted.name);
         let (manager, now) = (options.field_manager.clone(), self.registry.now_text());
@@ -137,10 +161,12 @@ impl ApiServer {
         definition: &Arc<ResourceDefinition>,
         wanted: &Wanted,
         form: Form,
+        eviction: &Value,
     ) -> Result<Response<Body>, Status> {
         let key = ObjectKey::new(&wanted.namespace, &wanted.name);
         let options = self.write_options(call, "", &Bytes::new())?;
-        let delete = crate::registry::DeleteOptions::default();
+        let delete: crate::registry::DeleteOptions =
+            serde_json::from_value(eviction["deleteOptions"].clone()).unwrap_or_default();
         self.registry.delete(definition, &key, &delete, &call.user, options.dry_run).await?;
         let status = serde_json::json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
         Ok(respond::document(StatusCode::CREATED, status.to_string().into(), form))
@@ -148,9 +174,32 @@ impl ApiServer {
 
     /// Logs, exec and the like need the node that runs the Pod; a hub has none, and says what kube-apiserver says of a Pod
     /// that is not scheduled.
-    fn on_a_node(&self, definition: &ResourceDefinition, wanted: &Wanted) -> Result<Response<Body>, Status> {
+    fn on_a_node(
+        &self,
+        call: &Call<'_>,
+        definition: &ResourceDefinition,
+        wanted: &Wanted,
+    ) -> Result<Response<Body>, Status> {
         let object = self.registry.get(definition, &namespace_of(definition, wanted), &wanted.name)?;
-        let name = meta::name(&object.value()).to_owned();
+        let object = object.value();
+        let name = meta::name(&object).to_owned();
+        let scheduled = object["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
+        if &*definition.plural == "pods" && &*wanted.subresource == "log" {
+            contained(&object, call.query.get("container"))?;
+            if !scheduled {
+                let mut response = respond::text("");
+                *response.status_mut() = StatusCode::NO_CONTENT;
+                response.headers_mut().remove(http::header::CONTENT_TYPE);
+                response.headers_mut().remove("x-content-type-options");
+                return Ok(response);
+            }
+        }
+        if &*definition.plural == "pods"
+            && !scheduled
+            && matches!(&*wanted.subresource, "exec" | "attach" | "portforward")
+        {
+            return Err(Status::bad_request(format!("pod {name} does not have a host assigned")));
+        }
         Err(Status::bad_request(format!(
             "{} {name} is not scheduled on a node of the hub: ask the member cluster that runs it",
             definition.singular
@@ -158,11 +207,55 @@ impl ApiServer {
     }
 }
 
-/// Which part of the object a subresource writes.
-fn part(subresource: &str) -> &str {
-    match subresource {
-        // An approval is a condition in the status; the other subresources write their part of the spec.
-        "approval" => "status",
-        other => other,
+/// The object that is posted to a part, which names the object it is a part of.
+fn part(
+    call: &Call<'_>,
+    definition: &ResourceDefinition,
+    wanted: &Wanted,
+    kind: &str,
+    package: &str,
+    bytes: &Bytes,
+) -> Result<Value, Status> {
+    let sent = super::objects::object_in(call, definition, bytes)?;
+    is_a(&sent, kind, package)?;
+    if *meta::name(&sent) != *wanted.name {
+        return Err(Status::bad_request(format!("name in URL does not match name in {kind} object")));
     }
+    Ok(sent)
+}
+
+/// Refuses an object of another kind.
+fn is_a(sent: &Value, wanted: &str, package: &str) -> Result<(), Status> {
+    let (kind, version) = (sent["kind"].as_str().unwrap_or(""), sent["apiVersion"].as_str().unwrap_or(""));
+    if kind.is_empty() || kind == wanted {
+        return Ok(());
+    }
+    let version = version.rsplit('/').next().unwrap_or("");
+    Err(Status::bad_request(format!(
+        "{kind} in version \"{version}\" cannot be handled as a {wanted}: converting ({version}.{kind}) to ({package}.{wanted}): unknown conversion"
+    )))
+}
+
+/// Whether the container whose log is wanted is one of the Pod's; the only one need not be named.
+fn contained(pod: &Value, wanted: &str) -> Result<(), Status> {
+    let names = |field: &str| -> Vec<&str> {
+        let all = pod["spec"][field].as_array().into_iter().flatten();
+        all.filter_map(|container| container["name"].as_str()).collect()
+    };
+    let (name, main) = (meta::name(pod), names("containers"));
+    if wanted.is_empty() {
+        if main.len() == 1 {
+            return Ok(());
+        }
+        return Err(Status::bad_request(format!(
+            "a container name must be specified for pod {name}, choose one of: [{}]",
+            main.join(" ")
+        )));
+    }
+    let known =
+        ["initContainers", "ephemeralContainers"].into_iter().any(|field| names(field).contains(&wanted));
+    if known || main.contains(&wanted) {
+        return Ok(());
+    }
+    Err(Status::bad_request(format!("container {wanted} is not valid for pod {name}")))
 }

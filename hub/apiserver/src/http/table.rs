@@ -10,6 +10,7 @@ use crate::conversion;
 use crate::kinds;
 use crate::object::Stored;
 use crate::resource::{Family, ResourceDefinition};
+use crate::status::Status;
 
 /// What of the object goes into a table's rows (`includeObject`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,16 @@ impl Include {
             _ => Include::Metadata,
         }
     }
+
+    /// Refuses what is none of them.
+    pub(super) fn check(text: &str) -> Result<(), Status> {
+        if matches!(text, "" | "None" | "Metadata" | "Object") {
+            return Ok(());
+        }
+        Err(Status::bad_request(format!(
+            "Unable to convert to Table as requested: includeObject: Invalid value: {text:?}: must be 'Metadata', 'Object', 'None', or empty"
+        )))
+    }
 }
 
 /// The object in the version that the path names.
@@ -39,6 +50,14 @@ pub(super) fn whole(definition: &ResourceDefinition, object: &Stored) -> Bytes {
 
 /// The object as an item of a typed list, where compiled kinds do not repeat their type.
 pub(super) fn item(definition: &ResourceDefinition, object: &Stored) -> Vec<Bytes> {
+    if definition.family == Family::Builtin && !definition.is_storage_version() {
+        let mut value = conversion::from_storage(definition, object.value());
+        if let Some(fields) = value.as_object_mut() {
+            fields.remove("kind");
+            fields.remove("apiVersion");
+        }
+        return vec![value.to_string().into()];
+    }
     let json = whole(definition, object);
     let needle: &[u8] = b"\"metadata\":{";
     let at = json.windows(needle.len()).position(|w| w == needle);
@@ -52,7 +71,19 @@ pub(super) fn item(definition: &ResourceDefinition, object: &Stored) -> Vec<Byte
 
 /// `PartialObjectMetadata` of the object.
 pub(super) fn metadata(object: &Stored) -> Value {
-    let value = object.value();
+    let mut value = object.value();
+    if value["kind"] == "DaemonSet"
+        && let Some(metadata) = value["metadata"].as_object_mut()
+    {
+        // It is a field of kube-apiserver's own, written as an annotation beside the whole object only.
+        let annotations = metadata.get_mut("annotations").and_then(Value::as_object_mut);
+        if annotations.is_some_and(|all| {
+            all.remove("deprecated.daemonset.template.generation");
+            all.is_empty()
+        }) {
+            metadata.remove("annotations");
+        }
+    }
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": value["metadata"]})
 }
 
@@ -74,14 +105,14 @@ pub(super) fn table<'a>(
                 row["conditions"] = conditions;
             }
             match include {
-                Include::Nothing => {}
+                Include::Nothing => row["object"] = Value::Null,
                 Include::Metadata => row["object"] = metadata(object),
                 Include::Object => row["object"] = value,
             }
             row
         })
         .collect();
-    let columns = if with_columns { kinds::columns(definition) } else { json!([]) };
+    let columns = if with_columns { kinds::columns(definition) } else { Value::Null };
     json!({
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",

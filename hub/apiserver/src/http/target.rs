@@ -24,11 +24,16 @@ pub(super) struct Wanted {
     pub subresource: String,
     /// What follows the subresource (a proxied path).
     pub rest: String,
+    /// Whether the path itself asks for a watch.
+    pub watch: bool,
 }
 
 impl Target {
     pub(super) fn parse(path: &str) -> Target {
         let other = || Target::Path(path.to_owned());
+        if path.starts_with("//") {
+            return other();
+        }
         let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty()).collect();
         let (group, version, rest) = match parts.as_slice() {
             ["api", version, rest @ ..] => ("", *version, rest),
@@ -39,6 +44,14 @@ impl Target {
             return other();
         }
         let mut wanted = Wanted { group: decode(group), version: decode(version), ..Wanted::default() };
+        // `/api/v1/watch/…` is how watches were asked for once, and still may be.
+        let rest = match rest {
+            ["watch", rest @ ..] if !rest.is_empty() => {
+                wanted.watch = true;
+                rest
+            }
+            rest => rest,
+        };
         // `namespaces/NAME/PLURAL…` is a namespaced path, `namespaces/NAME[/status|finalize]` the namespace itself.
         let rest = match rest {
             ["namespaces", name, subresource @ ("status" | "finalize")] => {
@@ -77,6 +90,7 @@ impl Target {
                 let mut name = wanted.name.clone();
                 let one = !name.is_empty();
                 let verb = match *method {
+                    Method::GET | Method::HEAD if wanted.watch => "watch",
                     Method::GET | Method::HEAD if one => "get",
                     Method::GET | Method::HEAD if query.flag("watch") => "watch",
                     Method::GET | Method::HEAD => "list",
@@ -129,9 +143,10 @@ impl Query {
         self.0.iter().filter(|(k, _)| k == key).map(|(_, v)| v.as_str()).collect()
     }
 
-    /// A truth value: `1`, `true`, or present without a value.
+    /// A truth value, as Kubernetes reads one: anything but `false` and `0`, also nothing at all behind the name.
     pub(crate) fn flag(&self, key: &str) -> bool {
-        self.0.iter().any(|(k, v)| k == key && matches!(v.as_str(), "" | "1" | "true" | "True"))
+        let value = self.0.iter().find(|(k, _)| k == key).map(|(_, v)| v.to_lowercase());
+        value.is_some_and(|value| !matches!(value.as_str(), "false" | "0"))
     }
 
     fn named(&self) -> Option<String> {

@@ -19,13 +19,13 @@ use super::form::{Encoding, Form, Shape};
 use super::respond::{self, Body};
 use super::table::{self, Include};
 use super::target::Wanted;
-use super::{ApiServer, Call, list};
+use super::{ApiServer, Call, list, options};
 use crate::cache::{CacheEvent, Shard};
 use crate::object::Stored;
 use crate::registry::Registry;
 use crate::resource::ResourceDefinition;
 use crate::selector::Selector;
-use crate::status::{Cause, Status};
+use crate::status::Status;
 
 /// How often a quiet watcher that asked for them gets a bookmark.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
@@ -45,7 +45,9 @@ impl ApiServer {
         form: Form,
     ) -> Result<Response<Body>, Status> {
         if form.encoding != Encoding::Json {
-            return Err(Status::not_acceptable("application/json;stream=watch"));
+            return Err(Status::not_acceptable(
+                "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch",
+            ));
         }
         let mut selector = list::selector(definition, &call.query)?;
         if !wanted.name.is_empty() {
@@ -54,9 +56,11 @@ impl ApiServer {
                 crate::selector::FieldSelector::parse(&text, &definition.group, &definition.plural)?;
         }
         let initial = call.query.flag("sendInitialEvents");
-        check_initial(call)?;
-        let asked = list::at_least(self, &call.query).await?;
-        let seconds = list::number(&call.query, "timeoutSeconds")?.filter(|s| *s > 0);
+        options::check(&call.query, true)?;
+        let asked = options::version(&call.query)?;
+        let seconds = options::number(&call.query, "timeoutSeconds")?
+            .and_then(|s| u64::try_from(s).ok())
+            .filter(|s| *s > 0);
         let bookmarks = call.query.flag("allowWatchBookmarks");
         let shard = self.registry.cache().shard(&definition.storage);
         let end = Instant::now() + seconds.map_or(LONGEST, Duration::from_secs);
@@ -88,36 +92,8 @@ impl ApiServer {
             let line = watcher.next().await?;
             Some((line, watcher))
         });
-        let content_type =
-            if form.shape == Shape::Whole { "application/json" } else { "application/json;stream=watch" };
-        Ok(respond::with_type(StatusCode::OK, respond::streamed(lines), content_type))
+        Ok(respond::with_type(StatusCode::OK, respond::streamed(lines), "application/json"))
     }
-}
-
-fn check_initial(call: &Call<'_>) -> Result<(), Status> {
-    let matching = call.query.get("resourceVersionMatch");
-    let refuse = |field: &str, message: &str| {
-        let cause = Cause {
-            reason: "FieldValueForbidden".into(),
-            message: message.to_owned(),
-            field: field.to_owned(),
-        };
-        Err(Status::invalid("meta.k8s.io", "ListOptions", "", vec![cause]))
-    };
-    let given = !call.query.all("sendInitialEvents").is_empty();
-    if given && matching != "NotOlderThan" {
-        return refuse(
-            "resourceVersionMatch",
-            "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-        );
-    }
-    if !given && !matching.is_empty() {
-        return refuse(
-            "resourceVersionMatch",
-            "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-        );
-    }
-    Ok(())
 }
 
 /// The next bookmark: in a while, or shortly before the watch ends, so that the next one begins where this one stood.
@@ -311,15 +287,33 @@ impl Watcher {
         frame(kind, &bytes)
     }
 
-    fn bookmark(&self, revision: u64, initial_end: bool) -> Bytes {
-        let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
+    /// A table with one row, of an object that has nothing but its version.
+    fn table_bookmark(&self, metadata: &serde_json::Value, initial_end: bool) -> serde_json::Value {
+        let mut inner = metadata.clone();
         if initial_end {
+            inner["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        let (mut cells, _) =
+            crate::kinds::cells(&self.definition, &json!({"metadata": {}}), self.registry.now());
+        for cell in cells.iter_mut().filter(|cell| cell.is_null()) {
+            *cell = json!("");
+        }
+        let object =
+            json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": inner});
+        json!({
+            "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": null,
+            "rows": [{"cells": cells, "object": object}],
+        })
+    }
+
+    fn bookmark(&self, revision: u64, initial_end: bool) -> Bytes {
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
+        // A table keeps it in its row.
+        if initial_end && self.shape != Shape::Table {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         let object = match self.shape {
-            Shape::Table => {
-                json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": [], "rows": []})
-            }
+            Shape::Table => self.table_bookmark(&metadata, initial_end),
             Shape::Metadata => {
                 json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
             }

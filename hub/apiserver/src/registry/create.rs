@@ -3,7 +3,7 @@
 use karmada_store::{Expect, StoreError};
 use serde_json::Value;
 
-use super::{AdmissionRequest, Operation, Registry, WriteOptions, Written, prepare, store_failed};
+use super::{AdmissionRequest, Operation, Registry, WriteOptions, Written, prepare, store_failed, strategy};
 use crate::cache::storage_key;
 use crate::object::{ObjectKey, encode, meta};
 use crate::resource::ResourceDefinition;
@@ -40,12 +40,17 @@ impl Registry {
         options: &WriteOptions,
     ) -> Result<Written, Status> {
         let mut warnings = Vec::new();
-        prepare::check_type(definition, &object)?;
-        prepare::decode(definition, &mut object, options, &mut warnings)?;
+        prepare::decode(definition, &mut object, options)?;
         prepare::identity_of_new(self, definition, namespace, &mut object)?;
-        let key = ObjectKey::new(namespace, meta::name(&object));
+        let shares_labels = strategy::shares_labels(definition, &object);
         prepare::defaults(definition, &mut object);
-        prepare::new_object(definition, &mut object);
+        // Before what the server itself changes: nobody owns that.
+        if !options.applied {
+            prepare::managed_fields(self, definition, None, &mut object, options);
+        }
+        prepare::name_of_new(self, definition, &mut object);
+        let key = ObjectKey::new(namespace, meta::name(&object));
+        prepare::new_object(self, definition, &mut object, &options.user);
         let mut request = AdmissionRequest {
             definition,
             operation: Operation::Create,
@@ -56,33 +61,49 @@ impl Registry {
             user: &options.user,
             warnings: &mut warnings,
         };
-        self.admit(&mut request)?;
-        prepare::validate(definition, &object, None)?;
-        warnings.extend(crate::kinds::remarks(definition, &object, None));
-        if !options.applied {
-            prepare::managed_fields(self, definition, None, &mut object, options);
-        }
+        self.admit(&mut request, &options.warnings)?;
         crate::kinds::finish_create(definition, &mut object);
+        let template = &object["spec"]["template"]["metadata"]["labels"];
+        if shares_labels && template.is_object() {
+            object["metadata"]["labels"] = template.clone();
+        }
+        let mut service = self.service_allocator(definition, &key).await;
+        if let Some((_, allocator)) = &mut service {
+            allocator.create(&mut object)?;
+        }
+        prepare::validate(definition, &object, None)?;
+        crate::kinds::remarks(definition, &object, None)
+            .into_iter()
+            .for_each(|remark| options.warnings.add(remark));
         let shown = prepare::shown(definition, &object);
         let stored = prepare::store(self, definition, object).await?;
         let bytes = encode(&stored, &definition.kind, &definition.storage_api_version());
         prepare::check_size(&bytes)?;
         if options.dry_run {
             if self.cache().get(&definition.storage, &key).is_some() {
-                return Err(Status::already_exists(definition, &key.name));
+                return Err(self.exists(definition, &key));
             }
             let object = prepare::answer(definition, shown, &bytes, 0)?;
-            return Ok(Written { object, created: true, warnings });
+            return Ok(Written { object, created: true });
         }
         let path = storage_key(&definition.storage, &key);
         match self.store().put(&path, bytes.clone(), Expect::Absent).await {
             Ok(revision) => {
                 self.cache().wait_for(revision).await;
                 let object = prepare::answer(definition, shown, &bytes, revision)?;
-                Ok(Written { object, created: true, warnings })
+                Ok(Written { object, created: true })
             }
-            Err(StoreError::Conflict { .. }) => Err(Status::already_exists(definition, &key.name)),
+            Err(StoreError::Conflict { .. }) => Err(self.exists(definition, &key)),
             Err(error) => Err(store_failed(&error)),
         }
+    }
+
+    /// The refusal of a name that is taken, also by an object that is on its way out.
+    fn exists(&self, definition: &ResourceDefinition, key: &ObjectKey) -> Status {
+        let mut status = Status::already_exists(definition, &key.name);
+        if self.cache().get(&definition.storage, key).is_some_and(|live| live.deleting) {
+            status.message = format!("object is being deleted: {}", status.message);
+        }
+        status
     }
 }

@@ -6,7 +6,7 @@ use karmada_store::{Expect, StoreError};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{AdmissionRequest, Operation, Registry, User, prepare, store_failed};
+use super::{AdmissionRequest, Operation, Registry, User, prepare, store_failed, strategy};
 use crate::cache::storage_key;
 use crate::object::{ObjectKey, Stored, encode, meta};
 use crate::resource::ResourceDefinition;
@@ -64,19 +64,22 @@ const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
 impl DeleteOptions {
-    /// Reads the propagation, or says why it cannot be read.
-    pub fn orphaning(&self, definition: &ResourceDefinition) -> Result<Orphaning, Status> {
+    /// Reads the propagation, or says why it cannot be read; `None` where nothing is asked.
+    pub fn orphaning(&self) -> Result<Option<Orphaning>, Status> {
         if self.orphan_dependents.is_some() && self.propagation_policy.is_some() {
             return Err(invalid_options(
                 "FieldValueInvalid",
                 "propagationPolicy",
-                "Invalid value: orphanDependents and deletionPropagation cannot be both set",
+                &format!(
+                    "Invalid value: \"{}\": orphanDependents and deletionPropagation cannot be both set",
+                    self.propagation_policy.as_deref().unwrap_or_default()
+                ),
             ));
         }
         match (self.propagation_policy.as_deref(), self.orphan_dependents) {
-            (Some("Background"), _) | (None, Some(false)) => Ok(Orphaning::Background),
-            (Some("Foreground"), _) => Ok(Orphaning::Foreground),
-            (Some("Orphan"), _) | (None, Some(true)) => Ok(Orphaning::Orphan),
+            (Some("Background"), _) | (None, Some(false)) => Ok(Some(Orphaning::Background)),
+            (Some("Foreground"), _) => Ok(Some(Orphaning::Foreground)),
+            (Some("Orphan"), _) | (None, Some(true)) => Ok(Some(Orphaning::Orphan)),
             (Some(other), _) => Err(invalid_options(
                 "FieldValueNotSupported",
                 "propagationPolicy",
@@ -84,7 +87,7 @@ impl DeleteOptions {
                     "Unsupported value: \"{other}\": supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""
                 ),
             )),
-            (None, None) => Ok(default_orphaning(definition)),
+            (None, None) => Ok(None),
         }
     }
 }
@@ -100,7 +103,7 @@ fn default_orphaning(definition: &ResourceDefinition) -> Orphaning {
 fn invalid_options(reason: &'static str, field: &str, message: &str) -> Status {
     let cause =
         crate::status::Cause { reason: reason.into(), message: message.to_owned(), field: field.to_owned() };
-    Status::invalid("", "DeleteOptions", "", vec![cause])
+    Status::invalid("meta.k8s.io", "DeleteOptions", "", vec![cause])
 }
 
 impl Registry {
@@ -113,10 +116,9 @@ impl Registry {
         user: &User,
         dry_run: bool,
     ) -> Result<Deleted, Status> {
-        let orphaning = options.orphaning(definition)?;
+        let orphaning = options.orphaning()?;
         for _ in 0..TRIES {
             let live = self.get(definition, &key.namespace, &key.name)?;
-            check_preconditions(definition, &live, options.preconditions.as_ref())?;
             let whole = definition.custom.as_ref().is_some_and(|custom| custom.asks_webhook());
             // Marking an object for deletion needs no conversion, so that a webhook that is gone holds nothing up.
             let mut object =
@@ -131,16 +133,33 @@ impl Registry {
                 user,
                 warnings: &mut Vec::new(),
             };
-            self.admit(&mut request)?;
+            self.admit(&mut request, &super::Warnings::default())?;
+            check_preconditions(definition, &live, options.preconditions.as_ref())?;
             let marked = self.mark(definition, object, options, orphaning);
             if dry_run {
-                return Ok(if marked.holds { Deleted::Pending(live) } else { Deleted::Gone(live) });
+                let shown = self.encoded(definition, marked.object)?;
+                let shown = Registry::stored(&shown, live.revision)?;
+                return Ok(match marked.then {
+                    Then::Stay => Deleted::Pending(live),
+                    Then::Keep => Deleted::Pending(shown),
+                    Then::MarkAndGo | Then::Go => Deleted::Gone(shown),
+                });
             }
             if let Some(done) = self.delete_once(definition, key, &live, marked).await? {
                 return Ok(done);
             }
         }
         Err(Status::conflict(definition, &key.name))
+    }
+
+    fn encoded(&self, definition: &ResourceDefinition, object: Value) -> Result<bytes::Bytes, Status> {
+        let whole = definition.custom.as_ref().is_some_and(|custom| custom.asks_webhook());
+        let stored = if whole { object } else { prepare::to_storage(definition, object) };
+        let version = match stored["apiVersion"].as_str().filter(|_| whole) {
+            Some(version) => version.to_owned(),
+            None => definition.storage_api_version(),
+        };
+        Ok(encode(&stored, &definition.kind, &version))
     }
 
     async fn delete_once(
@@ -151,94 +170,192 @@ impl Registry {
         marked: Marked,
     ) -> Result<Option<Deleted>, Status> {
         let path = storage_key(&definition.storage, key);
-        if marked.holds && !marked.changed {
+        if marked.then == Then::Stay {
             return Ok(Some(Deleted::Pending(live.clone())));
         }
-        let whole = definition.custom.as_ref().is_some_and(|custom| custom.asks_webhook());
-        let stored = if whole { marked.object } else { prepare::to_storage(definition, marked.object) };
-        let version = match stored["apiVersion"].as_str().filter(|_| whole) {
-            Some(version) => version.to_owned(),
-            None => definition.storage_api_version(),
-        };
-        let bytes = encode(&stored, &definition.kind, &version);
-        let outcome = if marked.holds {
-            self.store().put(&path, bytes.clone(), Expect::Revision(live.revision)).await
-        } else {
-            self.store().delete(&path, live.revision).await
-        };
-        match outcome {
-            Ok(revision) => {
-                self.cache().wait_for(revision).await;
-                let object = Registry::stored(&bytes, revision)?;
-                Ok(Some(if marked.holds { Deleted::Pending(object) } else { Deleted::Gone(object) }))
+        let bytes = self.encoded(definition, marked.object)?;
+        let mut revision = live.revision;
+        if matches!(marked.then, Then::Keep | Then::MarkAndGo) {
+            match self.store().put(&path, bytes.clone(), Expect::Revision(revision)).await {
+                Ok(written) => revision = written,
+                Err(error) => return self.lost(error).await,
             }
-            Err(StoreError::Conflict { current }) => {
+        }
+        if matches!(marked.then, Then::Go | Then::MarkAndGo) {
+            match self.store().delete(&path, revision).await {
+                Ok(written) => revision = written,
+                Err(error) => return self.lost(error).await,
+            }
+        }
+        self.cache().wait_for(revision).await;
+        let object = Registry::stored(&bytes, revision)?;
+        Ok(Some(if marked.then == Then::Keep { Deleted::Pending(object) } else { Deleted::Gone(object) }))
+    }
+
+    /// Another writer was faster (`None`), or the store failed.
+    async fn lost(&self, error: StoreError) -> Result<Option<Deleted>, Status> {
+        match error {
+            StoreError::Conflict { current } => {
                 self.catch_up(current.map(|kv| kv.mod_revision)).await;
                 Ok(None)
             }
-            Err(error) => Err(store_failed(&error)),
+            error => Err(store_failed(&error)),
         }
     }
 
-    /// The object with its deletion marks.
+    /// The object with its deletion marks, and what happens to it.
     fn mark(
         &self,
         definition: &ResourceDefinition,
         mut object: Value,
         options: &DeleteOptions,
-        orphaning: Orphaning,
+        orphaning: Option<Orphaning>,
     ) -> Marked {
+        let core = definition.group.is_empty();
+        if core && &*definition.plural == "namespaces" {
+            return self.mark_namespace(object, orphaning);
+        }
+        let is_pod = core && &*definition.plural == "pods";
+        if is_pod && let Some(done) = self.mark_pod(definition, &mut object, options, orphaning) {
+            return Marked { object, then: done };
+        }
         let before = object.clone();
         crate::kinds::mark_deleted(definition, &mut object, &self.now_text());
-        let mut finalizers = meta::finalizers(&object);
-        finalizers.retain(|f| f != ORPHAN && f != FOREGROUND);
-        match orphaning {
-            Orphaning::Background => {}
-            Orphaning::Foreground => finalizers.push(FOREGROUND.to_owned()),
-            Orphaning::Orphan => finalizers.push(ORPHAN.to_owned()),
+        settle_finalizers(definition, &mut object, orphaning);
+        if meta::finalizers(&object).is_empty() {
+            // It goes as it stands.
+            return Marked { object: before, then: Then::Go };
         }
-        let grace = grace_period(definition, &object, options);
-        let namespace_holds = *definition.plural == *"namespaces"
-            && definition.group.is_empty()
-            && object["spec"]["finalizers"].as_array().is_some_and(|f| !f.is_empty());
-        let holds = !finalizers.is_empty() || grace > 0 || namespace_holds;
-        let metadata = meta::of(&mut object);
-        if finalizers.is_empty() {
-            metadata.remove("finalizers");
-        } else {
-            metadata.insert("finalizers".into(), json!(finalizers));
-        }
+        self.mark_deleting(&mut object, 0);
+        let then = if object == before { Then::Stay } else { Then::Keep };
+        Marked { object, then }
+    }
+
+    fn mark_deleting(&self, object: &mut Value, grace: i64) {
+        let until = self.now().checked_add(jiff::Span::new().seconds(grace)).unwrap_or_else(|_| self.now());
+        let metadata = meta::of(object);
         if !metadata.contains_key("deletionTimestamp") {
-            metadata.insert("deletionTimestamp".into(), json!(self.now_text()));
-            metadata.insert("deletionGracePeriodSeconds".into(), json!(grace));
+            metadata
+                .insert("deletionTimestamp".into(), json!(until.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()));
             if let Some(generation) = metadata.get("generation").and_then(Value::as_i64) {
                 metadata.insert("generation".into(), json!(generation + 1));
             }
-        } else if metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0) > grace {
-            metadata.insert("deletionGracePeriodSeconds".into(), json!(grace));
         }
-        if namespace_holds {
-            object["status"] = json!({"phase": "Terminating"});
-        }
-        Marked { changed: object != before, object, holds }
+        metadata.insert("deletionGracePeriodSeconds".into(), json!(grace));
     }
+
+    /// A namespace is emptied before it goes; its own finalizer waits for that.
+    fn mark_namespace(&self, mut object: Value, orphaning: Option<Orphaning>) -> Marked {
+        let before = object.clone();
+        let first = object["metadata"]["deletionTimestamp"].is_null();
+        if first {
+            let now = self.now_text();
+            meta::of(&mut object).insert("deletionTimestamp".into(), json!(now));
+            if let Some(wanted) = orphaning {
+                set_propagation(&mut object, wanted);
+            }
+        }
+        object["status"]["phase"] = json!("Terminating");
+        let held = object["spec"]["finalizers"].as_array().is_some_and(|all| !all.is_empty())
+            || !meta::finalizers(&object).is_empty();
+        let then = match held {
+            true if object == before => Then::Stay,
+            true => Then::Keep,
+            false => Then::Go,
+        };
+        Marked { object, then }
+    }
+
+    /// A Pod is given time where a node runs it. `None` where it is to go like anything else.
+    fn mark_pod(
+        &self,
+        definition: &ResourceDefinition,
+        object: &mut Value,
+        options: &DeleteOptions,
+        orphaning: Option<Orphaning>,
+    ) -> Option<Then> {
+        let asked = options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
+        if !object["metadata"]["deletionTimestamp"].is_null() {
+            let left = object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
+            return match asked {
+                _ if left == 0 => None,
+                Some(asked) if asked < left => {
+                    settle_finalizers(definition, object, orphaning);
+                    meta::of(object).insert("deletionGracePeriodSeconds".into(), json!(asked));
+                    let now = self.now_text();
+                    meta::of(object).insert("deletionTimestamp".into(), json!(now));
+                    Some(held_or(object, asked))
+                }
+                _ => Some(Then::Stay),
+            };
+        }
+        let grace = grace_period(object, asked);
+        settle_finalizers(definition, object, orphaning);
+        self.mark_deleting(object, grace);
+        Some(held_or(object, grace))
+    }
+}
+
+fn held_or(object: &Value, grace: i64) -> Then {
+    if grace > 0 || !meta::finalizers(object).is_empty() { Then::Keep } else { Then::MarkAndGo }
+}
+
+/// What happens to an object whose deletion is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Then {
+    /// Nothing: it is on its way already.
+    Stay,
+    /// It is marked and waits.
+    Keep,
+    /// It is marked, so that watchers see that, and goes.
+    MarkAndGo,
+    /// It goes.
+    Go,
 }
 
 struct Marked {
     object: Value,
-    holds: bool,
-    changed: bool,
+    then: Then,
+}
+
+fn set_propagation(object: &mut Value, wanted: Orphaning) {
+    let mut finalizers = meta::finalizers(object);
+    finalizers.retain(|f| f != ORPHAN && f != FOREGROUND);
+    match wanted {
+        Orphaning::Background => {}
+        Orphaning::Foreground => finalizers.push(FOREGROUND.to_owned()),
+        Orphaning::Orphan => finalizers.push(ORPHAN.to_owned()),
+    }
+    let metadata = meta::of(object);
+    if finalizers.is_empty() {
+        metadata.remove("finalizers");
+    } else {
+        metadata.insert("finalizers".into(), json!(finalizers));
+    }
+}
+
+/// Makes the finalizers say what becomes of dependants: as asked, else as the object says, else as its kind does.
+fn settle_finalizers(definition: &ResourceDefinition, object: &mut Value, asked: Option<Orphaning>) {
+    if !strategy::is_collected(definition) {
+        return;
+    }
+    let finalizers = meta::finalizers(object);
+    let own = finalizers.iter().find_map(|one| match one.as_str() {
+        ORPHAN => Some(Orphaning::Orphan),
+        FOREGROUND => Some(Orphaning::Foreground),
+        _ => None,
+    });
+    set_propagation(object, asked.or(own).unwrap_or_else(|| default_orphaning(definition)));
 }
 
 /// Only a Pod that a node runs is given time; on a hub no node runs Pods, but one may be mirrored.
-fn grace_period(definition: &ResourceDefinition, object: &Value, options: &DeleteOptions) -> i64 {
-    let is_pod = definition.group.is_empty() && *definition.plural == *"pods";
+fn grace_period(object: &Value, asked: Option<i64>) -> i64 {
     let ended = matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
-    if !is_pod || ended || object["spec"]["nodeName"].as_str().unwrap_or("").is_empty() {
+    if ended || object["spec"]["nodeName"].as_str().unwrap_or("").is_empty() {
         return 0;
     }
     let spec = object["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(30);
-    options.grace_period_seconds.unwrap_or(spec).max(0)
+    asked.unwrap_or(spec).max(0)
 }
 
 fn check_preconditions(
@@ -247,17 +364,35 @@ fn check_preconditions(
     preconditions: Option<&Preconditions>,
 ) -> Result<(), Status> {
     let Some(wanted) = preconditions else { return Ok(()) };
-    if let Some(uid) = wanted.uid.as_deref().filter(|uid| **uid != *live.uid) {
+    let is_namespace = definition.group.is_empty() && &*definition.plural == "namespaces";
+    if let Some(uid) = wanted.uid.as_deref().filter(|uid| is_namespace && **uid != *live.uid) {
+        // Namespaces have a delete of their own, and words of their own.
         let why =
             format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", live.uid);
         return Err(Status::conflict_because(definition, &live.key.name, &why));
     }
     let version = live.revision.to_string();
-    if let Some(asked) = wanted.resource_version.as_deref().filter(|v| **v != version) {
+    if let Some(asked) = wanted.resource_version.as_deref().filter(|asked| is_namespace && *asked != version)
+    {
         let why = format!(
             "Precondition failed: ResourceVersion in precondition: {asked}, ResourceVersion in object meta: {version}"
         );
         return Err(Status::conflict_because(definition, &live.key.name, &why));
+    }
+    if let Some(uid) = wanted.uid.as_deref().filter(|uid| **uid != *live.uid) {
+        let why = format!(
+            "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted \
+             and then recreated",
+            live.uid
+        );
+        return Err(Status::conflict_with_kind(definition, &live.key.name, &why));
+    }
+    if let Some(asked) = wanted.resource_version.as_deref().filter(|v| **v != version) {
+        let why = format!(
+            "the ResourceVersion in the precondition ({asked}) does not match the ResourceVersion in record ({version}). \
+             The object might have been modified"
+        );
+        return Err(Status::conflict_with_kind(definition, &live.key.name, &why));
     }
     Ok(())
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::{FieldValidation, Registry, WriteOptions};
+use super::strategy::{self, StatusMeta};
+use super::{FieldValidation, PatchShown, Registry, User, WriteOptions};
 use crate::conversion;
 use crate::kinds;
 use crate::object::{ObjectKey, Stored, meta};
@@ -21,17 +22,27 @@ const MAX_OBJECT: usize = 3 << 19;
 const NAME_LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// Checks that the body is the kind that the path names.
-pub(super) fn check_type(definition: &ResourceDefinition, object: &Value) -> Result<(), Status> {
-    if !object.is_object() {
+fn check_type(definition: &ResourceDefinition, object: &Value) -> Result<(), Status> {
+    if !object.is_object() && !object.is_null() {
         return Err(Status::bad_request("the object provided is not a JSON object"));
     }
     let (kind, version) =
         (object["kind"].as_str().unwrap_or(""), object["apiVersion"].as_str().unwrap_or(""));
     let expected = definition.api_version();
+    if definition.is_structural() && !kind.is_empty() && kind != &*definition.kind && version == expected {
+        // As a CRD's kinds are refused: by validation, under the name that was sent.
+        let cause = Cause {
+            reason: "FieldValueInvalid".into(),
+            message: format!("Invalid value: \"{kind}\": must be {}", definition.kind),
+            field: "kind".into(),
+        };
+        return Err(Status::invalid(&definition.group, kind, meta::text(object, "name"), vec![cause]));
+    }
     if !version.is_empty() && version != expected {
         if definition.family == Family::Builtin {
+            let short = version.rsplit('/').next().unwrap_or(version);
             return Err(Status::bad_request(format!(
-                "{0} in version \"{version}\" cannot be handled as a {0}: no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:110\"",
+                "{kind} in version \"{short}\" cannot be handled as a {0}: no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:110\"",
                 definition.kind
             )));
         }
@@ -40,15 +51,39 @@ pub(super) fn check_type(definition: &ResourceDefinition, object: &Value) -> Res
         )));
     }
     if !kind.is_empty() && kind != &*definition.kind {
-        return Err(Status::bad_request(format!(
-            "{kind} in version \"{}\" cannot be handled as a {}: converting ({expected}.{kind}) to ({expected}.{}): unknown conversion",
-            definition.version, definition.kind, definition.kind
-        )));
+        return Err(Status::bad_request(another_kind(definition, kind)));
     }
     match object.get("metadata") {
-        None | Some(Value::Object(_)) => Ok(()),
-        Some(_) => Err(Status::bad_request("the metadata of the object provided is not a JSON object")),
+        // A compiled kind's reader says what it cannot read.
+        None | Some(Value::Object(_) | Value::Null) => Ok(()),
+        Some(_) if definition.family == Family::Builtin => Ok(()),
+        Some(other) => Err(Status::bad_request(format!(
+            "{0} in version \"{1}\" cannot be handled as a {0}: json: cannot unmarshal {2} into Go value of type v1.ObjectMeta",
+            definition.kind,
+            definition.version,
+            crate::schema::go_kind(other)
+        ))),
     }
+}
+
+/// What is said of a body that is of another kind than the path's.
+fn another_kind(definition: &ResourceDefinition, kind: &str) -> String {
+    let (version, wanted) = (&definition.version, &definition.kind);
+    let api_version = definition.api_version();
+    if definition.is_structural() {
+        return format!(
+            "{kind} in version \"{version}\" cannot be handled as a {wanted}: converting ({api_version}.{kind}) to ({api_version}.{wanted}): unknown conversion"
+        );
+    }
+    let begin = format!("{kind} in version \"{version}\" cannot be handled as a {wanted}: ");
+    let known = kind == "Status" || crate::schema::Kind::builtin(&definition.group, version, kind).is_some();
+    if known {
+        let package = definition.group.split('.').next().filter(|p| !p.is_empty()).unwrap_or("core");
+        return format!("{begin}converting ({version}.{kind}) to ({package}.{wanted}): unknown conversion");
+    }
+    format!(
+        "{begin}no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:110\""
+    )
 }
 
 /// Reads the body into the kind; what the kind does not know is dropped, and said as asked.
@@ -56,33 +91,79 @@ pub(super) fn decode(
     definition: &ResourceDefinition,
     object: &mut Value,
     options: &WriteOptions,
-    warnings: &mut Vec<String>,
 ) -> Result<(), Status> {
+    let shown = match &options.patch {
+        PatchShown::None => None,
+        PatchShown::Itself(text) => Some(text.clone()),
+        PatchShown::Outcome => Some(object.to_string()),
+    };
+    let refuse = |why: &str, shown: &str| {
+        let value = Value::from(shown);
+        let cause = Cause {
+            reason: "FieldValueInvalid".into(),
+            message: format!("Invalid value: {value}: {why}"),
+            field: "patch".into(),
+        };
+        Err(Status::invalid("", "", "", vec![cause]))
+    };
     let mut problems = options.body_problems.clone();
-    problems.extend(kinds::decode(definition, object)?);
+    let read = check_type(definition, object).and_then(|()| kinds::decode(definition, object));
+    match (read, &shown) {
+        (Ok(mut more), _) => {
+            if definition.is_structural() {
+                more.sort_by_key(|problem| !problem.contains("\"metadata."));
+            }
+            problems.extend(more);
+        }
+        (Err(status), Some(shown)) if !definition.is_structural() => {
+            let marker = format!("cannot be handled as a {}: ", definition.kind);
+            let why = status.message.split_once(&marker).map_or(status.message.as_str(), |(_, why)| why);
+            return match &options.patch {
+                PatchShown::Itself(_) => refuse(&unstructured(why), shown),
+                _ => refuse(why, shown),
+            };
+        }
+        (Err(status), _) => return Err(status),
+    }
     if problems.is_empty() {
         return Ok(());
     }
     match options.field_validation {
         FieldValidation::Ignore => {}
-        FieldValidation::Warn => warnings.append(&mut problems),
+        FieldValidation::Warn => problems.drain(..).for_each(|problem| options.warnings.add(problem)),
         FieldValidation::Strict => {
-            let all = problems.join(", ");
-            if !options.patch.is_empty() {
-                let cause = Cause {
-                    reason: "FieldValueInvalid".into(),
-                    message: format!("Invalid value: \"{}\": strict decoding error: {all}", options.patch),
-                    field: "patch".into(),
-                };
-                return Err(Status::invalid("", "", "", vec![cause]));
+            let why = format!("strict decoding error: {}", problems.join(", "));
+            if let Some(shown) = shown {
+                return refuse(&why, &shown);
             }
             return Err(Status::bad_request(format!(
-                "{} in version \"{}\" cannot be handled as a {}: strict decoding error: {all}",
+                "{} in version \"{}\" cannot be handled as a {}: {why}",
                 definition.kind, definition.version, definition.kind
             )));
         }
     }
     Ok(())
+}
+
+/// What cannot be read, as the converter says it that strategic merges go through instead of a JSON decoder.
+fn unstructured(why: &str) -> String {
+    let Some((what, rest)) =
+        why.strip_prefix("json: cannot unmarshal ").and_then(|w| w.split_once(" into Go "))
+    else {
+        return why.to_owned();
+    };
+    let kind = match what {
+        "object" => "map",
+        "array" => "slice",
+        _ if what.starts_with("number") => "int64",
+        other => other,
+    };
+    match rest.rsplit_once(" of type ").map_or("", |(_, wanted)| wanted) {
+        wanted if wanted.starts_with("[]") => format!("cannot restore slice from {kind}"),
+        wanted if wanted.starts_with("map[") => format!("cannot restore map from {kind}"),
+        wanted if wanted.contains('.') => format!("cannot restore struct from: {kind}"),
+        wanted => format!("unrecognized type: {wanted}"),
+    }
 }
 
 /// Gives a new object its identity: type, namespace, name, uid, creation time.
@@ -94,35 +175,41 @@ pub(super) fn identity_of_new(
 ) -> Result<(), Status> {
     set_type(definition, object);
     check_namespace(definition, namespace, object)?;
-    if !matches!(meta::text(object, "resourceVersion"), "" | "0") {
+    if meta::text(object, "resourceVersion").parse::<u64>().is_ok_and(|version| version > 0) {
         // As kube-apiserver's: its storage's error, which nothing gives a reason to.
         let message = "resourceVersion should not be set on objects to be created".to_owned();
         return Err(Status { code: 500, reason: "".into(), message, details: None });
     }
-    let generate = meta::text(object, "generateName").to_owned();
-    let named = !meta::name(object).is_empty();
-    if !named && generate.is_empty() {
-        let cause = Cause {
-            reason: "FieldValueRequired".into(),
-            message: "Required value: name or generateName is required".into(),
-            field: "metadata.name".into(),
-        };
-        return Err(Status::invalid(&definition.group, &definition.kind, "", vec![cause]));
-    }
     let (uid, now) = (registry.new_uid(), registry.now_text());
-    let suffix = registry.new_uid();
     let metadata = meta::of(object);
-    for server_side in
-        ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"]
-    {
+    for server_side in ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         metadata.remove(server_side);
     }
-    if !named {
-        metadata.insert("name".into(), json!(generated_name(&generate, &suffix)));
+    if kinds::has_generation(definition) {
+        metadata.remove("generation");
     }
     metadata.insert("uid".into(), json!(uid));
     metadata.insert("creationTimestamp".into(), json!(now));
     Ok(())
+}
+
+/// Gives a new object the name that it asks the server to make. After defaulting, which does not see it.
+pub(super) fn name_of_new(registry: &Registry, definition: &ResourceDefinition, object: &mut Value) {
+    if !meta::name(object).is_empty() {
+        return;
+    }
+    let generate = meta::text(object, "generateName").to_owned();
+    let core = definition.group.is_empty();
+    let seed = registry.new_uid();
+    if !generate.is_empty() {
+        let name = generated_name(&generate, &seed);
+        if core && &*definition.plural == "namespaces" {
+            object["metadata"]["labels"]["kubernetes.io/metadata.name"] = json!(name);
+        }
+        meta::of(object).insert("name".into(), json!(name));
+    } else if core && &*definition.plural == "limitranges" {
+        meta::of(object).insert("name".into(), json!(seed));
+    }
 }
 
 /// `prefix` and five letters drawn from `seed`, within the length of a name.
@@ -158,9 +245,9 @@ fn check_namespace(
     let metadata = meta::of(object);
     if definition.namespaced {
         if !given.is_empty() && given != namespace {
-            return Err(Status::bad_request(format!(
-                "the namespace of the provided object does not match the namespace sent on the request ({given} vs {namespace})"
-            )));
+            return Err(Status::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
         }
         metadata.insert("namespace".into(), json!(namespace));
     } else {
@@ -176,12 +263,16 @@ pub(super) fn identity_of_changed(
     live: &Stored,
     old: &Value,
     new: &mut Value,
+    is_patch: bool,
 ) -> Result<(), Status> {
     set_type(definition, new);
     check_namespace(definition, &key.namespace, new)?;
     let name = meta::name(new).to_owned();
     if name.is_empty() {
-        meta::of(new).insert("name".into(), json!(key.name));
+        return Err(Status::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            key.name
+        )));
     } else if *name != *key.name {
         return Err(Status::bad_request(format!(
             "the name of the object ({name}) does not match the name on the URL ({})",
@@ -189,30 +280,42 @@ pub(super) fn identity_of_changed(
         )));
     }
     let uid = meta::text(new, "uid").to_owned();
-    if !uid.is_empty() && *uid != *live.uid {
-        let why =
-            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", live.uid);
+    // Of a whole object it is a precondition; in a patch, a change that validation refuses.
+    if !uid.is_empty() && *uid != *live.uid && !is_patch {
+        let why = format!(
+            "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            strategy::storage_path(definition, key),
+            live.uid
+        );
         return Err(Status::conflict_because(definition, &key.name, &why));
     }
     let version = meta::text(new, "resourceVersion").to_owned();
     let pinned = !matches!(version.as_str(), "" | "0");
+    if pinned && version.parse::<u64>().is_err() {
+        return Err(Status::unforeseen(format!("strconv.ParseUint: parsing {version:?}: invalid syntax")));
+    }
     if pinned && version.parse() != Ok(live.revision) {
         return Err(Status::conflict(definition, &key.name));
     }
-    if !pinned && definition.is_structural() {
+    if !pinned && !strategy::updates_without_version(definition) {
         let cause = Cause {
             reason: "FieldValueInvalid".into(),
-            message: "Invalid value: 0x0: must be specified for an update".into(),
+            message: "Invalid value: 0: must be specified for an update".into(),
             field: "metadata.resourceVersion".into(),
         };
-        return Err(Status::invalid(&definition.group, &definition.kind, &key.name, vec![cause]));
+        // The resource stands where a kind would: so kube-apiserver says it.
+        return Err(Status::invalid(&definition.group, &definition.plural, &key.name, vec![cause]));
     }
     let metadata = meta::of(new);
     for kept in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"]
+        .iter()
+        .skip(usize::from(is_patch && !uid.is_empty()))
     {
-        match old["metadata"].get(kept) {
-            Some(value) => metadata.insert(kept.to_owned(), value.clone()),
-            None => metadata.remove(kept),
+        match old["metadata"].get(*kept) {
+            Some(value) => metadata.insert((*kept).to_owned(), value.clone()),
+            // Validation refuses to have it made up.
+            None if kept.starts_with("deletion") => None,
+            None => metadata.remove(*kept),
         };
     }
     metadata.insert("resourceVersion".into(), json!(live.revision.to_string()));
@@ -226,7 +329,12 @@ pub(super) fn defaults(definition: &ResourceDefinition, object: &mut Value) {
 }
 
 /// What the server decides about a new object: no status of the client's, first generation.
-pub(super) fn new_object(definition: &ResourceDefinition, object: &mut Value) {
+pub(super) fn new_object(
+    registry: &Registry,
+    definition: &ResourceDefinition,
+    object: &mut Value,
+    user: &User,
+) {
     let brought = kinds::created_with_status(definition) && object["status"].is_object();
     if definition.subresource("status").is_some() && !brought {
         match kinds::first_status(definition, object) {
@@ -238,9 +346,42 @@ pub(super) fn new_object(definition: &ResourceDefinition, object: &mut Value) {
             }
         }
     }
-    if kinds::has_generation(definition) {
+    if kinds::has_generation(definition) && &*definition.plural != "csidrivers" {
         meta::of(object).insert("generation".into(), json!(1));
     }
+    match (&*definition.group, &*definition.plural) {
+        ("", "persistentvolumes") => object["status"]["lastPhaseTransitionTime"] = json!(registry.now_text()),
+        ("certificates.k8s.io", "certificatesigningrequests") => asked_by(user, &mut object["spec"]),
+        ("", "namespaces") => object["spec"] = json!({"finalizers": namespace_finalizers(object)}),
+        _ => {}
+    }
+}
+
+/// Who asks for a certificate is told by the server, whatever the request says.
+fn asked_by(user: &User, spec: &mut Value) {
+    let Some(spec) = spec.as_object_mut() else { return };
+    for field in ["username", "uid", "groups", "extra"] {
+        spec.remove(field);
+    }
+    spec.insert("username".into(), json!(user.name));
+    if !user.uid.is_empty() {
+        spec.insert("uid".into(), json!(user.uid));
+    }
+    if !user.groups.is_empty() {
+        spec.insert("groups".into(), json!(user.groups));
+    }
+    if !user.extra.is_empty() {
+        spec.insert("extra".into(), json!(user.extra));
+    }
+}
+
+/// A namespace is held by its own finalizer until it is empty.
+fn namespace_finalizers(object: &Value) -> Vec<Value> {
+    let mut all = object["spec"]["finalizers"].as_array().cloned().unwrap_or_default();
+    if !all.iter().any(|one| one == "kubernetes") {
+        all.push(json!("kubernetes"));
+    }
+    all
 }
 
 /// Keeps a write to one part of an object from touching the others.
@@ -249,22 +390,71 @@ pub(super) fn changed_object(
     subresource: &str,
     old: &Value,
     new: &mut Value,
+    now: &str,
 ) {
     if definition.subresource("status").is_none() {
         return;
     }
-    if subresource == "status" {
-        let (status, managed) = (new.get("status").cloned(), new["metadata"].get("managedFields").cloned());
+    if matches!(subresource, "status" | "approval") {
+        let (status, metadata) = (new.get("status").cloned(), new["metadata"].clone());
         let mut whole = old.clone();
         put_or_remove(&mut whole, "status", status);
-        if let Some(managed) = managed {
-            meta::of(&mut whole).insert("managedFields".into(), managed);
+        whole["metadata"] = metadata;
+        if let StatusMeta::Keeps(fields) = strategy::status_meta(definition) {
+            for field in fields {
+                let kept = old["metadata"].get(*field).cloned();
+                put_or_remove(&mut whole["metadata"], field, kept);
+            }
         }
-        // Conditions on a status update may come with labels and annotations for built-in kinds, but never with a spec.
         *new = whole;
+        finish_status(definition, old, new, now);
     } else {
         put_or_remove(new, "status", old.get("status").cloned());
         kinds::prepare_update(definition, new);
+        match (&*definition.group, &*definition.plural, subresource) {
+            // A request is not changed once it is made.
+            ("certificates.k8s.io", "certificatesigningrequests", "") => {
+                put_or_remove(new, "spec", old.get("spec").cloned());
+            }
+            // Finalizers of namespaces have a part of their own.
+            ("", "namespaces", "") => put_or_remove(new, "spec", old.get("spec").cloned()),
+            _ => {}
+        }
+    }
+}
+
+/// What the server keeps in a status that is written.
+fn finish_status(definition: &ResourceDefinition, old: &Value, new: &mut Value, now: &str) {
+    match (&*definition.group, &*definition.plural) {
+        ("", "pods") if new["status"]["qosClass"].as_str().is_none_or(str::is_empty) => {
+            new["status"]["qosClass"] = old["status"]["qosClass"].clone();
+        }
+        ("certificates.k8s.io", _) => {
+            let before = old["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let all = new["status"]["conditions"].as_array_mut().into_iter().flatten();
+            for condition in all {
+                if condition["lastUpdateTime"].is_null() {
+                    condition["lastUpdateTime"] = json!(now);
+                }
+                if condition["lastTransitionTime"].is_null() {
+                    let same = before
+                        .iter()
+                        .find(|one| one["type"] == condition["type"] && one["status"] == condition["status"]);
+                    let since = same.map_or_else(|| json!(now), |one| one["lastTransitionTime"].clone());
+                    condition["lastTransitionTime"] = since;
+                }
+            }
+        }
+        ("", "persistentvolumes") => {
+            let (before, after) = (&old["status"], &new["status"]);
+            let (was, is) = (&before["lastPhaseTransitionTime"], &after["lastPhaseTransitionTime"]);
+            if before["phase"] == after["phase"] && is.is_null() && !was.is_null() {
+                new["status"]["lastPhaseTransitionTime"] = was.clone();
+            } else if before["phase"] != after["phase"] && (is.is_null() || is == was) {
+                new["status"]["lastPhaseTransitionTime"] = json!(now);
+            }
+        }
+        _ => {}
     }
 }
 
@@ -299,21 +489,6 @@ pub(super) fn managed_fields(
 ) {
     let now = registry.now_text();
     kinds::update_managed(definition, old, new, &options.field_manager, &options.subresource, &now);
-}
-
-/// Counts a change of anything but metadata and status.
-pub(super) fn raise_generation(definition: &ResourceDefinition, old: &Value, new: &mut Value) {
-    if !kinds::has_generation(definition) {
-        return;
-    }
-    let has_status = definition.subresource("status").is_some();
-    let counts =
-        |name: &str| !(matches!(name, "kind" | "apiVersion" | "metadata") || has_status && name == "status");
-    let unchanged =
-        members(old).filter(|(name, _)| counts(name)).eq(members(new).filter(|(name, _)| counts(name)));
-    let generation = old["metadata"]["generation"].as_i64().unwrap_or(1);
-    let raised = if unchanged { generation } else { generation + 1 };
-    meta::of(new).insert("generation".into(), json!(raised));
 }
 
 fn members(value: &Value) -> impl Iterator<Item = (&str, &Value)> {

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use karmada_store::{Expect, StoreError};
 use serde_json::Value;
 
-use super::{AdmissionRequest, Operation, Registry, WriteOptions, Written, prepare, store_failed};
+use super::{
+    AdmissionRequest, Operation, PatchShown, Registry, WriteOptions, Written, prepare, store_failed, strategy,
+};
 use crate::cache::storage_key;
 use crate::object::{ObjectKey, Stored, encode, meta};
 use crate::resource::ResourceDefinition;
@@ -33,9 +35,15 @@ impl Registry {
         for _ in 0..TRIES {
             let Some(live) = self.cache().get(&definition.storage, key) else {
                 if !create_missing {
+                    // What the body holds is read, and told, before it is known to be for nothing.
+                    if let Ok(mut object) = change(None) {
+                        prepare::decode(definition, &mut object, options)?;
+                    }
                     return Err(Status::not_found(definition, &key.name));
                 }
-                let object = change(None)?;
+                let mut object = change(None)?;
+                // Only who creates by name is held to a version; here it is passed over.
+                meta::of(&mut object).remove("resourceVersion");
                 match self.create(definition, &key.namespace, object, options).await {
                     Err(status) if status.reason == "AlreadyExists" => continue,
                     other => return other,
@@ -61,11 +69,21 @@ impl Registry {
         let old = prepare::from_storage(definition, viewed[0].value());
         let mut new = change(Some(&old))?;
         let mut warnings = Vec::new();
-        prepare::check_type(definition, &new)?;
-        prepare::decode(definition, &mut new, options, &mut warnings)?;
-        prepare::identity_of_changed(definition, key, live, &old, &mut new)?;
+        prepare::decode(definition, &mut new, options)?;
+        prepare::identity_of_changed(
+            definition,
+            key,
+            live,
+            &old,
+            &mut new,
+            options.patch != PatchShown::None || options.applied,
+        )?;
         prepare::defaults(definition, &mut new);
-        prepare::changed_object(definition, &options.subresource, &old, &mut new);
+        // Before what the server itself changes: nobody owns that.
+        if !options.applied {
+            prepare::managed_fields(self, definition, Some(&old), &mut new, options);
+        }
+        prepare::changed_object(definition, &options.subresource, &old, &mut new, &self.now_text());
         let mut request = AdmissionRequest {
             definition,
             operation: Operation::Update,
@@ -76,19 +94,25 @@ impl Registry {
             user: &options.user,
             warnings: &mut warnings,
         };
-        self.admit(&mut request)?;
-        prepare::validate(definition, &new, Some(&old))?;
-        warnings.extend(crate::kinds::remarks(definition, &new, Some((&old, live))));
-        if !options.applied {
-            prepare::managed_fields(self, definition, Some(&old), &mut new, options);
+        self.admit(&mut request, &options.warnings)?;
+        let mut service = match &*options.subresource {
+            "" => self.service_allocator(definition, key).await,
+            _ => None,
+        };
+        if let Some((_, allocator)) = &mut service {
+            allocator.update(&mut new, &old)?;
         }
+        prepare::validate(definition, &new, Some(&old))?;
         crate::kinds::finish_update(definition, &mut new, &old);
-        prepare::raise_generation(definition, &old, &mut new);
+        crate::kinds::remarks(definition, &new, Some((&old, live)))
+            .into_iter()
+            .for_each(|remark| options.warnings.add(remark));
+        strategy::raise_generation(definition, &old, &mut new);
         if prepare::same(&old, &new) && prepare::is_stored_as_now(definition, live) {
             let object = self.cache().get(&definition.storage, key);
             let object = object.ok_or_else(|| Status::not_found(definition, &key.name))?;
             let object = self.view(definition, vec![object]).await?.remove(0);
-            return Ok(Some(Written { object, created: false, warnings }));
+            return Ok(Some(Written { object, created: false }));
         }
         let last_finalizer_gone =
             meta::deleting(&old) && meta::finalizers(&new).is_empty() && prepare::no_grace(&new);
@@ -97,11 +121,8 @@ impl Registry {
         let bytes = encode(&stored, &definition.kind, &definition.storage_api_version());
         prepare::check_size(&bytes)?;
         if options.dry_run {
-            return Ok(Some(Written {
-                object: prepare::answer(definition, shown, &bytes, live.revision)?,
-                created: false,
-                warnings,
-            }));
+            let object = prepare::answer(definition, shown, &bytes, live.revision)?;
+            return Ok(Some(Written { object, created: false }));
         }
         let path = storage_key(&definition.storage, key);
         let outcome = if last_finalizer_gone {
@@ -112,8 +133,10 @@ impl Registry {
         match outcome {
             Ok(revision) => {
                 self.cache().wait_for(revision).await;
-                let object = prepare::answer(definition, shown, &bytes, revision)?;
-                Ok(Some(Written { object, created: false, warnings }))
+                // What goes with its last finalizer is answered as it was written, which it never was.
+                let at = if last_finalizer_gone { live.revision } else { revision };
+                let object = prepare::answer(definition, shown, &bytes, at)?;
+                Ok(Some(Written { object, created: false }))
             }
             Err(StoreError::Conflict { current }) => {
                 self.catch_up(current.map(|kv| kv.mod_revision)).await;

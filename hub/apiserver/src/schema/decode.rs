@@ -65,6 +65,11 @@ impl Place<'_> {
     }
 }
 
+/// A JSON value's type, as Go's decoder calls it.
+pub(crate) fn go_kind(value: &Value) -> &'static str {
+    what(value)
+}
+
 fn what(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

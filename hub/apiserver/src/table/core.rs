@@ -272,7 +272,8 @@ pub(super) fn ip_address(row: Row<'_>) -> Vec<Value> {
             name = format!("{name}/{part}");
         }
     }
-    vec![row.name(), name.into()]
+    // One cell more than there are columns: so kube-apiserver writes it.
+    vec![row.name(), name.into(), row.age()]
 }
 
 pub(super) fn service_cidr(row: Row<'_>) -> Vec<Value> {

@@ -18,7 +18,9 @@ fn cells(group: &str, version: &str, kind: &str, object: &Value) -> Vec<Value> {
 fn every_kind_prints_as_many_cells_as_columns() {
     for resource in catalogue::resources() {
         let cells = row(resource, &json!({"metadata": {"name": "x"}}), NOW.parse().unwrap());
-        assert_eq!(cells.len(), columns(resource).len(), "{}/{}", resource.group, resource.kind);
+        // kube-apiserver writes one cell too many for addresses.
+        let extra = usize::from(resource.kind == "IPAddress");
+        assert_eq!(cells.len(), columns(resource).len() + extra, "{}/{}", resource.group, resource.kind);
         assert_eq!(cells.iter().filter(|c| **c == json!("x")).count(), 1, "{}", resource.kind);
     }
 }

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::selector::{is_blank, label_selector, matches};
 use super::{
-    Errors, at_most_all, immutable, int_or_percent, invalid_each, is_empty, list, names, non_negative, pod,
-    text,
+    Errors, at_most_all, immutable, int_or_percent, invalid_each, is_empty, list, names, non_negative,
+    one_of, pod, text,
 };
 use crate::schema::path::Path;
 use crate::schema::{FieldError, Shown};
@@ -50,11 +50,31 @@ fn template(spec: &Value, path: &Path<'_>, kind: &str, errors: &mut Errors) {
     }
 }
 
+/// A selector with its fields in the order of Go's struct.
+fn selector_shown(selector: &Value) -> Shown {
+    let fields = ["matchLabels", "matchExpressions"].iter().filter(|field| !selector[**field].is_null());
+    let fields: Vec<String> = fields.map(|field| format!("\"{field}\":{}", selector[*field])).collect();
+    Shown::Raw(format!("{{{}}}", fields.join(",")))
+}
+
+/// The template of a kind that does not look at it where the selector is none.
+fn selected_template(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let (mut wrong, at) = (Errors::new(), path.child("selector"));
+    if spec["selector"].is_object() {
+        label_selector(&spec["selector"], &at, &mut wrong);
+    }
+    if wrong.is_empty() {
+        template(spec, path, "ReplicaSet", errors);
+    } else {
+        errors.push(FieldError::invalid(&at, selector_shown(&spec["selector"]), "invalid label selector"));
+    }
+}
+
 pub(super) fn deployment(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new[SPEC], Path::field(SPEC));
     non_negative(spec, "replicas", &path, errors);
     required_selector(spec, &path, "deployment", errors);
-    template(spec, &path, "ReplicaSet", errors);
+    selected_template(spec, &path, errors);
     strategy(&spec["strategy"], &path.child("strategy"), errors);
     for field in ["minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"] {
         non_negative(spec, field, &path, errors);
@@ -109,7 +129,7 @@ pub(super) fn replica_set(new: &Value, old: Option<&Value>, errors: &mut Errors)
     non_negative(spec, "replicas", &path, errors);
     non_negative(spec, "minReadySeconds", &path, errors);
     required_selector(spec, &path, "deployment", errors);
-    template(spec, &path, "ReplicaSet", errors);
+    selected_template(spec, &path, errors);
     if let Some(old) = old {
         immutable(&spec["selector"], &old[SPEC]["selector"], &path.child("selector"), errors);
     }
@@ -117,8 +137,8 @@ pub(super) fn replica_set(new: &Value, old: Option<&Value>, errors: &mut Errors)
 
 pub(super) fn replication_controller(new: &Value, errors: &mut Errors) {
     let (spec, path) = (&new[SPEC], Path::field(SPEC));
-    non_negative(spec, "replicas", &path, errors);
     non_negative(spec, "minReadySeconds", &path, errors);
+    non_negative(spec, "replicas", &path, errors);
     if is_empty(&spec["selector"]) {
         errors.push(FieldError::required(&path.child("selector"), ""));
     }
@@ -162,6 +182,13 @@ pub(super) fn stateful_set(new: &Value, old: Option<&Value>, errors: &mut Errors
             }
         }
     }
+    let retention = &spec["persistentVolumeClaimRetentionPolicy"];
+    let at = path.child("persistentVolumeClaimRetentionPolicy");
+    if retention.is_object() {
+        one_of(retention, "whenDeleted", &["Retain", "Delete"], &at, errors);
+        one_of(retention, "whenScaled", &["Retain", "Delete"], &at, errors);
+    }
+    non_negative(&spec["ordinals"], "start", &path.child("ordinals"), errors);
     template(&whole, &path, "StatefulSet", errors);
     if let Some(old) = old {
         stateful_set_update(spec, &old[SPEC], &path, errors);
@@ -197,7 +224,11 @@ fn update_strategy(strategy: &Value, path: &Path<'_>, errors: &mut Errors) {
     match text(strategy, "type") {
         "OnDelete" if rolling.is_object() => errors.push(FieldError::invalid(
             &at,
-            rolling.clone(),
+            Shown::Raw(format!(
+                "{{\"Partition\":{},\"MaxUnavailable\":{}}}",
+                rolling["partition"].as_i64().unwrap_or(0),
+                rolling["maxUnavailable"]
+            )),
             "only allowed for updateStrategy 'RollingUpdate'",
         )),
         "OnDelete" => {}
@@ -215,7 +246,9 @@ fn update_strategy(strategy: &Value, path: &Path<'_>, errors: &mut Errors) {
 
 pub(super) fn daemon_set(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new[SPEC], Path::field(SPEC));
-    required_selector(spec, &path, "daemonset", errors);
+    if !spec["selector"].is_null() {
+        required_selector(spec, &path, "daemonset", errors);
+    }
     template(spec, &path, "DaemonSet", errors);
     non_negative(spec, "minReadySeconds", &path, errors);
     non_negative(spec, "revisionHistoryLimit", &path, errors);

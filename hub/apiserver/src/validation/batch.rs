@@ -24,6 +24,12 @@ pub(super) fn job(new: &Value, old: Option<&Value>, errors: &mut Errors) {
         }
     } else if spec["manualSelector"] == true || old.is_some() {
         errors.push(FieldError::required(&path.child("selector"), ""));
+        if old.is_some() {
+            let (template, labels) = (path.child("template"), &spec["template"]["metadata"]["labels"]);
+            let at = template.child("metadata");
+            let detail = "`selector` does not match template `labels`";
+            errors.push(FieldError::invalid(&at.child("labels"), labels.clone(), detail));
+        }
     }
     if let Some(old) = old {
         job_update(spec, &old["spec"], &path, errors);
@@ -48,7 +54,28 @@ fn job_update(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
+/// What hands a Job to another controller, and when its Pods are replaced.
+fn job_policies(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let manager = text(spec, "managedBy");
+    if spec["managedBy"].is_string()
+        && !manager.split_once('/').is_some_and(|(domain, rest)| domain.contains('.') && !rest.is_empty())
+    {
+        let detail = "must be a domain-prefixed path (such as \"acme.io/foo\")";
+        errors.push(FieldError::invalid(&path.child("managedBy"), manager, detail));
+    }
+    if let Some(policy) = spec["podReplacementPolicy"].as_str() {
+        const ALL: [&str; 2] = ["Failed", "TerminatingOrFailed"];
+        let at = path.child("podReplacementPolicy");
+        if spec["podFailurePolicy"].is_object() && policy != "Failed" {
+            errors.push(FieldError::not_supported(&at, policy, &ALL[..1]));
+        } else if !ALL.contains(&policy) {
+            errors.push(FieldError::not_supported(&at, policy, &ALL));
+        }
+    }
+}
+
 fn job_spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    job_policies(spec, path, errors);
     for field in [
         "parallelism",
         "completions",
@@ -117,8 +144,24 @@ pub(super) fn cron_job(new: &Value, old: Option<&Value>, errors: &mut Errors) {
         non_negative(spec, field, &path, errors);
     }
     one_of(spec, "concurrencyPolicy", &["Allow", "Forbid", "Replace"], &path, errors);
+    if spec["timeZone"].is_string() {
+        let (zone, at) = (text(spec, "timeZone"), path.child("timeZone"));
+        if zone.is_empty() {
+            errors.push(FieldError::invalid(&at, zone, "timeZone must be nil or non-empty string"));
+        } else if !jiff::tz::db().is_definitively_empty() && jiff::tz::TimeZone::get(zone).is_err() {
+            errors.push(FieldError::invalid(&at, zone, format!("unknown time zone {zone}")));
+        }
+    }
     let template = path.child("jobTemplate");
-    job_spec(&spec["jobTemplate"]["spec"], &template.child("spec"), errors);
+    let (job, at) = (&spec["jobTemplate"]["spec"], template.child("spec"));
+    job_spec(job, &at, errors);
+    if job["manualSelector"] == true {
+        errors.push(FieldError::not_supported(&at.child("manualSelector"), true, &["nil", "false"]));
+    }
+    if job["selector"].is_object() {
+        let detail = "`selector` will be auto-generated";
+        errors.push(FieldError::invalid(&at.child("selector"), job["selector"].clone(), detail));
+    }
 }
 
 /// What is wrong with a cron schedule: five fields of numbers, names, ranges, steps and lists, or a macro.
@@ -191,40 +234,6 @@ fn cron_part(part: &str, (low, high): (u32, u32), field: usize) -> Option<String
     (start > end).then(|| format!("beginning of range ({start}) beyond end of range ({end}): {part}"))
 }
 
-pub(super) fn horizontal_pod_autoscaler(new: &Value, old: Option<&Value>, errors: &mut Errors) {
-    let (spec, path) = (&new["spec"], Path::field("spec"));
-    let (minimum, maximum) = (spec["minReplicas"].as_i64(), spec["maxReplicas"].as_i64().unwrap_or(0));
-    if let Some(minimum) = minimum.filter(|minimum| *minimum < 1) {
-        let detail = "must be greater than or equal to 1";
-        errors.push(FieldError::invalid(&path.child("minReplicas"), minimum, detail));
-    }
-    if maximum < 1 {
-        errors.push(FieldError::invalid(&path.child("maxReplicas"), maximum, "must be greater than 0"));
-    }
-    if minimum.is_some_and(|minimum| maximum < minimum) {
-        let detail = "must be greater than or equal to `minReplicas`";
-        errors.push(FieldError::invalid(&path.child("maxReplicas"), maximum, detail));
-    }
-    let target = path.child("scaleTargetRef");
-    for field in ["kind", "name"] {
-        if text(&spec["scaleTargetRef"], field).is_empty() {
-            errors.push(FieldError::required(&target.child(field), ""));
-        }
-    }
-    if old.is_none() {
-        target_version(&spec["scaleTargetRef"], &target, errors);
-    }
-}
-
-/// A target outside the core group names its group.
-fn target_version(reference: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let (version, core) = (text(reference, "apiVersion"), text(reference, "kind") == "ReplicationController");
-    if !version.contains('/') && !core {
-        let detail = "apiVersion must specify API group";
-        errors.push(FieldError::invalid(&path.child("apiVersion"), version, detail));
-    }
-}
-
 /// A scale that is written.
 pub(super) fn scale(new: &Value, errors: &mut Errors) {
     non_negative(&new["spec"], "replicas", &Path::field("spec"), errors);
@@ -248,4 +257,7 @@ pub(super) fn pod_disruption_budget(new: &Value, errors: &mut Errors) {
         at_most_all(&spec[field], &path.child(field), errors);
     }
     label_selector(&spec["selector"], &path.child("selector"), errors);
+    if spec["unhealthyPodEvictionPolicy"].is_string() {
+        one_of(spec, "unhealthyPodEvictionPolicy", &["AlwaysAllow", "IfHealthyBudget"], &path, errors);
+    }
 }

@@ -278,8 +278,9 @@ pub(super) fn resource_quota(new: &Value, errors: &mut Errors) {
 }
 
 pub(super) fn storage_class(new: &Value, old: Option<&Value>, errors: &mut Errors) {
-    if text(new, "provisioner").is_empty() {
-        errors.push(FieldError::required(&Path::field("provisioner"), ""));
+    if old.is_none() {
+        super::storage::provisioner(text(new, "provisioner"), &Path::field("provisioner"), errors);
+        super::storage::parameters(&new["parameters"], true, &Path::field("parameters"), errors);
     }
     one_of(new, "reclaimPolicy", &["Delete", "Retain"], &Path::ROOT, errors);
     one_of(new, "volumeBindingMode", &["Immediate", "WaitForFirstConsumer"], &Path::ROOT, errors);

@@ -17,8 +17,12 @@ pub enum NameRule {
     Label1035,
     /// A segment of a URL path.
     PathSegment,
+    /// An IP address.
+    Address,
     /// Anything.
     Any,
+    /// Whatever a path's segment may be, and said only where nothing else is wrong.
+    Late,
 }
 
 impl NameRule {
@@ -29,8 +33,15 @@ impl NameRule {
             ("", "Service") => NameRule::Label1035,
             ("rbac.authorization.k8s.io", _) | ("apiregistration.k8s.io", _) => NameRule::PathSegment,
             ("certificates.k8s.io", _) => NameRule::Any,
+            ("networking.k8s.io", "IPAddress") => NameRule::Address,
+            ("" | "events.k8s.io", "Event") | ("policy", "PodDisruptionBudget") => NameRule::Late,
             _ => NameRule::Subdomain,
         }
+    }
+
+    /// Whether metadata is judged last.
+    pub(super) fn is_late(self) -> bool {
+        self == NameRule::Late
     }
 
     /// What is wrong with a name; with `prefix`, one that more is appended to.
@@ -39,7 +50,7 @@ impl NameRule {
         if prefix
             && name.len() > 1
             && name.ends_with('-')
-            && !matches!(self, NameRule::PathSegment | NameRule::Any)
+            && matches!(self, NameRule::Subdomain | NameRule::Label | NameRule::Label1035)
         {
             name.pop();
             name.push('a');
@@ -49,7 +60,10 @@ impl NameRule {
             NameRule::Label => names::dns_label(&name),
             NameRule::Label1035 => names::dns_1035_label(&name),
             NameRule::PathSegment => names::path_segment(&name),
-            NameRule::Any => Vec::new(),
+            NameRule::Address if name.parse::<std::net::IpAddr>().is_err() => {
+                vec!["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned()]
+            }
+            NameRule::Address | NameRule::Any | NameRule::Late => Vec::new(),
         }
     }
 }
@@ -72,6 +86,15 @@ pub fn validate_metadata(rule: NameRule, new: &Value, old: Option<&Value>) -> Ve
         finalizers(meta, &path.child("finalizers"), errors);
     }
     std::mem::take(errors)
+}
+
+/// What is wrong with changed metadata. kube-apiserver judges it twice, once for all kinds and once for each, and says both.
+pub fn validate_metadata_update(new: &Value, old: &Value) -> Vec<FieldError> {
+    let mut errors = validate_metadata(NameRule::PathSegment, new, None);
+    for _ in 0..2 {
+        errors.extend(validate_metadata(NameRule::PathSegment, new, Some(old)));
+    }
+    errors
 }
 
 fn created(rule: NameRule, meta: &Value, path: &Path<'_>, errors: &mut Errors) {
@@ -121,7 +144,9 @@ fn updated(meta: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
     {
         errors.push(FieldError::invalid(&path.child("generation"), generation, "must not be decremented"));
     }
-    for field in ["name", "namespace", "uid", "creationTimestamp"] {
+    for field in
+        ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"]
+    {
         // An update that leaves a field out means the one that is stored.
         if !meta[field].is_null() && meta[field] != "" && meta[field] != old[field] {
             errors.push(FieldError::invalid(&path.child(field), meta[field].clone(), "field is immutable"));

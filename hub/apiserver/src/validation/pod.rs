@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::metadata::{annotations, labels};
 use super::resources::requirements;
 use super::{Errors, invalid_each, list, names, non_negative, one_of, text};
+use super::{scheduling, security, volumes};
 use crate::schema::FieldError;
 use crate::schema::path::Path;
 
@@ -18,6 +19,10 @@ const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].imag
 /// A Pod itself.
 pub(super) fn pod(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     spec(&new["spec"], &Path::field("spec"), errors);
+    if old.is_none() && !list(&new["spec"], "ephemeralContainers").is_empty() {
+        let at = Path::field("spec");
+        errors.push(FieldError::forbidden(&at.child("ephemeralContainers"), "cannot be set on create"));
+    }
     if let Some(old) = old {
         pod_update(&new["spec"], &old["spec"], errors);
     }
@@ -33,6 +38,20 @@ fn pod_update(new: &Value, old: &Value, errors: &mut Errors) {
             ));
             return;
         }
+    }
+    let deadline = path.child("activeDeadlineSeconds");
+    match (new["activeDeadlineSeconds"].as_i64(), old["activeDeadlineSeconds"].as_i64()) {
+        (Some(later), Some(before)) if later > before => {
+            let detail = "must be less than or equal to previous value";
+            errors.push(FieldError::invalid(&deadline, later, detail));
+            return;
+        }
+        (None, Some(_)) => {
+            let detail = "must not update from a positive integer to nil value";
+            errors.push(FieldError::invalid(&deadline, Value::Null, detail));
+            return;
+        }
+        _ => {}
     }
     let mut munged = new.clone();
     for field in ["containers", "initContainers"] {
@@ -81,36 +100,79 @@ pub(super) fn template(template: &Value, path: &Path<'_>, errors: &mut Errors) {
 
 /// The spec of a Pod or of its template.
 fn spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let volumes = volumes(spec, &path.child("volumes"), errors);
+    let volumes = named_volumes(spec, &path.child("volumes"), errors);
     containers(spec, &volumes, path, errors);
     one_of(spec, "restartPolicy", &["Always", "OnFailure", "Never"], path, errors);
     one_of(spec, "dnsPolicy", &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"], path, errors);
     labels(&spec["nodeSelector"], &path.child("nodeSelector"), errors);
-    for (field, check) in [
-        ("serviceAccountName", names::dns_subdomain as fn(&str) -> Vec<String>),
-        ("nodeName", names::dns_subdomain),
-        ("hostname", names::dns_label),
-        ("subdomain", names::dns_label),
-        ("priorityClassName", names::dns_subdomain),
-        ("runtimeClassName", names::dns_subdomain),
-    ] {
-        let value = text(spec, field);
-        if !value.is_empty() {
-            invalid_each(errors, &path.child(field), value, check(value));
+    security::pod(spec, path, errors);
+    if spec["hostUsers"] == false {
+        for field in ["hostNetwork", "hostPID", "hostIPC"].iter().filter(|field| spec[**field] == true) {
+            errors.push(FieldError::forbidden(&path.child(field), "when `hostUsers` is false"));
         }
     }
+    scheduling::affinity(&spec["affinity"], &path.child("affinity"), errors);
+    volumes::dns(spec, path, errors);
+    let gates = path.child("readinessGates");
+    for (index, gate) in list(spec, "readinessGates").iter().enumerate() {
+        let condition = text(gate, "conditionType");
+        let at = gates.index(index);
+        invalid_each(errors, &at.child("conditionType"), condition, names::qualified_name(condition));
+    }
+    let (gates, mut seen) = (path.child("schedulingGates"), BTreeSet::new());
+    for (index, gate) in list(spec, "schedulingGates").iter().enumerate() {
+        let (name, at) = (text(gate, "name"), gates.index(index));
+        let problems = names::qualified_name(name);
+        invalid_each(errors, &at, name, problems);
+        if !seen.insert(name) {
+            errors.push(FieldError::duplicate(&at, name));
+        }
+    }
+    scheduling::spread(spec, &path.child("topologySpreadConstraints"), errors);
+    named(spec, &["serviceAccountName", "nodeName"], names::dns_subdomain, path, errors);
     if let Some(seconds) = spec["activeDeadlineSeconds"].as_i64()
         && !(1..=i64::from(i32::MAX)).contains(&seconds)
     {
         let detail = "must be between 1 and 2147483647, inclusive";
         errors.push(FieldError::invalid(&path.child("activeDeadlineSeconds"), seconds, detail));
     }
-    non_negative(spec, "terminationGracePeriodSeconds", path, errors);
-    tolerations(spec, &path.child("tolerations"), errors);
+    named(spec, &["hostname", "subdomain"], names::dns_label, path, errors);
+    scheduling::tolerations(spec, &path.child("tolerations"), errors);
+    volumes::host_aliases(spec, &path.child("hostAliases"), errors);
+    named(spec, &["priorityClassName", "runtimeClassName"], names::dns_subdomain, path, errors);
+    let overhead = path.child("overhead");
+    let overhead = overhead.child("limits");
+    for (name, value) in super::entries(spec, "overhead") {
+        super::resources::amount(name, value, &overhead.key(name), errors);
+    }
+    if spec["os"].is_object() {
+        let os = text(&spec["os"], "name");
+        let at = path.child("os");
+        match os {
+            "linux" | "windows" => {}
+            "" => errors.push(FieldError::required(&at.child("name"), "cannot be empty")),
+            other => errors.push(FieldError::not_supported(&at, other, &["linux", "windows"])),
+        }
+    }
+}
+
+fn named(
+    spec: &Value,
+    fields: &[&str],
+    check: fn(&str) -> Vec<String>,
+    path: &Path<'_>,
+    errors: &mut Errors,
+) {
+    for field in fields {
+        let value = text(spec, field);
+        if !value.is_empty() {
+            invalid_each(errors, &path.child(field), value, check(value));
+        }
+    }
 }
 
 /// Names of the volumes that are well formed.
-fn volumes(spec: &Value, path: &Path<'_>, errors: &mut Errors) -> BTreeSet<String> {
+fn named_volumes(spec: &Value, path: &Path<'_>, errors: &mut Errors) -> BTreeSet<String> {
     let mut known = BTreeSet::new();
     for (index, volume) in list(spec, "volumes").iter().enumerate() {
         let at = path.index(index);
@@ -120,6 +182,9 @@ fn volumes(spec: &Value, path: &Path<'_>, errors: &mut Errors) -> BTreeSet<Strin
         });
         if sources == 0 {
             errors.push(FieldError::required(&at, "must specify a volume type"));
+        }
+        if sources == 1 {
+            volumes::source(volume, &at, errors);
         }
         if sources > 1 {
             let extra =
@@ -137,16 +202,6 @@ fn volumes(spec: &Value, path: &Path<'_>, errors: &mut Errors) -> BTreeSet<Strin
         }
         if known.contains(name) {
             errors.push(FieldError::duplicate(&at.child("name"), name));
-        }
-        for (source, field) in
-            [("secret", "secretName"), ("configMap", "name"), ("persistentVolumeClaim", "claimName")]
-        {
-            if volume[source].is_object() && text(&volume[source], field).is_empty() {
-                errors.push(FieldError::required(&at.child(source).child(field), ""));
-            }
-        }
-        if volume["hostPath"].is_object() && text(&volume["hostPath"], "path").is_empty() {
-            errors.push(FieldError::required(&at.child("hostPath").child("path"), ""));
         }
         if errors.len() == before {
             known.insert(name.to_owned());
@@ -168,10 +223,18 @@ fn containers(spec: &Value, volumes: &BTreeSet<String>, path: &Path<'_>, errors:
         if !names_seen.insert(text(one, "name").to_owned()) {
             errors.push(FieldError::duplicate(&at.child("name"), text(one, "name")));
         }
+        hooks(one, spec["terminationGracePeriodSeconds"].as_i64().unwrap_or(30), &at, errors);
         probes(one, &at, errors);
         for (port_index, port) in list(one, "ports").iter().enumerate() {
             let number = port["hostPort"].as_i64().unwrap_or(0);
             let identity = format!("{}/{}/{number}", text(port, "protocol"), text(port, "hostIP"));
+            if number != 0 && spec["hostNetwork"] == true && port["containerPort"].as_i64() != Some(number) {
+                let ports = at.child("ports");
+                let at = ports.index(port_index);
+                let at = at.child("hostPort");
+                let detail = "must match `containerPort` when `hostNetwork` is true";
+                errors.push(FieldError::invalid(&at, number, detail));
+            }
             if number != 0 && !host_ports.insert(identity.clone()) {
                 errors.push(FieldError::duplicate(
                     &at.child("ports").index(port_index).child("hostPort"),
@@ -218,9 +281,11 @@ fn container(container: &Value, volumes: &BTreeSet<String>, path: &Path<'_>, err
     one_of(container, "terminationMessagePolicy", &["File", "FallbackToLogsOnError"], path, errors);
     ports(container, &path.child("ports"), errors);
     environment(container, &path.child("env"), errors);
+    environment_sources(container, &path.child("envFrom"), errors);
     mounts(container, volumes, &path.child("volumeMounts"), errors);
     one_of(container, "imagePullPolicy", &["Always", "IfNotPresent", "Never"], path, errors);
     requirements(&container["resources"], &path.child("resources"), errors);
+    security::container(&container["securityContext"], &path.child("securityContext"), errors);
 }
 
 fn ports(container: &Value, path: &Path<'_>, errors: &mut Errors) {
@@ -268,11 +333,10 @@ fn environment(container: &Value, path: &Path<'_>, errors: &mut Errors) {
         let from_path = at.child("valueFrom");
         let sources = sources.values().filter(|source| !source.is_null()).count();
         let detail = match sources {
-            0 => {
-                "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
-            }
+            0 => "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`",
             1 if !text(variable, "value").is_empty() => "may not be specified when `value` is not empty",
             1 => {
+                references(from, &from_path, errors);
                 for field in ["configMapKeyRef", "secretKeyRef"] {
                     if from[field].is_object() && text(&from[field], "key").is_empty() {
                         errors.push(FieldError::required(&from_path.child(field).child("key"), ""));
@@ -283,6 +347,123 @@ fn environment(container: &Value, path: &Path<'_>, errors: &mut Errors) {
             _ => "may not have more than one field specified at a time",
         };
         errors.push(FieldError::invalid(&from_path, "", detail));
+    }
+}
+
+/// Variables that tell of the Pod itself.
+fn references(from: &Value, path: &Path<'_>, errors: &mut Errors) {
+    const FIELDS: [&str; 9] = [
+        "metadata.name",
+        "metadata.namespace",
+        "metadata.uid",
+        "spec.nodeName",
+        "spec.serviceAccountName",
+        "status.hostIP",
+        "status.hostIPs",
+        "status.podIP",
+        "status.podIPs",
+    ];
+    const RESOURCES: [&str; 6] = [
+        "limits.cpu",
+        "limits.ephemeral-storage",
+        "limits.memory",
+        "requests.cpu",
+        "requests.ephemeral-storage",
+        "requests.memory",
+    ];
+    if from["fieldRef"].is_object() {
+        let field = text(&from["fieldRef"], "fieldPath");
+        let at = path.child("fieldRef");
+        let at = at.child("fieldPath");
+        let keyed =
+            ["metadata.labels['", "metadata.annotations['"].iter().any(|start| field.starts_with(start));
+        if field.is_empty() {
+            errors.push(FieldError::required(&at, ""));
+        } else if !keyed && !FIELDS.contains(&field) {
+            let detail = format!("error converting fieldPath: field label not supported: {field}");
+            errors.push(FieldError::invalid(&at, field, detail));
+        }
+    }
+    if from["resourceFieldRef"].is_object() {
+        let name = text(&from["resourceFieldRef"], "resource");
+        let at = path.child("resourceFieldRef");
+        let at = at.child("resource");
+        let pages = ["limits.hugepages-", "requests.hugepages-"].iter().any(|start| name.starts_with(start));
+        if name.is_empty() {
+            errors.push(FieldError::required(&at, ""));
+        } else if !pages && !RESOURCES.contains(&name) {
+            errors.push(FieldError::not_supported(&at, name, &RESOURCES));
+        }
+    }
+}
+
+fn environment_sources(container: &Value, path: &Path<'_>, errors: &mut Errors) {
+    for (index, source) in list(container, "envFrom").iter().enumerate() {
+        let at = path.index(index);
+        let prefix = text(source, "prefix");
+        if !prefix.is_empty() {
+            invalid_each(errors, &at.child("prefix"), prefix, names::env_name(prefix));
+        }
+        let given: Vec<&str> =
+            ["configMapRef", "secretRef"].into_iter().filter(|field| source[*field].is_object()).collect();
+        for field in &given {
+            if text(&source[*field], "name").is_empty() {
+                errors.push(FieldError::required(&at.child(field).child("name"), ""));
+            }
+        }
+        let detail = match given.len() {
+            0 => "must specify one of: `configMapRef` or `secretRef`",
+            1 => continue,
+            _ => "may not have more than one field specified at a time",
+        };
+        errors.push(FieldError::invalid(path, "", detail));
+    }
+}
+
+fn hooks(container: &Value, grace: i64, path: &Path<'_>, errors: &mut Errors) {
+    let at = path.child("lifecycle");
+    for name in ["postStart", "preStop"] {
+        let hook = &container["lifecycle"][name];
+        if !hook.is_object() {
+            continue;
+        }
+        let at = at.child(name);
+        let given: Vec<&str> = ["exec", "httpGet", "tcpSocket", "sleep"]
+            .into_iter()
+            .filter(|handler| hook[*handler].is_object())
+            .collect();
+        if given.is_empty() {
+            errors.push(FieldError::required(&at, "must specify a handler type"));
+        }
+        for extra in given.iter().skip(1) {
+            errors.push(FieldError::forbidden(&at.child(extra), "may not specify more than 1 handler type"));
+        }
+        handler(hook, &at, errors);
+        let seconds = hook["sleep"]["seconds"].as_i64().unwrap_or(0);
+        if hook["sleep"].is_object() && !(0..=grace).contains(&seconds) {
+            let detail =
+                format!("must be non-negative and less than terminationGracePeriodSeconds ({grace})");
+            errors.push(FieldError::invalid(&at.child("sleep"), seconds, detail));
+        }
+    }
+}
+
+/// What a probe or a hook does.
+fn handler(of: &Value, path: &Path<'_>, errors: &mut Errors) {
+    if of["exec"].is_object() && list(&of["exec"], "command").is_empty() {
+        errors.push(FieldError::required(&path.child("exec").child("command"), ""));
+    }
+    for name in ["httpGet", "tcpSocket", "grpc"] {
+        if of[name].is_object() {
+            port(&of[name]["port"], &path.child(name).child("port"), errors);
+        }
+    }
+    if of["httpGet"].is_object() {
+        let scheme = text(&of["httpGet"], "scheme");
+        let at = path.child("httpGet");
+        if !matches!(scheme, "" | "HTTP" | "HTTPS") {
+            errors.push(FieldError::not_supported(&at.child("scheme"), scheme, &["HTTP", "HTTPS"]));
+        }
     }
 }
 
@@ -302,6 +483,17 @@ fn mounts(container: &Value, volumes: &BTreeSet<String>, path: &Path<'_>, errors
         }
         if !seen.insert(target) {
             errors.push(FieldError::invalid(&at.child("mountPath"), target, "must be unique"));
+        }
+        if !text(mount, "subPath").is_empty() && !text(mount, "subPathExpr").is_empty() {
+            let detail = "subPathExpr and subPath are mutually exclusive";
+            errors.push(FieldError::invalid(&at.child("subPathExpr"), text(mount, "subPathExpr"), detail));
+        }
+        // Below the list, not the item: so kube-apiserver says it.
+        for field in ["subPath", "subPathExpr"] {
+            security::descending(text(mount, field), &path.child(field), errors);
+        }
+        if mount["mountPropagation"].is_string() {
+            one_of(mount, "mountPropagation", &["Bidirectional", "HostToContainer", "None"], path, errors);
         }
     }
 }
@@ -323,14 +515,7 @@ fn probes(container: &Value, path: &Path<'_>, errors: &mut Errors) {
         for extra in handlers.iter().skip(1) {
             errors.push(FieldError::forbidden(&at.child(extra), "may not specify more than 1 handler type"));
         }
-        if probe["exec"].is_object() && list(&probe["exec"], "command").is_empty() {
-            errors.push(FieldError::required(&at.child("exec").child("command"), ""));
-        }
-        for handler in ["httpGet", "tcpSocket"] {
-            if probe[handler].is_object() {
-                port(&probe[handler]["port"], &at.child(handler).child("port"), errors);
-            }
-        }
+        handler(probe, &at, errors);
         for count in
             ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
         {
@@ -349,42 +534,5 @@ pub(super) fn port(value: &Value, path: &Path<'_>, errors: &mut Errors) {
     match value {
         Value::String(name) => invalid_each(errors, path, name, names::port_name(name)),
         other => number_each(errors, path, other.as_i64().unwrap_or(0)),
-    }
-}
-
-fn tolerations(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
-    for (index, toleration) in list(spec, "tolerations").iter().enumerate() {
-        let at = path.index(index);
-        let (key, operator) = (text(toleration, "key"), text(toleration, "operator"));
-        if !key.is_empty() {
-            invalid_each(errors, &at.child("key"), key, names::qualified_name(key));
-        } else if operator != "Exists" {
-            let detail =
-                "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
-            errors.push(FieldError::invalid(&at.child("operator"), operator, detail));
-        }
-        match operator {
-            "" | "Equal" => {
-                let value = text(toleration, "value");
-                invalid_each(errors, &at.child("operator"), value, names::label_value(value));
-            }
-            "Exists" if !text(toleration, "value").is_empty() => {
-                let detail = "value must be empty when `operator` is 'Exists'";
-                errors.push(FieldError::invalid(&at.child("operator"), json!(toleration), detail));
-            }
-            "Exists" => {}
-            other => {
-                errors.push(FieldError::not_supported(&at.child("operator"), other, &["Equal", "Exists"]));
-            }
-        }
-        let effect = text(toleration, "effect");
-        if !matches!(effect, "" | "NoSchedule" | "PreferNoSchedule" | "NoExecute") {
-            let supported = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
-            errors.push(FieldError::not_supported(&at.child("effect"), effect, &supported));
-        }
-        if toleration["tolerationSeconds"].is_number() && effect != "NoExecute" {
-            let detail = "effect must be 'NoExecute' when `tolerationSeconds` is set";
-            errors.push(FieldError::invalid(&at.child("effect"), effect, detail));
-        }
     }
 }

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::selector::label_selector;
 use super::{Errors, invalid_each, is_empty, list, names, text};
-use crate::schema::FieldError;
 use crate::schema::path::Path;
+use crate::schema::{FieldError, Shown};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -75,7 +75,11 @@ pub(super) fn binding(new: &Value, old: Option<&Value>, namespaced: bool, errors
         subject(one, namespaced, &subjects.index(index), errors);
     }
     if old.is_some_and(|old| old["roleRef"] != *role) {
-        errors.push(FieldError::invalid(&path, role.clone(), "cannot change roleRef"));
+        let shown = format!(
+            "{{\"APIGroup\":{},\"Kind\":{},\"Name\":{}}}",
+            role["apiGroup"], role["kind"], role["name"]
+        );
+        errors.push(FieldError::invalid(&path, Shown::Raw(shown), "cannot change roleRef"));
     }
 }
 

@@ -45,8 +45,8 @@ fn may_overcommit(name: &str) -> bool {
 fn container_resource(name: &str, path: &Path<'_>, errors: &mut Errors) {
     let known = matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
     if !known && !name.contains('/') {
-        errors.push(FieldError::invalid(path, name, "must be a standard resource for containers"));
         errors.push(FieldError::invalid(path, name, "must be a standard resource type or fully qualified"));
+        errors.push(FieldError::invalid(path, name, "must be a standard resource for containers"));
     }
 }
 
@@ -79,5 +79,11 @@ pub(super) fn requirements(resources: &Value, path: &Path<'_>, errors: &mut Erro
             }
             _ => {}
         }
+    }
+    let named = |what: fn(&str) -> bool| {
+        ["limits", "requests"].iter().any(|part| entries(resources, part).any(|(name, _)| what(name)))
+    };
+    if named(|name| name.starts_with("hugepages-")) && !named(|name| matches!(name, "cpu" | "memory")) {
+        errors.push(FieldError::forbidden(path, "HugePages require cpu or memory"));
     }
 }

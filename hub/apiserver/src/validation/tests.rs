@@ -92,6 +92,7 @@ fn selectors_and_names_do_not_change() {
         problems("apps", "v1", "Deployment", new, Some(&old)),
         [
             "metadata.uid: Invalid value: \"b\": field is immutable",
+            "metadata.uid: Invalid value: \"b\": field is immutable",
             "spec.selector: Invalid value: {\"matchLabels\":{\"app\":\"web\",\"x\":\"y\"}}: field is immutable"
         ]
     );

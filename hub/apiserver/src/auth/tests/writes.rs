@@ -22,8 +22,9 @@ async fn only_who_may_impersonate_acts_as_another() {
         bound("", "actor", "ClusterRole", "actor", json!({"kind": "User", "name": "proxy"})),
     ])
     .await;
-    let act =
-        |who: &User, headers: &[(&str, &str)]| impersonate(&hub.authorizer, who.clone(), &acting(headers));
+    let act = |who: &User, headers: &[(&str, &str)]| {
+        impersonate(&hub.authorizer, who.clone(), &acting(headers), "/")
+    };
     let (proxy, admin) = (user("proxy", &[AUTHENTICATED]), user("root", &[MASTERS]));
     assert_eq!(act(&proxy, &[]).unwrap(), proxy);
     let jane =

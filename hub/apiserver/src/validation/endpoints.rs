@@ -1,0 +1,308 @@
+//! Endpoints, endpoint slices, and events: what is said about others.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use serde_json::Value;
+
+use super::metadata::labels;
+use super::{Errors, immutable, invalid_each, list, names, text};
+use crate::schema::FieldError;
+use crate::schema::path::Path;
+
+const ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
+
+/// An address that something can be reached at from elsewhere.
+fn reachable(text: &str, path: &Path<'_>, errors: &mut Errors) {
+    let Ok(address) = text.parse::<IpAddr>() else {
+        errors.push(FieldError::invalid(path, text, ADDRESS));
+        return;
+    };
+    let (local, multicast) = match address {
+        IpAddr::V4(v4) => {
+            (v4.is_link_local(), v4.octets()[0] == 224 && v4.octets()[1] == 0 && v4.octets()[2] == 0)
+        }
+        IpAddr::V6(v6) => (v6.segments()[0] & 0xffc0 == 0xfe80, v6.segments()[0] & 0xff0f == 0xff02),
+    };
+    if address.is_unspecified() {
+        let detail = format!("may not be unspecified ({text})");
+        errors.push(FieldError::invalid(path, text, detail));
+    }
+    if address.is_loopback() {
+        let range = "127.0.0.0/8, ::1/128";
+        errors.push(FieldError::invalid(path, text, format!("may not be in the loopback range ({range})")));
+    }
+    if local {
+        let range = "169.254.0.0/16, fe80::/10";
+        errors.push(FieldError::invalid(path, text, format!("may not be in the link-local range ({range})")));
+    }
+    if multicast {
+        let range = "224.0.0.0/24, ff02::/10";
+        let detail = format!("may not be in the link-local multicast range ({range})");
+        errors.push(FieldError::invalid(path, text, detail));
+    }
+}
+
+pub(super) fn endpoints(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+    if old.is_some_and(|old| old["subsets"] == new["subsets"]) {
+        return;
+    }
+    let path = Path::field("subsets");
+    for (index, subset) in list(new, "subsets").iter().enumerate() {
+        let at = path.index(index);
+        let (addresses, late) = (list(subset, "addresses"), list(subset, "notReadyAddresses"));
+        if addresses.is_empty() && late.is_empty() {
+            let detail = "must specify `addresses` or `notReadyAddresses`";
+            errors.push(FieldError::required(&at, detail));
+        }
+        for (field, all) in [("addresses", addresses), ("notReadyAddresses", late)] {
+            for (index, address) in all.iter().enumerate() {
+                let at = at.child(field);
+                let at = at.index(index);
+                reachable(text(address, "ip"), &at.child("ip"), errors);
+                let host = text(address, "hostname");
+                if !host.is_empty() {
+                    invalid_each(errors, &at.child("hostname"), host, names::dns_label(host));
+                }
+                if let Some(node) = address["nodeName"].as_str() {
+                    invalid_each(errors, &at.child("nodeName"), node, names::dns_subdomain(node));
+                }
+            }
+        }
+        let ports = list(subset, "ports");
+        for (index, port) in ports.iter().enumerate() {
+            let at = at.child("ports");
+            let at = at.index(index);
+            let name = text(port, "name");
+            if name.is_empty() && ports.len() > 1 {
+                errors.push(FieldError::required(&at.child("name"), ""));
+            } else if !name.is_empty() {
+                invalid_each(errors, &at.child("name"), name, names::dns_label(name));
+            }
+            let number = port["port"].as_i64().unwrap_or(0);
+            for message in names::port_number(number) {
+                errors.push(FieldError::invalid(&at.child("port"), number, message));
+            }
+            match text(port, "protocol") {
+                "" => errors.push(FieldError::required(&at.child("protocol"), "")),
+                one if PROTOCOLS.contains(&one) => {}
+                other => errors.push(FieldError::not_supported(&at.child("protocol"), other, &PROTOCOLS)),
+            }
+            if let Some(protocol) = port["appProtocol"].as_str() {
+                invalid_each(errors, &at.child("appProtocol"), protocol, names::qualified_name(protocol));
+            }
+        }
+    }
+}
+
+pub(super) fn endpoint_slice(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+    const TYPES: [&str; 3] = ["FQDN", "IPv4", "IPv6"];
+    let kind = text(new, "addressType");
+    match kind {
+        "" => errors.push(FieldError::required(&Path::field("addressType"), "")),
+        one if TYPES.contains(&one) => {}
+        other => errors.push(FieldError::not_supported(&Path::field("addressType"), other, &TYPES)),
+    }
+    slice_ports(new, errors);
+    if old.is_none_or(|old| old["endpoints"] != new["endpoints"]) {
+        let path = Path::field("endpoints");
+        let all = list(new, "endpoints");
+        if all.len() > 1000 {
+            errors.push(FieldError::too_many(&path, all.len() as u64, 1000));
+        } else {
+            for (index, one) in all.iter().enumerate() {
+                endpoint(one, kind, &path.index(index), errors);
+            }
+        }
+    }
+    if let Some(old) = old {
+        immutable(&new["addressType"], &old["addressType"], &Path::field("addressType"), errors);
+    }
+}
+
+fn endpoint(one: &Value, kind: &str, path: &Path<'_>, errors: &mut Errors) {
+    let at = path.child("addresses");
+    let addresses = list(one, "addresses");
+    if addresses.is_empty() {
+        errors.push(FieldError::required(&at, "must contain at least 1 address"));
+    } else if addresses.len() > 100 {
+        errors.push(FieldError::too_many(&at, addresses.len() as u64, 100));
+    }
+    for (index, address) in addresses.iter().filter_map(Value::as_str).enumerate() {
+        match (kind, address.parse::<IpAddr>()) {
+            ("IPv4" | "IPv6", Err(_)) => errors.push(FieldError::invalid(&at.index(index), address, ADDRESS)),
+            ("IPv4" | "IPv6", Ok(parsed)) => {
+                if parsed.is_ipv4() != (kind == "IPv4") {
+                    errors.push(FieldError::invalid(&at, address, format!("must be an {kind} address")));
+                }
+                reachable(address, &at.index(index), errors);
+            }
+            ("FQDN", _) => {
+                let at = at.index(index);
+                let name = address.strip_suffix('.').unwrap_or(address);
+                if name.is_empty() {
+                    errors.push(FieldError::required(&at, ""));
+                } else if !names::dns_subdomain(name).is_empty() {
+                    invalid_each(errors, &at, name, names::dns_subdomain(name));
+                } else if !name.contains('.') {
+                    let detail = "should be a domain with at least two segments separated by dots";
+                    errors.push(FieldError::invalid(&at, name, detail));
+                }
+            }
+            _ => {}
+        }
+    }
+    if let Some(node) = one["nodeName"].as_str() {
+        invalid_each(errors, &path.child("nodeName"), node, names::dns_subdomain(node));
+    }
+    labels(&one["deprecatedTopology"], &path.child("deprecatedTopology"), errors);
+    if let Some(host) = one["hostname"].as_str() {
+        invalid_each(errors, &path.child("hostname"), host, names::dns_label(host));
+    }
+    let hints = path.child("hints");
+    let hints = hints.child("forZones");
+    let mut seen = BTreeSet::new();
+    let zones = list(&one["hints"], "forZones");
+    if zones.len() > 8 {
+        errors.push(FieldError::too_many(&hints, zones.len() as u64, 8));
+        return;
+    }
+    for (index, zone) in zones.iter().enumerate() {
+        let (name, at) = (text(zone, "name"), hints.index(index));
+        if !seen.insert(name) {
+            errors.push(FieldError::duplicate(&at.child("name"), name));
+        }
+        invalid_each(errors, &at.child("name"), name, names::label_value(name));
+    }
+}
+
+fn slice_ports(new: &Value, errors: &mut Errors) {
+    let path = Path::field("ports");
+    let mut seen = BTreeSet::new();
+    for (index, port) in list(new, "ports").iter().enumerate() {
+        let (name, at) = (text(port, "name"), path.index(index));
+        if !name.is_empty() {
+            invalid_each(errors, &at.child("name"), name, names::dns_label(name));
+        }
+        if !seen.insert(name) {
+            errors.push(FieldError::duplicate(&at.child("name"), name));
+        }
+        match text(port, "protocol") {
+            "" if port["protocol"].is_null() => errors.push(FieldError::required(&at.child("protocol"), "")),
+            one if PROTOCOLS.contains(&one) => {}
+            other => errors.push(FieldError::not_supported(&at.child("protocol"), other, &PROTOCOLS)),
+        }
+        if let Some(protocol) = port["appProtocol"].as_str() {
+            invalid_each(errors, &at.child("appProtocol"), protocol, names::qualified_name(protocol));
+        }
+    }
+}
+
+/// An event, in the words of core/v1 (`strict`: of events.k8s.io/v1, whose fields are called differently).
+pub(super) fn event(new: &Value, old: Option<&Value>, strict: bool, errors: &mut Errors) {
+    let (about, message, reporter) = match strict {
+        true => ("regarding", "note", "reportingController"),
+        false => ("involvedObject", "message", "reportingComponent"),
+    };
+    let timed = new["eventTime"].is_string();
+    let own = text(&new["metadata"], "namespace");
+    let place = text(&new[about], "namespace");
+    let involved = Path::field("involvedObject");
+    let fits = match (timed, place) {
+        (false, "") => matches!(own, "" | "default"),
+        (true, "") => matches!(own, "default" | "kube-system"),
+        (false, place) => place == own,
+        (true, _) => true,
+    };
+    if !fits {
+        errors.push(FieldError::invalid(
+            &involved.child("namespace"),
+            place,
+            "does not match event.namespace",
+        ));
+    }
+    if timed {
+        reported(new, reporter, message, errors);
+    }
+    if !strict {
+        return;
+    }
+    match old {
+        None => strict_create(new, errors),
+        Some(old) => {
+            for (field, named) in [
+                ("regarding", "involvedObject"),
+                ("reason", "reason"),
+                ("note", "message"),
+                ("deprecatedSource", "source"),
+                ("type", "type"),
+                ("action", "action"),
+                ("related", "related"),
+                ("reportingController", "reportingController"),
+                ("reportingInstance", "reportingInstance"),
+            ] {
+                immutable(&new[field], &old[field], &Path::field(named), errors);
+            }
+        }
+    }
+}
+
+fn reported(new: &Value, reporter: &'static str, message: &str, errors: &mut Errors) {
+    let name = text(new, reporter);
+    if name.is_empty() {
+        errors.push(FieldError::required(&Path::field(reporter), ""));
+    }
+    invalid_each(errors, &Path::field(reporter), name, names::qualified_name(name));
+    for (field, limit) in [("reportingInstance", 128), ("action", 128), ("reason", 128)] {
+        let value = text(new, field);
+        if value.is_empty() {
+            errors.push(FieldError::required(&Path::field(field), ""));
+        }
+        if value.len() > limit {
+            let detail = format!("can have at most {limit} characters");
+            errors.push(FieldError::invalid(&Path::field(field), "", detail));
+        }
+    }
+    if text(new, message).len() > 1024 {
+        errors.push(FieldError::invalid(&Path::field("message"), "", "can have at most 1024 characters"));
+    }
+}
+
+fn strict_create(new: &Value, errors: &mut Errors) {
+    // The rest of the metadata's rules are said here, after what the older version says.
+    let metadata = super::validate_metadata(super::NameRule::Subdomain, new, None);
+    errors.extend(metadata);
+    if new["series"].is_object() {
+        if new["series"]["count"].as_i64().unwrap_or(0) < 2 {
+            errors.push(FieldError::invalid(&Path::field("series.count"), "", "should be at least 2"));
+        }
+        if new["series"]["lastObservedTime"].is_null() {
+            errors.push(FieldError::required(&Path::field("series.lastObservedTime"), ""));
+        }
+    }
+    if !new["eventTime"].is_string() {
+        errors.push(FieldError::required(&Path::field("eventTime"), ""));
+    }
+    let kind = text(new, "type");
+    if !matches!(kind, "Normal" | "Warning") {
+        errors.push(FieldError::invalid(&Path::field("type"), "", format!("has invalid value: {kind}")));
+    }
+    for (field, named) in [
+        ("deprecatedFirstTimestamp", "firstTimestamp"),
+        ("deprecatedLastTimestamp", "lastTimestamp"),
+        ("deprecatedCount", "count"),
+        ("deprecatedSource", "source"),
+    ] {
+        let value = &new[field];
+        let set = match value {
+            Value::Null => false,
+            Value::Number(n) => n.as_i64() != Some(0),
+            Value::Object(fields) => !fields.is_empty(),
+            _ => true,
+        };
+        if set {
+            errors.push(FieldError::invalid(&Path::field(named), "", "needs to be unset"));
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Twin tests: one table of request sequences runs against a real kube-apiserver and against the hub, and every answer is compared.
+//!
+//! In: `sequences/*.yaml` (written by hand) and one generated sequence for every kind and verb. Out: for each that differs, the
+//! request and both answers; a last line that counts sequences and listed differences. `differences.yaml` lists what may
+//! differ, with the reason; an entry that no longer differs fails. `TWIN_ONLY=words` runs only sequences whose names hold one of
+//! the words (separated by commas).
+
+#![allow(clippy::unwrap_used)]
+
+mod client;
+mod compare;
+mod generated;
+mod normal;
+mod run;
+mod sequence;
+mod twins;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use sequence::Sequence;
+use twins::Twins;
+
+/// Sequences under way at once.
+const WORKERS: usize = 6;
+
+/// The most differences that may be listed.
+const MOST: usize = 20;
+
+fn wanted(name: &str) -> bool {
+    match std::env::var("TWIN_ONLY") {
+        Ok(words) if !words.is_empty() => words.split(',').any(|word| name.contains(word)),
+        _ => true,
+    }
+}
+
+fn listed() -> BTreeMap<String, String> {
+    let text = std::fs::read_to_string(sequence::folder().join("differences.yaml")).unwrap();
+    let listed: BTreeMap<String, String> =
+        serde_saphyr::from_str(&text).expect("differences.yaml is a map of texts");
+    assert!(listed.len() <= MOST, "{} differences are listed, {MOST} may be", listed.len());
+    listed
+}
+
+/// Sequences that are not carried in yet; `TWIN_ALL` runs them too.
+fn later() -> BTreeSet<String> {
+    if std::env::var_os("TWIN_ALL").is_some() {
+        return BTreeSet::new();
+    }
+    let text = std::fs::read_to_string(sequence::folder().join("later.txt")).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn no_answer_tells_the_hub_from_kube_apiserver() {
+    let twins = Twins::start();
+    let mut all = sequence::written();
+    all.extend(generated::all(&twins));
+    let mut names = BTreeMap::new();
+    for (index, one) in all.iter().enumerate() {
+        assert!(names.insert(one.name.clone(), index).is_none(), "two sequences are named {}", one.name);
+    }
+    let listed = listed();
+    if let Some(stale) = listed.keys().find(|name| !names.contains_key(*name)) {
+        panic!("differences.yaml names {stale:?}, which is no sequence");
+    }
+    let later = later();
+    let chosen: Vec<&Sequence> =
+        all.iter().filter(|one| wanted(&one.name) && !later.contains(&one.name)).collect();
+    let found = run_all(&twins, &chosen);
+    let mut report = Vec::new();
+    let mut differing = 0;
+    for sequence in &chosen {
+        match (found.get(&sequence.name), listed.get(&sequence.name)) {
+            (Some(_), Some(_)) => differing += 1,
+            (Some(what), None) => report.push(format!("{}\n{what}", sequence.name)),
+            (None, Some(_)) => {
+                report.push(format!("{}\n  is listed as a difference, and does not differ", sequence.name));
+            }
+            (None, None) => {}
+        }
+    }
+    for text in &report {
+        println!("{text}\n");
+    }
+    println!("twin: {} sequences, {} listed differences, {} unlisted", chosen.len(), differing, report.len());
+    assert!(report.is_empty(), "{} of {} sequences differ", report.len(), chosen.len());
+}
+
+/// Runs the sequences, several at once; answers what differs, by name.
+fn run_all(twins: &Twins, chosen: &[&Sequence]) -> BTreeMap<String, String> {
+    let next = AtomicUsize::new(0);
+    let found = Mutex::new(BTreeMap::new());
+    std::thread::scope(|scope| {
+        for _ in 0..WORKERS {
+            scope.spawn(|| {
+                while let Some(sequence) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Some(what) = run::differs(twins, sequence) {
+                        found.lock().unwrap().insert(sequence.name.clone(), what);
+                    }
+                }
+            });
+        }
+    });
+    found.into_inner().unwrap()
+}

@@ -1,0 +1,315 @@
+//! One sequence on both servers, step by step, and what differs.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use http::HeaderMap;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use serde_json::{Value, json};
+use tests::runtime;
+
+use crate::client::{As, Caller};
+use crate::compare;
+use crate::normal::Normal;
+use crate::sequence::{Sequence, Step, set_all};
+use crate::twins::Twins;
+
+/// Differing steps of one sequence that are shown.
+const SHOWN: usize = 6;
+
+/// How long an event may take that was told of.
+const SOON: Duration = Duration::from_secs(4);
+
+/// What differs between the two servers; `None` where nothing does.
+pub fn differs(twins: &Twins, sequence: &Sequence) -> Option<String> {
+    let namespace = unique();
+    let place = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+    let mut sides: Vec<Side<'_>> = Vec::new();
+    for caller in [&twins.truth, &twins.hub] {
+        let made = caller.json("POST", "/api/v1/namespaces", &place);
+        assert_eq!(made.code, 201, "{}", String::from_utf8_lossy(&made.body));
+        sides.push(Side {
+            caller,
+            namespace: namespace.clone(),
+            answers: Vec::new(),
+            watches: Vec::new(),
+            normal: Normal::default(),
+        });
+    }
+    let mut differences = Vec::new();
+    for (number, step) in sequence.steps.iter().enumerate() {
+        let seen = both(&mut sides, |side| side.step(twins, step));
+        if let Some(what) = compare::differ(&seen[0], &seen[1]) {
+            differences.push(format!("  step {}: {} {}\n{what}", number + 1, step.method, step.path));
+        }
+        if differences.len() >= SHOWN {
+            break;
+        }
+    }
+    let watched: Vec<usize> = (0..sides[0].watches.len()).collect();
+    for number in watched {
+        let seen = both(&mut sides, |side| side.events(number));
+        if let Some(what) = compare::differ(&seen[0], &seen[1]) {
+            differences.push(format!("  watch {}\n{what}", number + 1));
+        }
+    }
+    (!differences.is_empty()).then(|| differences.join("\n"))
+}
+
+/// A name that no other sequence has, the same on both servers.
+fn unique() -> String {
+    static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(100);
+    format!("tw{}", NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+}
+
+fn both<'t>(sides: &mut [Side<'t>], act: impl Fn(&mut Side<'t>) -> Value + Sync) -> Vec<Value> {
+    std::thread::scope(|scope| {
+        let act = &act;
+        let running: Vec<_> = sides.iter_mut().map(|side| scope.spawn(move || act(side))).collect();
+        running.into_iter().map(|one| one.join().expect("a step that can be sent")).collect()
+    })
+}
+
+/// One server's part.
+struct Side<'t> {
+    caller: &'t Caller,
+    namespace: String,
+    answers: Vec<Value>,
+    watches: Vec<Watch>,
+    normal: Normal,
+}
+
+struct Watch {
+    lines: Receiver<String>,
+    /// `None`: until it ends.
+    count: Option<usize>,
+}
+
+impl Side<'_> {
+    fn step(&mut self, twins: &Twins, step: &Step) -> Value {
+        let path = twins.path(&self.text(&step.path), &self.namespace);
+        let mut headers: Vec<(String, String)> =
+            step.headers.iter().map(|(name, value)| (name.clone(), self.text(value))).collect();
+        let who = self.who(&step.who);
+        if step.method == "WATCH" {
+            return self.watch(&path, &headers, &step.body, &who);
+        }
+        let body = match &step.raw {
+            Some(text) => self.text(text).into_bytes(),
+            None if step.body.is_null() => Vec::new(),
+            None => self.body(twins, step).to_string().into_bytes(),
+        };
+        if !headers.iter().any(|(name, _)| name == "content-type") {
+            let media = step.media.clone().or((!body.is_empty()).then(|| "application/json".to_owned()));
+            headers.extend(media.filter(|m| !m.is_empty()).map(|media| ("content-type".to_owned(), media)));
+        }
+        let answer = self.caller.send(&step.method, &path.replace(' ', "%20"), &headers, body, &who);
+        self.answers.push(answer.json());
+        self.seen(&answer.headers, answer.code, &answer.body)
+    }
+
+    fn seen(&mut self, headers: &HeaderMap, code: u16, body: &[u8]) -> Value {
+        let text = String::from_utf8_lossy(body).into_owned();
+        let yaml = headers
+            .get("content-type")
+            .is_some_and(|v| v.to_str().is_ok_and(|v| v.starts_with("application/yaml")));
+        let body = match serde_json::from_slice(body) {
+            Ok(value) => self.normal.value(value),
+            Err(_) if yaml => match serde_saphyr::from_str(&text) {
+                Ok(value) => self.normal.value(value),
+                Err(_) => json!(text),
+            },
+            Err(_) => self.normal.value(json!(text)),
+        };
+        json!({"code": code, "headers": self.normal.value(headers_read(headers)), "body": body})
+    }
+
+    fn body(&self, twins: &Twins, step: &Step) -> Value {
+        let mut body = self.replace(&step.body);
+        // What is applied names its type; short paths know it.
+        let applied = step.media.as_deref() == Some("application/apply-patch+yaml");
+        if applied && !step.path.starts_with('/') && body.is_object() {
+            let name = &step.path[..step.path.find(['/', '?']).unwrap_or(step.path.len())];
+            let resource = twins.resource(name);
+            let fields = body.as_object_mut().unwrap();
+            fields.entry("apiVersion").or_insert_with(|| json!(resource.api_version));
+            fields.entry("kind").or_insert_with(|| json!(resource.kind));
+        }
+        body
+    }
+
+    fn replace(&self, value: &Value) -> Value {
+        match value {
+            Value::String(text) => match self.whole_reference(text) {
+                Some(value) => value,
+                None => Value::String(self.text(text)),
+            },
+            Value::Array(items) => items.iter().map(|item| self.replace(item)).collect(),
+            Value::Object(fields) => {
+                let mut all: serde_json::Map<String, Value> =
+                    fields.iter().map(|(name, value)| (self.text(name), self.replace(value))).collect();
+                match all.remove("$") {
+                    None => Value::Object(all),
+                    Some(mut base) => {
+                        set_all(&mut base, &all);
+                        base
+                    }
+                }
+            }
+            other => other.clone(),
+        }
+    }
+
+    fn whole_reference(&self, text: &str) -> Option<Value> {
+        let rest = text.strip_prefix('$')?;
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let number: usize = rest[..end].parse().ok()?;
+        let path = &rest[end..];
+        if !path.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')) {
+            return None;
+        }
+        Some(self.answer(number).pointer(&path.replace('.', "/")).cloned().unwrap_or(Value::Null))
+    }
+
+    fn answer(&self, number: usize) -> &Value {
+        self.answers.get(number.wrapping_sub(1)).unwrap_or(&Value::Null)
+    }
+
+    /// A text with `NS` and references replaced.
+    fn text(&self, text: &str) -> String {
+        // An address that no other sequence has.
+        let number: u32 = self.namespace.trim_start_matches("tw").parse().unwrap_or(0);
+        let text = &text.replace("NS.ADDRESS", &format!("10.9.{}.{}", number / 250, number % 250 + 1));
+        let mut out = String::new();
+        let bytes = text.as_bytes();
+        let mut at = 0;
+        while at < text.len() {
+            let rest = &text[at..];
+            let before = at.checked_sub(1).map_or(b' ', |i| bytes[i]);
+            let after = bytes.get(at + 2).copied().unwrap_or(b' ');
+            if rest.starts_with("NS") && !before.is_ascii_alphanumeric() && !after.is_ascii_alphanumeric() {
+                out.push_str(&self.namespace);
+                at += 2;
+                continue;
+            }
+            if let Some(reference) =
+                rest.strip_prefix('$').filter(|r| r.starts_with(|c: char| c.is_ascii_digit()))
+            {
+                let end = reference
+                    .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')))
+                    .unwrap_or(reference.len());
+                let found = self.whole_reference(&format!("${}", &reference[..end])).unwrap_or(Value::Null);
+                out.push_str(&found.as_str().map_or_else(|| found.to_string(), str::to_owned));
+                at += 1 + end;
+                continue;
+            }
+            let c = rest.chars().next().unwrap();
+            out.push(c);
+            at += c.len_utf8();
+        }
+        out
+    }
+
+    fn who(&self, text: &str) -> As {
+        let text = self.text(text);
+        match text.as_str() {
+            "" => As::Admin,
+            "anonymous" => As::Anonymous,
+            _ => match text.strip_prefix("token ") {
+                Some(token) => As::Token(token.to_owned()),
+                None => {
+                    let mut names = text.split(',').map(str::to_owned);
+                    As::User(names.next().unwrap_or_default(), names.collect())
+                }
+            },
+        }
+    }
+
+    fn watch(&mut self, path: &str, headers: &[(String, String)], count: &Value, who: &As) -> Value {
+        let path = if path.contains("watch=") {
+            path.to_owned()
+        } else {
+            format!("{path}{}watch=1", if path.contains('?') { '&' } else { '?' })
+        };
+        let opened = runtime().block_on(self.caller.open("GET", &path, headers, Vec::new(), who));
+        self.answers.push(Value::Null);
+        let response = match opened {
+            Ok(response) => response,
+            Err(why) => return json!({"broken": why}),
+        };
+        let (parts, body) = response.into_parts();
+        if parts.status != 200 {
+            let bytes = runtime().block_on(body.collect()).map(|b| b.to_bytes().to_vec()).unwrap_or_default();
+            self.watches.push(Watch { lines: channel().1, count: Some(0) });
+            return self.seen(&parts.headers, parts.status.as_u16(), &bytes);
+        }
+        let count = count.as_u64().map(|n| usize::try_from(n).unwrap());
+        self.watches.push(Watch { lines: lines(body), count });
+        json!({"code": 200, "headers": headers_read(&parts.headers)})
+    }
+
+    /// The events of a watch, as many as are expected.
+    fn events(&mut self, number: usize) -> Value {
+        let watch = &self.watches[number];
+        let end = Instant::now() + if watch.count.is_none() { SOON * 4 } else { SOON };
+        let mut seen = Vec::new();
+        while watch.count.is_none_or(|count| seen.len() < count) {
+            match watch.lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(line) => seen.push(serde_json::from_str(&line).unwrap_or(Value::String(line))),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    seen.push(json!("nothing more came"));
+                    break;
+                }
+            }
+        }
+        Value::Array(seen.into_iter().map(|event| self.normal.value(event)).collect())
+    }
+}
+
+fn lines(mut body: Incoming) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    runtime().spawn(async move {
+        let mut held = Vec::new();
+        while let Some(Ok(frame)) = body.frame().await {
+            held.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
+            while let Some(end) = held.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = held.drain(..=end).collect();
+                if sender.send(String::from_utf8_lossy(&line).trim().to_owned()).is_err() {
+                    return;
+                }
+            }
+        }
+    });
+    receiver
+}
+
+/// The headers that clients read.
+fn headers_read(headers: &HeaderMap) -> Value {
+    let mut read = serde_json::Map::new();
+    for name in [
+        "content-type",
+        "warning",
+        "retry-after",
+        "cache-control",
+        "content-encoding",
+        "vary",
+        "allow",
+        "location",
+        "www-authenticate",
+        "x-content-type-options",
+    ] {
+        let values: Vec<&str> =
+            headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect();
+        if !values.is_empty() {
+            read.insert(name.to_owned(), json!(values));
+        }
+    }
+    for name in ["etag", "expires", "last-modified"] {
+        if headers.contains_key(name) {
+            read.insert(name.to_owned(), json!("present"));
+        }
+    }
+    Value::Object(read)
+}
