@@ -24,7 +24,8 @@ pub fn validate(new: &Value, old: Option<&Value>) -> Errors {
     let spec = &new["spec"];
     let expected = format!("{}.{}", text(&spec["names"], "plural"), text(spec, "group"));
     let name = new["metadata"]["name"].as_str().unwrap_or_default();
-    if old.is_none() && name != expected {
+    // A name that is missing is told of as missing.
+    if old.is_none() && !name.is_empty() && name != expected {
         errors.push(invalid("metadata.name", name, "must be spec.names.plural+\".\"+spec.group"));
     }
     // A status that changes, or metadata, does not bring the spec into question again.
