@@ -12,7 +12,7 @@ use karmada_apiserver::cache::Cache;
 use karmada_apiserver::crd::Keeper;
 use karmada_apiserver::http::{ApiServer, ServerOptions};
 use karmada_apiserver::kinds;
-use karmada_apiserver::registry::{Clock, Registry, WriteOptions};
+use karmada_apiserver::registry::{Clock, Registry, Standing, User, WriteOptions};
 use karmada_gateway::ports::{Ports, Registrar};
 use karmada_gateway::{Gateway, Options};
 use karmada_store::{MemoryStore, SqliteOptions, SqliteStore, Store};
@@ -23,6 +23,7 @@ use tokio_util::task::TaskTracker;
 use tower::util::BoxCloneSyncService;
 
 use crate::access::HubTokens;
+use crate::certificates::CertificateRequests;
 use crate::cluster_info;
 use crate::control::Control;
 use crate::data_dir::DataDir;
@@ -93,6 +94,7 @@ impl Hub {
             Box::new(NamespaceLifecycle),
             Box::new(DeletionProtection),
             Box::new(Escalation::new(authorizer.clone())),
+            Box::new(CertificateRequests::new(authorizer.clone())),
             Box::new(KarmadaPolicies),
         ];
         let ids = Arc::new(uuid::Uuid::new_v4);
@@ -205,7 +207,9 @@ async fn make_namespaces(registry: &Registry) -> Result<()> {
             continue;
         }
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        let options = WriteOptions { field_manager: "karmada-hub".to_owned(), ..WriteOptions::default() };
+        let user = User { name: "system:karmada:hub".to_owned(), standing: Standing::Hub, ..User::default() };
+        let options =
+            WriteOptions { user, field_manager: "karmada-hub".to_owned(), ..WriteOptions::default() };
         registry
             .create(definition, "", object, &options)
             .await

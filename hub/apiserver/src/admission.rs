@@ -2,13 +2,23 @@
 //!
 //! In: an [`AdmissionRequest`]. Out: nothing, a changed object, or a `Status`.
 
+mod dynamic;
+mod expressions;
+mod hook;
 mod karmada;
 mod namespace;
+mod policies;
 mod protection;
+mod quota;
+mod review;
+mod rules;
 
+pub use dynamic::Dynamic;
 pub use karmada::KarmadaPolicies;
 pub use namespace::NamespaceLifecycle;
+pub(crate) use policies::Names;
 pub use protection::DeletionProtection;
+pub(crate) use quota::{Held, Quotas};
 
 use crate::registry::{AdmissionRequest, Registry};
 use crate::status::Status;

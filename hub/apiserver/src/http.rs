@@ -10,7 +10,7 @@ mod list;
 mod objects;
 mod patching;
 mod respond;
-mod scale;
+pub(crate) mod scale;
 mod subresources;
 mod table;
 mod target;

@@ -21,8 +21,8 @@ use sha2::{Digest as _, Sha256};
 use crate::schema::catalogue::{self, Resource};
 use crate::schema::{SchemaRef, Schemas};
 use components::Components;
-use texts::Texts;
 pub use custom::Documents;
+use texts::Texts;
 
 #[cfg(test)]
 mod tests;

@@ -13,6 +13,7 @@ use crate::resource::ResourceDefinition;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cause {
     /// `FieldValueInvalid`, `FieldValueRequired`, `FieldManagerConflict`…
+    #[serde(skip_serializing_if = "str::is_empty")]
     pub reason: Cow<'static, str>,
     /// Words for a person.
     pub message: String,

@@ -4,6 +4,7 @@
 //! 422 with causes. Structure is checked before ([`crate::schema`]); what is here relates fields to each other, and
 //! compares an update with what was.
 
+mod admission_registration;
 mod apps;
 mod batch;
 mod core;
@@ -64,6 +65,18 @@ pub fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option<&Value
         ("rbac.authorization.k8s.io", "ClusterRole") => rbac::role(new, false, out),
         ("rbac.authorization.k8s.io", "RoleBinding") => rbac::binding(new, old, true, out),
         ("rbac.authorization.k8s.io", "ClusterRoleBinding") => rbac::binding(new, old, false, out),
+        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration") => {
+            admission_registration::webhooks(new, true, out);
+        }
+        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration") => {
+            admission_registration::webhooks(new, false, out);
+        }
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => {
+            admission_registration::policy(new, out);
+        }
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {
+            admission_registration::binding(new, out);
+        }
         (crate::crd::GROUP, "CustomResourceDefinition") => out.extend(crate::crd::validate(new, old)),
         _ => {}
     }

@@ -59,11 +59,11 @@ impl ApiServer {
             }
             ("status" | "finalize" | "approval" | "ephemeralcontainers" | "resize", "update") => {
                 let value = body::parse(body::media_type(call.headers), &bytes)?;
-                let options = self.write_options(call, part(&wanted.subresource), &bytes)?;
+                let options = self.write_options(call, &wanted.subresource, &bytes)?;
                 self.put(call, definition, wanted, form, value, &options).await
             }
             ("status" | "approval" | "ephemeralcontainers" | "resize", "patch") => {
-                self.patch(call, definition, wanted, form, part(&wanted.subresource), &bytes).await
+                self.patch(call, definition, wanted, form, &wanted.subresource, &bytes).await
             }
             ("eviction", "create") => self.evict(call, definition, wanted, form).await,
             _ => self.on_a_node(definition, wanted),
@@ -155,14 +155,5 @@ impl ApiServer {
             "{} {name} is not scheduled on a node of the hub: ask the member cluster that runs it",
             definition.singular
         )))
-    }
-}
-
-/// Which part of the object a subresource writes.
-fn part(subresource: &str) -> &str {
-    match subresource {
-        // An approval is a condition in the status; the other subresources write their part of the spec.
-        "approval" => "status",
-        other => other,
     }
 }

@@ -3,7 +3,7 @@
 use karmada_store::{Expect, StoreError};
 use serde_json::Value;
 
-use super::{AdmissionRequest, Operation, Registry, WriteOptions, Written, prepare, store_failed};
+use super::{AdmissionRequest, How, Operation, Registry, WriteOptions, Written, prepare, store_failed};
 use crate::cache::storage_key;
 use crate::object::{ObjectKey, encode, meta};
 use crate::resource::ResourceDefinition;
@@ -54,10 +54,12 @@ impl Registry {
             old: None,
             subresource: &options.subresource,
             user: &options.user,
+            how: How::Write(options),
             warnings: &mut warnings,
         };
-        self.admit(&mut request)?;
-        prepare::validate(definition, &object, None)?;
+        self.admit(&mut request).await?;
+        prepare::validate(definition, request.object, None)?;
+        let _held = self.admit_final(&mut request).await?;
         warnings.extend(crate::kinds::remarks(definition, &object, None));
         if !options.applied {
             prepare::managed_fields(self, definition, None, &mut object, options);

@@ -6,7 +6,7 @@ use karmada_store::{Expect, StoreError};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{AdmissionRequest, Operation, Registry, User, prepare, store_failed};
+use super::{AdmissionRequest, How, Operation, Registry, User, prepare, store_failed};
 use crate::cache::storage_key;
 use crate::object::{ObjectKey, Stored, encode, meta};
 use crate::resource::ResourceDefinition;
@@ -129,9 +129,11 @@ impl Registry {
                 old: None,
                 subresource: "",
                 user,
+                how: How::Delete(options, dry_run),
                 warnings: &mut Vec::new(),
             };
-            self.admit(&mut request)?;
+            self.admit(&mut request).await?;
+            self.admit_final(&mut request).await?;
             let marked = self.mark(definition, object, options, orphaning);
             if dry_run {
                 return Ok(if marked.holds { Deleted::Pending(live) } else { Deleted::Gone(live) });

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use karmada_store::{Expect, StoreError};
 use serde_json::Value;
 
-use super::{AdmissionRequest, Operation, Registry, WriteOptions, Written, prepare, store_failed};
+use super::{AdmissionRequest, How, Operation, Registry, WriteOptions, Written, prepare, store_failed};
 use crate::cache::storage_key;
 use crate::object::{ObjectKey, Stored, encode, meta};
 use crate::resource::ResourceDefinition;
@@ -74,10 +74,12 @@ impl Registry {
             old: Some(&old),
             subresource: &options.subresource,
             user: &options.user,
+            how: How::Write(options),
             warnings: &mut warnings,
         };
-        self.admit(&mut request)?;
-        prepare::validate(definition, &new, Some(&old))?;
+        self.admit(&mut request).await?;
+        prepare::validate(definition, request.object, Some(&old))?;
+        let _held = self.admit_final(&mut request).await?;
         warnings.extend(crate::kinds::remarks(definition, &new, Some((&old, live))));
         if !options.applied {
             prepare::managed_fields(self, definition, Some(&old), &mut new, options);
