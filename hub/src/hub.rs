@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use karmada_apiserver::admission::{Admission, DeletionProtection, KarmadaPolicies, NamespaceLifecycle};
+use karmada_apiserver::admission::{
+    Admission, DeletionProtection, KarmadaPolicies, LimitRanger, NamespaceLifecycle,
+};
 use karmada_apiserver::auth::{Access, Authorizer, Escalation, reconcile};
 use karmada_apiserver::cache::Cache;
 use karmada_apiserver::crd::Keeper;
@@ -93,6 +95,7 @@ impl Hub {
         let gates: Vec<Box<dyn Admission>> = vec![
             Box::new(NamespaceLifecycle),
             Box::new(DeletionProtection),
+            Box::new(LimitRanger::new(&cache)),
             Box::new(Escalation::new(authorizer.clone())),
             Box::new(CertificateRequests::new(authorizer.clone())),
             Box::new(KarmadaPolicies),

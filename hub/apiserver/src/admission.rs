@@ -6,6 +6,7 @@ mod dynamic;
 mod expressions;
 mod hook;
 mod karmada;
+mod limits;
 mod namespace;
 mod policies;
 mod protection;
@@ -15,6 +16,7 @@ mod rules;
 
 pub use dynamic::Dynamic;
 pub use karmada::KarmadaPolicies;
+pub use limits::LimitRanger;
 pub use namespace::NamespaceLifecycle;
 pub(crate) use policies::Names;
 pub use protection::DeletionProtection;

@@ -35,7 +35,8 @@ pub fn hard(quota: &Value) -> Amounts {
     amounts(&quota["spec"]["hard"])
 }
 
-fn amounts(list: &Value) -> Amounts {
+/// Reads a map of amounts; what is no quantity is left out.
+pub fn amounts(list: &Value) -> Amounts {
     let all = list.as_object().into_iter().flatten();
     all.filter_map(|(name, amount)| Some((name.clone(), quantity(amount)?))).collect()
 }

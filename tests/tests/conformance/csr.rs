@@ -6,7 +6,7 @@ use kube::config::AuthInfo;
 use serde_json::{Value, json};
 use tests::wait::{PATIENCE, eventually, so};
 
-use crate::subject::shared;
+use crate::subject::{is_hub, shared};
 
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
@@ -38,6 +38,10 @@ fn an_approved_request_makes_a_user() {
     let made = caller.post(REQUESTS, &request("csr-jane", &pem, &json!(["client auth"]))).is(201).json();
     assert_ne!(made["spec"]["username"], "somebody-else", "who asks is the server's to say");
     kubectl.ok(&["certificate", "approve", "csr-jane"]);
+    if !is_hub() {
+        // The members' controllers hold no key to sign with.
+        return;
+    }
     let certificate = eventually("the certificate", PATIENCE, || {
         let object = caller.get(&format!("{REQUESTS}/csr-jane")).is(200).json();
         so(object["status"]["certificate"].is_string(), || object["status"].to_string())?;
@@ -72,6 +76,9 @@ fn what_is_denied_or_wrong_is_not_signed() {
     caller.post(REQUESTS, &request("csr-server", &pem, &json!(["client auth", "server auth"]))).is(201);
     kubectl.ok(&["certificate", "approve", "csr-server"]);
     eventually("the failure", PATIENCE, || {
+        if !is_hub() {
+            return Ok(());
+        }
         let object = caller.get(&format!("{REQUESTS}/csr-server")).is(200).json();
         let failed = object["status"]["conditions"].as_array().unwrap().iter().any(|c| c["type"] == "Failed");
         so(failed, || object["status"].to_string())

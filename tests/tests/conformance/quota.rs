@@ -94,3 +94,37 @@ fn scopes_choose_the_pods() {
     });
     caller.post(&at("pods"), &pod("b", "100m")).is(201);
 }
+
+#[test]
+fn limits_fill_in_and_bound_what_is_asked() {
+    let subject = shared();
+    let (caller, namespace) = (subject.caller(), subject.namespace("limits"));
+    let at = |plural: &str| format!("/api/v1/namespaces/{namespace}/{plural}");
+    eventually("the account to be there", PATIENCE, || {
+        let code = caller.get(&format!("{}/default", at("serviceaccounts"))).code;
+        so(code == 200, || code.to_string())
+    });
+    let limits = json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l"}, "spec": {"limits": [
+        {"type": "Container", "max": {"cpu": "1"}, "min": {"cpu": "100m"}, "defaultRequest": {"cpu": "200m"}, "default": {"cpu": "500m"}}]}});
+    caller.post(&at("limitranges"), &limits).is(201);
+    let filled = eventually("the limits to be in force", PATIENCE, || {
+        let answer = caller.post(&format!("{}?dryRun=All", at("pods")), &pod("a", "")).is(201).json();
+        so(answer["spec"]["containers"][0]["resources"] != json!({}), || answer["spec"].to_string())?;
+        Ok(answer)
+    });
+    let resources = &filled["spec"]["containers"][0]["resources"];
+    assert_eq!(*resources, json!({"limits": {"cpu": "500m"}, "requests": {"cpu": "200m"}}));
+    assert_eq!(
+        filled["metadata"]["annotations"]["kubernetes.io/limit-ranger"],
+        "LimitRanger plugin set: cpu request for container c; cpu limit for container c"
+    );
+    let message = caller.post(&at("pods"), &pod("b", "50m")).refusal(403, "Forbidden");
+    assert_eq!(
+        message,
+        "pods \"b\" is forbidden: minimum cpu usage per Container is 100m, but request is 50m"
+    );
+    let mut greedy = pod("c", "1");
+    greedy["spec"]["containers"][0]["resources"]["limits"] = json!({"cpu": "2"});
+    let message = caller.post(&at("pods"), &greedy).refusal(403, "Forbidden");
+    assert_eq!(message, "pods \"c\" is forbidden: maximum cpu usage per Container is 1, but limit is 2");
+}

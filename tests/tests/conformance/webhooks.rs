@@ -171,7 +171,7 @@ fn a_validating_webhook_says_no_in_its_own_words() {
     assert_eq!(asked["options"]["kind"], "CreateOptions");
     caller.patch("merge", &format!("{path}/a"), &json!({"data": {"keep": "1"}})).is(200);
     let asked = server.asked("/deny", "a").pop().unwrap();
-    assert_eq!((&asked["operation"], &asked["options"]["kind"]), (&json!("UPDATE"), &json!("PatchOptions")));
+    assert_eq!((&asked["operation"], &asked["options"]["kind"]), (&json!("UPDATE"), &json!("UpdateOptions")));
     assert_eq!(asked["oldObject"]["data"], json!({"good": "x"}));
     let refused = caller.delete(&format!("{path}/a"), &Value::Null);
     assert_eq!(refused.code, 403, "{}", refused.text);

@@ -161,7 +161,8 @@ impl Policy {
 
     /// Evaluates the variables; those that fail are told apart, as only who names them fails with them.
     fn set_variables(&self, evaluator: &mut Evaluator) -> Vec<(&str, String)> {
-        let (mut good, mut broken): (Vec<(&str, Cel)>, Vec<(&str, String)>) = Default::default();
+        let mut good: Vec<(&str, Cel)> = Vec::new();
+        let mut broken: Vec<(&str, String)> = Vec::new();
         for (name, expression) in &self.variables {
             evaluator.set("variables", Cel::map(good.clone()));
             match expression.value(evaluator) {

@@ -166,12 +166,9 @@ fn options(request: &AdmissionRequest<'_>) -> Value {
     let api_version = "meta.k8s.io/v1";
     let mut out = match request.how {
         How::Write(options) => {
-            let patched = options.applied || !options.patch.is_empty();
-            let kind = match request.operation {
-                Operation::Create => "CreateOptions",
-                _ if patched => "PatchOptions",
-                _ => "UpdateOptions",
-            };
+            // A patch is an update by then, as in kube-apiserver.
+            let created = request.operation == Operation::Create;
+            let kind = if created { "CreateOptions" } else { "UpdateOptions" };
             let mut out = json!({"kind": kind, "apiVersion": api_version});
             if !options.field_manager.is_empty() {
                 out["fieldManager"] = json!(options.field_manager);
