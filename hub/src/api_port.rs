@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use futures::stream::{self, BoxStream, StreamExt};
 use karmada_apiserver::cache::CacheEvent;
 use karmada_apiserver::object::{ObjectKey, Stored};
-use karmada_apiserver::registry::{DeleteOptions, Registry, User, WriteOptions, Written};
+use karmada_apiserver::registry::{DeleteOptions, Registry, Standing, User, WriteOptions, Written};
 use karmada_apiserver::resource::{ResourceDefinition, split_api_version};
 use karmada_apiserver::status::Status;
 use karmada_controllers::port::{Api, ApiError, Change, Key, Object, Propagation, Resource};
@@ -25,6 +25,7 @@ impl RegistryApi {
         let user = User {
             name: component.to_owned(),
             groups: vec!["system:masters".to_owned(), "system:authenticated".to_owned()],
+            standing: Standing::Controller,
             ..User::default()
         };
         RegistryApi { registry, user }

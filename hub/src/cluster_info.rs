@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use karmada_apiserver::object::ObjectKey;
-use karmada_apiserver::registry::{Registry, User, WriteOptions};
+use karmada_apiserver::registry::{Registry, Standing, User, WriteOptions};
 use serde_json::{Value, json};
 
 /// Writes the ConfigMap for a hub at `url`.
@@ -24,6 +24,7 @@ pub async fn publish(registry: &Registry, url: &str, ca_pem: &str) -> Result<()>
     let user = User {
         name: "system:karmada:hub".to_owned(),
         groups: vec!["system:masters".to_owned()],
+        standing: Standing::Hub,
         ..User::default()
     };
     let options = WriteOptions { user, field_manager: "karmada-hub".to_owned(), ..WriteOptions::default() };

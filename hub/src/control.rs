@@ -28,6 +28,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::access::HubTokens;
 use crate::api_port::RegistryApi;
+use crate::certificates::HubSigner;
 use crate::data_dir::DataDir;
 use crate::fleet::{Links, Repair};
 
@@ -111,6 +112,7 @@ impl Control {
         let parts = Platform {
             clock: self.shared.clock.clone(),
             tokens: Arc::new(HubTokens(data.clone())),
+            signer: Arc::new(HubSigner(data.clone())),
             ca_pem: Arc::from(data.authority.certificate_pem()),
         };
         self.tasks.spawn(platform::run(self.shared.api.clone(), parts, self.stop.clone()));

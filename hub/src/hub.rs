@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use karmada_apiserver::admission::{
-    Admission, DeletionProtection, KarmadaPolicies, NamespaceLifecycle, PodDefaults,
+    Admission, DeletionProtection, KarmadaPolicies, LimitRanger, NamespaceLifecycle, PodDefaults,
 };
 use karmada_apiserver::auth::{Access, Authorizer, Escalation, reconcile};
 use karmada_apiserver::cache::Cache;
 use karmada_apiserver::crd::Keeper;
 use karmada_apiserver::http::{ApiServer, ServerOptions};
 use karmada_apiserver::kinds;
-use karmada_apiserver::registry::{Clock, Registry, WriteOptions};
+use karmada_apiserver::registry::{Clock, Registry, Standing, User, WriteOptions};
 use karmada_gateway::ports::{Ports, Registrar};
 use karmada_gateway::{Gateway, Options};
 use karmada_store::{MemoryStore, SqliteOptions, SqliteStore, Store};
@@ -25,6 +25,7 @@ use tokio_util::task::TaskTracker;
 use tower::util::BoxCloneSyncService;
 
 use crate::access::HubTokens;
+use crate::certificates::CertificateRequests;
 use crate::cluster_info;
 use crate::control::Control;
 use crate::data_dir::DataDir;
@@ -97,7 +98,9 @@ impl Hub {
             Box::new(NamespaceLifecycle),
             Box::new(PodDefaults),
             Box::new(DeletionProtection),
+            Box::new(LimitRanger::new(&cache)),
             Box::new(Escalation::new(authorizer.clone())),
+            Box::new(CertificateRequests::new(authorizer.clone())),
             Box::new(KarmadaPolicies),
         ];
         let ids = Arc::new(uuid::Uuid::new_v4);
@@ -212,7 +215,9 @@ async fn make_namespaces(registry: &Registry) -> Result<()> {
             continue;
         }
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        let options = WriteOptions { field_manager: "karmada-hub".to_owned(), ..WriteOptions::default() };
+        let user = User { name: "system:karmada:hub".to_owned(), standing: Standing::Hub, ..User::default() };
+        let options =
+            WriteOptions { user, field_manager: "karmada-hub".to_owned(), ..WriteOptions::default() };
         registry
             .create(definition, "", object, &options)
             .await

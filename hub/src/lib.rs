@@ -4,6 +4,7 @@
 
 mod access;
 mod api_port;
+mod certificates;
 mod cluster_info;
 mod control;
 mod data_dir;

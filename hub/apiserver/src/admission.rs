@@ -2,15 +2,27 @@
 //!
 //! In: an [`AdmissionRequest`]. Out: nothing, a changed object, or a `Status`.
 
+mod dynamic;
+mod expressions;
+mod hook;
 mod karmada;
+mod limits;
 mod namespace;
 mod pods;
+mod policies;
 mod protection;
+mod quota;
+mod review;
+mod rules;
 
+pub use dynamic::Dynamic;
 pub use karmada::KarmadaPolicies;
+pub use limits::LimitRanger;
 pub use namespace::NamespaceLifecycle;
 pub use pods::PodDefaults;
+pub(crate) use policies::Names;
 pub use protection::DeletionProtection;
+pub(crate) use quota::{Held, Quotas};
 
 use crate::registry::{AdmissionRequest, Registry};
 use crate::status::Status;

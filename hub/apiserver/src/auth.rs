@@ -46,6 +46,17 @@ pub const ANONYMOUS: &str = "system:anonymous";
 /// Prefix of a ServiceAccount's user name; `NAMESPACE:NAME` follows.
 pub const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 
+/// The user that a ServiceAccount is.
+pub(crate) fn service_account_user(namespace: &str, name: &str) -> crate::registry::User {
+    let mut groups = authenticate::account_groups(namespace);
+    groups.push(AUTHENTICATED.to_owned());
+    crate::registry::User {
+        name: format!("{SERVICE_ACCOUNT}{namespace}:{name}"),
+        groups,
+        ..crate::registry::User::default()
+    }
+}
+
 /// Namespace and name of a ServiceAccount's user name.
 fn service_account_of(user: &str) -> Option<(&str, &str)> {
     let (namespace, name) = user.strip_prefix(SERVICE_ACCOUNT)?.split_once(':')?;

@@ -12,7 +12,7 @@ mod objects;
 mod options;
 mod patching;
 mod respond;
-mod scale;
+pub(crate) mod scale;
 mod subresources;
 mod table;
 mod target;

@@ -6,7 +6,7 @@
 
 mod create;
 mod delete;
-mod prepare;
+pub(crate) mod prepare;
 mod services;
 pub(crate) mod strategy;
 mod update;
@@ -23,7 +23,7 @@ use tokio::sync::watch;
 pub use delete::{DeleteOptions, Deleted, Orphaning};
 pub use prepare::generated_name;
 
-use crate::admission::Admission;
+use crate::admission::{Admission, Dynamic, Held, Quotas};
 use crate::cache::Cache;
 use crate::object::{ObjectKey, Stored};
 use crate::resource::{Catalogue, ResourceDefinition};
@@ -35,9 +35,23 @@ pub type Clock = Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>;
 /// Where new uids come from.
 pub type Ids = Arc<dyn Fn() -> uuid::Uuid + Send + Sync>;
 
+/// Where a request comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// From outside, over HTTP.
+    #[default]
+    Client,
+    /// From a controller of this process.
+    Controller,
+    /// From the hub's own workings: what it lays down at start, what its agents report.
+    Hub,
+}
+
 /// Who makes a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct User {
+    /// Whether it is a client or this process itself. No credential says anything else than a client.
+    pub standing: Standing,
     /// User name.
     pub name: String,
     /// Uid, where the credential carries one.
@@ -130,6 +144,8 @@ pub struct Registry {
     catalogue: ArcSwap<Catalogue>,
     catalogue_changed: watch::Sender<u64>,
     admission: Vec<Box<dyn Admission>>,
+    dynamic: Dynamic,
+    quotas: Quotas,
     clock: Clock,
     ids: Ids,
     /// Held while a Service is given its addresses, until it is stored.
@@ -147,12 +163,16 @@ impl Registry {
         ids: Ids,
     ) -> Self {
         let catalogue_changed = watch::Sender::new(0);
+        let dynamic = Dynamic::new(&cache);
+        let quotas = Quotas::new(&cache);
         Registry {
             store,
             cache,
             catalogue: ArcSwap::from_pointee(catalogue),
             catalogue_changed,
             admission,
+            dynamic,
+            quotas,
             clock,
             ids,
             services: tokio::sync::Mutex::default(),
@@ -255,10 +275,46 @@ impl Registry {
         Stored::read(bytes, revision).map(Arc::new).map_err(Status::internal)
     }
 
-    fn admit(&self, request: &mut AdmissionRequest<'_>, warnings: &Warnings) -> Result<(), Status> {
-        let outcome = self.admission.iter().try_for_each(|plugin| plugin.admit(self, request));
+    fn gates(&self, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+        self.admission.iter().try_for_each(|plugin| plugin.admit(self, request))
+    }
+
+    /// Admission up to the last change of the object: the gates, then mutating webhooks; what those change passes the gates again.
+    async fn admit(&self, request: &mut AdmissionRequest<'_>, warnings: &Warnings) -> Result<(), Status> {
+        let outcome = self.admit_changing(request).await;
         request.warnings.drain(..).for_each(|warning| warnings.add(warning));
         outcome
+    }
+
+    async fn admit_changing(&self, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+        self.gates(request)?;
+        let Some(configured) = self.dynamic.for_request(request) else { return Ok(()) };
+        self.dynamic.mutate(self, &configured, request).await
+    }
+
+    /// Admission of the object as it will be stored, after its own rules: policies, validating webhooks, quotas. What comes back
+    /// is to be held until the write is done.
+    async fn admit_final(
+        &self,
+        request: &mut AdmissionRequest<'_>,
+        warnings: &Warnings,
+    ) -> Result<Held, Status> {
+        let outcome = self.admit_judging(request).await;
+        request.warnings.drain(..).for_each(|warning| warnings.add(warning));
+        outcome
+    }
+
+    async fn admit_judging(&self, request: &mut AdmissionRequest<'_>) -> Result<Held, Status> {
+        if let Some(configured) = self.dynamic.for_request(request) {
+            self.dynamic.judge(self, &configured, request).await?;
+            self.dynamic.validate(self, &configured, request).await?;
+        }
+        self.quotas.admit(self, request).await
+    }
+
+    /// What webhooks changed passes the gates again.
+    pub(crate) fn readmit(&self, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+        self.gates(request)
     }
 }
 
@@ -278,8 +334,29 @@ pub struct AdmissionRequest<'a> {
     pub subresource: &'a str,
     /// Who asks.
     pub user: &'a User,
+    /// How it is done.
+    pub how: How<'a>,
     /// What the caller should know.
     pub warnings: &'a mut Vec<String>,
+}
+
+/// How a write is done.
+#[derive(Clone, Copy, Debug)]
+pub enum How<'a> {
+    /// Create, update, patch, apply.
+    Write(&'a WriteOptions),
+    /// Delete, and whether it is a dry run.
+    Delete(&'a DeleteOptions, bool),
+}
+
+impl How<'_> {
+    /// Whether nothing is to be written.
+    pub fn dry_run(self) -> bool {
+        match self {
+            How::Write(options) => options.dry_run,
+            How::Delete(_, dry_run) => dry_run,
+        }
+    }
 }
 
 /// What a write does.

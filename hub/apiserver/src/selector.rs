@@ -62,6 +62,30 @@ impl LabelSelector {
         labels::parse(text).map(LabelSelector).map_err(Status::bad_request)
     }
 
+    /// From `matchLabels` and `matchExpressions`. An operator that is none matches nothing.
+    pub fn of_json(selector: &Value) -> Self {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let labels = selector["matchLabels"].as_object().into_iter().flatten();
+        let mut all: Vec<Requirement> =
+            labels.map(|(key, value)| Requirement::In(key.clone(), vec![text(value)])).collect();
+        for one in selector["matchExpressions"].as_array().into_iter().flatten() {
+            let key = text(&one["key"]);
+            let values = one["values"].as_array().into_iter().flatten().map(text).collect();
+            all.push(match one["operator"].as_str() {
+                Some("NotIn") => Requirement::NotIn(key, values),
+                Some("Exists") => Requirement::Exists(key),
+                Some("DoesNotExist") => Requirement::Absent(key),
+                _ => Requirement::In(key, values),
+            });
+        }
+        LabelSelector(all)
+    }
+
+    /// Whether everything matches.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether labels, looked up by `get`, match.
     pub fn matches<'a>(&self, get: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.0.iter().all(|requirement| match requirement {

@@ -4,7 +4,7 @@
 //! 422 with causes. Structure is checked before ([`crate::schema`]); what is here relates fields to each other, and
 //! compares an update with what was.
 
-mod admission;
+mod admission_registration;
 mod apps;
 mod autoscaling;
 mod batch;
@@ -88,6 +88,18 @@ pub fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option<&Value
         ("rbac.authorization.k8s.io", "ClusterRole") => rbac::role(new, false, out),
         ("rbac.authorization.k8s.io", "RoleBinding") => rbac::binding(new, old, true, out),
         ("rbac.authorization.k8s.io", "ClusterRoleBinding") => rbac::binding(new, old, false, out),
+        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration") => {
+            admission_registration::webhooks(new, true, out);
+        }
+        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration") => {
+            admission_registration::webhooks(new, false, out);
+        }
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => {
+            admission_registration::policy(new, out);
+        }
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {
+            admission_registration::binding(new, out);
+        }
         (crate::crd::GROUP, "CustomResourceDefinition") => out.extend(crate::crd::validate(new, old)),
         ("", "Endpoints") => endpoints::endpoints(new, old, out),
         ("", "Event") => endpoints::event(new, old, false, out),
@@ -107,16 +119,6 @@ pub fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option<&Value
         ("storage.k8s.io", "CSINode") => storage::csi_node(new, old, out),
         ("storage.k8s.io", "CSIStorageCapacity") => storage::csi_storage_capacity(new, old, out),
         ("storage.k8s.io", "VolumeAttachment") => storage::volume_attachment(new, old, out),
-        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration") => {
-            admission::webhooks(new, true, out);
-        }
-        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration") => {
-            admission::webhooks(new, false, out);
-        }
-        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => admission::policy(new, out),
-        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {
-            admission::policy_binding(new, out);
-        }
         _ => {}
     }
     if errors.is_empty() && rule.is_late() && old.is_none() {

@@ -15,6 +15,10 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::Value;
 use tokio::net::TcpStream;
 
+use crate::cache::Cache;
+use crate::object::ObjectKey;
+use crate::resource::StorageId;
+
 /// The largest answer that is read: what objects may weigh, many at once.
 const LARGEST: usize = 64 << 20;
 
@@ -45,6 +49,47 @@ impl Target {
         Ok(Target { address, server_name: name, path, url: url.to_owned() })
     }
 
+    /// From a `clientConfig`. A hub has no cluster network: a service is reached where its Endpoints on the hub say, or its
+    /// external name.
+    ///
+    /// # Errors
+    /// The URL is none, or nobody knows where the service is.
+    pub fn of_client(cache: &Cache, client: &Value) -> Result<Target, String> {
+        if let Some(url) = client["url"].as_str() {
+            return Target::of_url(url);
+        }
+        let text = |field: &str| client["service"][field].as_str().unwrap_or_default();
+        let (namespace, name) = (text("namespace"), text("name"));
+        let port = client["service"]["port"].as_u64().and_then(|p| u16::try_from(p).ok()).unwrap_or(443);
+        let key = ObjectKey::new(namespace, name);
+        let find =
+            |plural: &str| cache.get(&StorageId(format!("core/{plural}").into()), &key).map(|o| o.value());
+        let external = find("services").and_then(|s| s["spec"]["externalName"].as_str().map(str::to_owned));
+        let endpoint = || {
+            let endpoints = find("endpoints")?;
+            let subset = endpoints["subsets"].as_array()?.iter().find(|s| s["addresses"].is_array())?.clone();
+            let address = subset["addresses"][0]["ip"].as_str()?.to_owned();
+            let port = subset["ports"][0]["port"].as_u64().and_then(|p| u16::try_from(p).ok());
+            Some((address, port.unwrap_or(443)))
+        };
+        let address = external.map(|host| (host, port)).or_else(endpoint).ok_or_else(|| {
+            format!(
+                "service \"{namespace}/{name}\" cannot be reached: a hub has no cluster network. Give a clientConfig.url, or keep Endpoints (or a Service of type ExternalName) of that name on the hub"
+            )
+        })?;
+        Ok(Target::of_service(namespace, name, text("path"), address, port))
+    }
+
+    /// The same place, asked to answer within a time, as kube-apiserver asks.
+    #[must_use]
+    pub fn with_timeout(mut self, within: Duration) -> Target {
+        let mark = if self.path.contains('?') { '&' } else { '?' };
+        let query = format!("{mark}timeout={}s", within.as_secs());
+        self.path.push_str(&query);
+        self.url.push_str(&query);
+        self
+    }
+
     /// A service, reached at an address that is known for it.
     pub fn of_service(namespace: &str, name: &str, path: &str, address: (String, u16), port: u16) -> Target {
         let path = if path.is_empty() { "/".to_owned() } else { path.to_owned() };
@@ -59,14 +104,19 @@ impl Target {
 /// No connection, no trust, no time, no JSON, or a code other than 200.
 pub async fn post(target: &Target, ca_pem: &[u8], body: &Value, within: Duration) -> Result<Value, String> {
     let call = tokio::time::timeout(within, exchange(target, ca_pem, body.to_string().into()));
-    let outcome = call.await.unwrap_or_else(|_| Err(format!("no answer within {within:?}")));
+    let outcome = call.await.unwrap_or_else(|_| Err("context deadline exceeded".to_owned()));
     outcome.map_err(|why| format!("Post {:?}: {why}", target.url))
 }
 
 async fn exchange(target: &Target, ca_pem: &[u8], body: Bytes) -> Result<Value, String> {
     let (host, port) = &target.address;
     let tcp = TcpStream::connect((host.as_str(), *port)).await;
-    let tcp = tcp.map_err(|error| format!("dial tcp {host}:{port}: {error}"))?;
+    let tcp = tcp.map_err(|error| match error.kind() {
+        std::io::ErrorKind::ConnectionRefused => {
+            format!("dial tcp {host}:{port}: connect: connection refused")
+        }
+        _ => format!("dial tcp {host}:{port}: {error}"),
+    })?;
     let name = ServerName::try_from(target.server_name.clone()).map_err(|error| format!("tls: {error}"))?;
     let connector = tokio_rustls::TlsConnector::from(Arc::new(trusting(ca_pem)?));
     let tls = connector.connect(name, tcp).await.map_err(|error| format!("tls: {error}"))?;

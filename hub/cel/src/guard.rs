@@ -33,7 +33,15 @@ pub(crate) fn weave(expr: &mut IdedExpr) -> i64 {
             let steps = node(Expr::Literal(LiteralValue::Int(step.into())));
             comprehension.loop_cond = call(LOGICAL_AND, vec![call("@tick", vec![steps]), condition]);
         }
-        Expr::Select(select) => size += weave(&mut select.operand),
+        Expr::Select(select) => {
+            let whose = matches!(&select.operand.expr, Expr::Ident(name) if name == "authorizer");
+            if whose && select.field == "requestResource" {
+                // A name of its own, not a field: the interpreter finds it under its whole name.
+                expr.expr = Expr::Ident("authorizer.requestResource".to_owned());
+            } else {
+                size += weave(&mut select.operand);
+            }
+        }
         Expr::List(list) => {
             for element in &mut list.elements {
                 size += weave(element);

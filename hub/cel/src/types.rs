@@ -180,7 +180,7 @@ impl Declarations {
     }
 
     /// What admission expressions see: `object`, `oldObject`, `request`, `namespaceObject`, and `authorizer` with
-    /// `authorizer.requestResource`. Add `params` and `variables` where a policy has them.
+    /// `authorizer.requestResource` (given a value under that whole name). Add `params` and `variables` where a policy has them.
     pub fn admission() -> Self {
         let names = ["object", "oldObject", "request", "namespaceObject"];
         let names = names.into_iter().map(|name| (name.to_owned(), Type::Dyn));

@@ -7,9 +7,11 @@
 pub mod aggregation;
 pub mod bootstrap_signer;
 pub mod csr_cleaner;
+pub mod csr_signer;
 pub mod event_expiry;
 pub mod garbage_collector;
 pub mod namespace;
+pub mod quota;
 pub mod root_ca;
 pub mod service_account;
 pub mod token_cleaner;
@@ -35,6 +37,8 @@ pub struct Platform {
     pub clock: Clock,
     /// Signs the tokens that are kept in Secrets.
     pub tokens: Arc<dyn service_account::AccountTokens>,
+    /// Signs approved certificate requests.
+    pub signer: Arc<dyn csr_signer::Signer>,
     /// The CA that clients verify the hub by, as PEM.
     pub ca_pem: Arc<str>,
 }
@@ -51,6 +55,8 @@ pub async fn run(api: Arc<dyn Api>, parts: Platform, stop: CancellationToken) {
     tasks.spawn(aggregation::run(api.clone(), stop.clone()));
     tasks.spawn(ttl_after_finished::run(api.clone(), parts.clock.clone(), stop.clone()));
     tasks.spawn(event_expiry::run(api.clone(), parts.clock.clone(), stop.clone()));
+    tasks.spawn(quota::run(api.clone(), stop.clone()));
+    tasks.spawn(csr_signer::run(api.clone(), parts.signer.clone(), parts.clock.clone(), stop.clone()));
     tasks.spawn(csr_cleaner::run(api, parts.clock, stop));
     while let Some(ended) = tasks.join_next().await {
         if let Err(error) = ended {
@@ -161,6 +167,18 @@ mod tests {
         assert_eq!((until(later, now()).as_secs(), until(now(), later).as_secs()), (5, 0));
     }
 
+    /// Signs nothing.
+    pub(super) struct NoSigner;
+
+    impl csr_signer::Signer for NoSigner {
+        fn read(&self, _: &str) -> Result<csr_signer::Asked, String> {
+            Err("no key here".into())
+        }
+        fn sign(&self, _: &str, _: Duration, _: jiff::Timestamp) -> Result<String, String> {
+            Err("no key here".into())
+        }
+    }
+
     struct NoTokens;
 
     impl service_account::AccountTokens for NoTokens {
@@ -173,7 +191,12 @@ mod tests {
     async fn together_they_come_to_rest_and_a_namespace_still_ends() {
         let api = api();
         let namespaces = api.resource_of("v1", "Namespace").unwrap();
-        let parts = || Platform { clock: fixed(), tokens: Arc::new(NoTokens), ca_pem: "PEM".into() };
+        let parts = || Platform {
+            clock: fixed(),
+            tokens: Arc::new(NoTokens),
+            signer: Arc::new(NoSigner),
+            ca_pem: "PEM".into(),
+        };
         let made = api.create(&namespaces, serde_json::json!({"metadata": {"name": "shop"}})).await.unwrap();
         let stop = CancellationToken::new();
         let acts = async {

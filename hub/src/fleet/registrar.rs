@@ -11,7 +11,7 @@ use base64::Engine;
 use karmada_api::names::execution_namespace;
 use karmada_apiserver::auth::agent_roles;
 use karmada_apiserver::object::{ObjectKey, Stored, meta};
-use karmada_apiserver::registry::{Registry, User, WriteOptions};
+use karmada_apiserver::registry::{Registry, Standing, User, WriteOptions};
 use karmada_apiserver::resource::ResourceDefinition;
 use karmada_apiserver::status::Status;
 use karmada_certs::{PeerIdentity, agent_subject};
@@ -225,6 +225,7 @@ fn options() -> WriteOptions {
     let user = User {
         name: "system:karmada:registrar".to_owned(),
         groups: vec!["system:masters".to_owned()],
+        standing: Standing::Hub,
         ..User::default()
     };
     WriteOptions { user, field_manager: "karmada-hub".to_owned(), ..WriteOptions::default() }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use karmada_api::names::execution_namespace;
 use karmada_api::strings::{annotations, finalizers};
 use karmada_apiserver::object::{ObjectKey, Stored, meta};
-use karmada_apiserver::registry::{Registry, User, WriteOptions};
+use karmada_apiserver::registry::{Registry, Standing, User, WriteOptions};
 use karmada_apiserver::resource::ResourceDefinition;
 use karmada_apiserver::status::Status;
 use karmada_controllers::events::{EventType, Recorder, Reference};
@@ -62,7 +62,11 @@ impl Reports {
         change: &mut (dyn FnMut(&mut Value) -> Result<(), Status> + Send),
     ) -> Result<Option<Arc<Stored>>, PortError> {
         let options = WriteOptions {
-            user: User { name: karmada_api::names::agent_common_name(cluster), ..User::default() },
+            user: User {
+                name: karmada_api::names::agent_common_name(cluster),
+                standing: Standing::Hub,
+                ..User::default()
+            },
             field_manager: "karmada-agent".to_owned(),
             subresource: subresource.to_owned(),
             ..WriteOptions::default()

@@ -25,6 +25,7 @@ pub mod object;
 pub mod override_policy;
 pub mod policy;
 pub mod quantity;
+pub mod quota;
 pub mod readiness;
 pub mod selector;
 mod skip;

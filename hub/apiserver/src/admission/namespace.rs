@@ -41,7 +41,8 @@ impl Admission for NamespaceLifecycle {
     }
 }
 
-fn missing(namespace: &str) -> Status {
+/// The 404 of a namespace that is not there.
+pub(super) fn missing(namespace: &str) -> Status {
     let details = Details { name: namespace.to_owned(), kind: "namespaces".to_owned(), ..Details::default() };
     Status {
         code: 404,

@@ -181,6 +181,7 @@ fn service_account(namespace: &str, name: &str, uid: &str, extra: BTreeMap<Strin
         uid: uid.to_owned(),
         groups: account_groups(namespace),
         extra,
+        ..User::default()
     }
 }
 

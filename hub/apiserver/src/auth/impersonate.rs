@@ -69,7 +69,13 @@ fn wanted(headers: &HeaderMap) -> Result<User, Status> {
             extra.entry(percent_decoded(key)).or_default().push(text(value)?);
         }
     }
-    Ok(User { name: one("impersonate-user")?, uid: one("impersonate-uid")?, groups, extra })
+    Ok(User {
+        name: one("impersonate-user")?,
+        uid: one("impersonate-uid")?,
+        groups,
+        extra,
+        ..User::default()
+    })
 }
 
 /// What must be allowed for somebody to become `wanted`.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::rules::{Rule, compact, missing};
 use super::{MASTERS, bootstrap_roles};
 use crate::object::{ObjectKey, meta};
-use crate::registry::{Registry, User, WriteOptions};
+use crate::registry::{Registry, Standing, User, WriteOptions};
 use crate::resource::{ResourceDefinition, split_api_version};
 use crate::status::Status;
 
@@ -35,7 +35,12 @@ pub async fn reconcile(registry: &Registry) -> Result<Reconciled, Status> {
 }
 
 fn options() -> WriteOptions {
-    let user = User { name: "system:apiserver".into(), groups: vec![MASTERS.into()], ..User::default() };
+    let user = User {
+        name: "system:apiserver".into(),
+        groups: vec![MASTERS.into()],
+        standing: Standing::Hub,
+        ..User::default()
+    };
     WriteOptions { user, field_manager: "karmada-hub".into(), ..WriteOptions::default() }
 }
 

@@ -342,7 +342,13 @@ fn subject(definition: &ResourceDefinition, object: &Value) -> Result<User, Stat
         .flatten()
         .map(|(key, values)| (key.clone(), texts(values)))
         .collect();
-    let user = User { name: text("user"), uid: text("uid"), groups: texts(&spec["groups"]), extra };
+    let user = User {
+        name: text("user"),
+        uid: text("uid"),
+        groups: texts(&spec["groups"]),
+        extra,
+        ..User::default()
+    };
     if user.name.is_empty() && user.groups.is_empty() {
         let message = "Invalid value: \"\": at least one of user or group must be specified";
         return Err(invalid(definition, "spec.user", message));

@@ -99,6 +99,11 @@ impl Shard {
         self.state.read().objects.get(key).cloned()
     }
 
+    /// The last write that is seen here.
+    pub fn revision(&self) -> Revision {
+        self.state.read().revision
+    }
+
     /// How many objects live.
     pub fn len(&self) -> usize {
         self.state.read().objects.len()

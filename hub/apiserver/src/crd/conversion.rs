@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::custom::Custom;
 use crate::cache::Cache;
-use crate::object::{ObjectKey, Stored, encode};
-use crate::resource::{StorageId, api_version};
+use crate::object::{Stored, encode};
+use crate::resource::api_version;
 use crate::status::Status;
 use crate::webhook::{self, Target};
 
@@ -114,7 +114,7 @@ impl Custom {
             details: None,
         };
         let Conversion::Webhook { client, ca_pem } = &self.crd.conversion else { return Ok(objects) };
-        let target = target(cache, client).map_err(failed)?;
+        let target = Target::of_client(cache, client).map_err(failed)?;
         let uid = self.crd.stored.uid.to_string();
         let review = json!({
             "kind": "ConversionReview", "apiVersion": "apiextensions.k8s.io/v1",
@@ -166,33 +166,6 @@ fn checked(sent: &Value, mut got: Value, wanted: &str) -> Result<Value, String> 
     }
     got["metadata"] = metadata;
     Ok(got)
-}
-
-/// Where the webhook is. A hub has no cluster network: a service is reached where its Endpoints on the hub say, or its external
-/// name.
-fn target(cache: &Cache, client: &Value) -> Result<Target, String> {
-    if let Some(url) = client["url"].as_str() {
-        return Target::of_url(url);
-    }
-    let text = |field: &str| client["service"][field].as_str().unwrap_or_default();
-    let (namespace, name) = (text("namespace"), text("name"));
-    let port = client["service"]["port"].as_u64().and_then(|p| u16::try_from(p).ok()).unwrap_or(443);
-    let key = ObjectKey::new(namespace, name);
-    let find = |plural: &str| cache.get(&StorageId(format!("core/{plural}").into()), &key).map(|o| o.value());
-    let external = find("services").and_then(|s| s["spec"]["externalName"].as_str().map(str::to_owned));
-    let endpoint = || {
-        let endpoints = find("endpoints")?;
-        let subset = endpoints["subsets"].as_array()?.iter().find(|s| s["addresses"].is_array())?.clone();
-        let address = subset["addresses"][0]["ip"].as_str()?.to_owned();
-        let port = subset["ports"][0]["port"].as_u64().and_then(|p| u16::try_from(p).ok());
-        Some((address, port.unwrap_or(443)))
-    };
-    let address = external.map(|host| (host, port)).or_else(endpoint).ok_or_else(|| {
-        format!(
-            "service \"{namespace}/{name}\" cannot be reached: a hub has no cluster network. Give a clientConfig.url, or keep Endpoints (or a Service of type ExternalName) of that name on the hub"
-        )
-    })?;
-    Ok(Target::of_service(namespace, name, text("path"), address, port))
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::custom::Crd;
 use super::{FINALIZER, GROUP, PLURAL, names};
 use crate::object::{ObjectKey, Stored, meta};
-use crate::registry::{DeleteOptions, Registry, User, WriteOptions};
+use crate::registry::{DeleteOptions, Registry, Standing, User, WriteOptions};
 use crate::resource::{Catalogue, ResourceDefinition, StorageId};
 use crate::status::Status;
 
@@ -47,7 +47,8 @@ impl Keeper {
     pub fn new(registry: Arc<Registry>) -> Keeper {
         let shipped = registry.catalogue().iter().cloned().collect();
         let groups = ["system:masters", "system:authenticated"].map(str::to_owned).to_vec();
-        let user = User { name: "system:apiserver".to_owned(), groups, ..User::default() };
+        let user =
+            User { name: "system:apiserver".to_owned(), groups, standing: Standing::Hub, ..User::default() };
         Keeper { registry, shipped, served: Mutex::default(), heads: Mutex::default(), user }
     }
 

@@ -9,7 +9,7 @@ use crate::status::{Cause, Status};
 use crate::table::human_duration;
 
 /// `autoscaling/v1` Scale of an object.
-pub(super) fn of(paths: &ScalePaths, object: &Value) -> Value {
+pub(crate) fn of(paths: &ScalePaths, object: &Value) -> Value {
     let mut metadata = json!({});
     for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
         if let Some(value) = object["metadata"].get(field) {
@@ -50,7 +50,7 @@ pub(super) fn table(scale: &Value, now: jiff::Timestamp) -> Value {
 }
 
 /// The object with the replicas that a Scale asks for.
-pub(super) fn set(
+pub(crate) fn set(
     definition: &ResourceDefinition,
     paths: &ScalePaths,
     object: &Value,

@@ -3,7 +3,9 @@
 use karmada_store::{Expect, StoreError};
 use serde_json::Value;
 
-use super::{AdmissionRequest, Operation, Registry, WriteOptions, Written, prepare, store_failed, strategy};
+use super::{
+    AdmissionRequest, How, Operation, Registry, WriteOptions, Written, prepare, store_failed, strategy,
+};
 use crate::cache::storage_key;
 use crate::object::{ObjectKey, encode, meta};
 use crate::resource::ResourceDefinition;
@@ -59,9 +61,10 @@ impl Registry {
             old: None,
             subresource: &options.subresource,
             user: &options.user,
+            how: How::Write(options),
             warnings: &mut warnings,
         };
-        self.admit(&mut request, &options.warnings)?;
+        self.admit(&mut request, &options.warnings).await?;
         crate::kinds::finish_create(definition, &mut object);
         let template = &object["spec"]["template"]["metadata"]["labels"];
         if shares_labels && template.is_object() {
@@ -72,6 +75,18 @@ impl Registry {
             allocator.create(&mut object)?;
         }
         prepare::validate(definition, &object, None)?;
+        let mut request = AdmissionRequest {
+            definition,
+            operation: Operation::Create,
+            key: &key,
+            object: &mut object,
+            old: None,
+            subresource: &options.subresource,
+            user: &options.user,
+            how: How::Write(options),
+            warnings: &mut warnings,
+        };
+        let _held = self.admit_final(&mut request, &options.warnings).await?;
         crate::kinds::remarks(definition, &object, None)
             .into_iter()
             .for_each(|remark| options.warnings.add(remark));

@@ -6,7 +6,7 @@ use karmada_store::{Expect, StoreError};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{AdmissionRequest, Operation, Registry, User, prepare, store_failed, strategy};
+use super::{AdmissionRequest, How, Operation, Registry, User, prepare, store_failed, strategy};
 use crate::cache::storage_key;
 use crate::object::{ObjectKey, Stored, encode, meta};
 use crate::resource::ResourceDefinition;
@@ -131,10 +131,12 @@ impl Registry {
                 old: None,
                 subresource: "",
                 user,
+                how: How::Delete(options, dry_run),
                 warnings: &mut Vec::new(),
             };
-            self.admit(&mut request, &super::Warnings::default())?;
+            self.admit(&mut request, &super::Warnings::default()).await?;
             check_preconditions(definition, &live, options.preconditions.as_ref())?;
+            self.admit_final(&mut request, &super::Warnings::default()).await?;
             let marked = self.mark(definition, object, options, orphaning);
             if dry_run {
                 let shown = self.encoded(definition, marked.object)?;

@@ -22,7 +22,7 @@ const MAX_OBJECT: usize = 3 << 19;
 const NAME_LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// Checks that the body is the kind that the path names.
-fn check_type(definition: &ResourceDefinition, object: &Value) -> Result<(), Status> {
+pub(crate) fn check_type(definition: &ResourceDefinition, object: &Value) -> Result<(), Status> {
     if !object.is_object() && !object.is_null() {
         return Err(Status::bad_request("the object provided is not a JSON object"));
     }
@@ -87,7 +87,7 @@ fn another_kind(definition: &ResourceDefinition, kind: &str) -> String {
 }
 
 /// Reads the body into the kind; what the kind does not know is dropped, and said as asked.
-pub(super) fn decode(
+pub(crate) fn decode(
     definition: &ResourceDefinition,
     object: &mut Value,
     options: &WriteOptions,
@@ -167,7 +167,7 @@ fn unstructured(why: &str) -> String {
 }
 
 /// Gives a new object its identity: type, namespace, name, uid, creation time.
-pub(super) fn identity_of_new(
+pub(crate) fn identity_of_new(
     registry: &Registry,
     definition: &ResourceDefinition,
     namespace: &str,
@@ -257,7 +257,7 @@ fn check_namespace(
 }
 
 /// Makes a changed object keep the identity of the live one. Refuses one that names another version than the live one's.
-pub(super) fn identity_of_changed(
+pub(crate) fn identity_of_changed(
     definition: &ResourceDefinition,
     key: &ObjectKey,
     live: &Stored,
@@ -324,12 +324,12 @@ pub(super) fn identity_of_changed(
 }
 
 /// Fills in defaults.
-pub(super) fn defaults(definition: &ResourceDefinition, object: &mut Value) {
+pub(crate) fn defaults(definition: &ResourceDefinition, object: &mut Value) {
     kinds::default(definition, object);
 }
 
 /// What the server decides about a new object: no status of the client's, first generation.
-pub(super) fn new_object(
+pub(crate) fn new_object(
     registry: &Registry,
     definition: &ResourceDefinition,
     object: &mut Value,
@@ -385,7 +385,7 @@ fn namespace_finalizers(object: &Value) -> Vec<Value> {
 }
 
 /// Keeps a write to one part of an object from touching the others.
-pub(super) fn changed_object(
+pub(crate) fn changed_object(
     definition: &ResourceDefinition,
     subresource: &str,
     old: &Value,
@@ -467,7 +467,7 @@ fn put_or_remove(object: &mut Value, field: &str, value: Option<Value>) {
 }
 
 /// Refuses an object that breaks its kind's rules, naming all of them.
-pub(super) fn validate(
+pub(crate) fn validate(
     definition: &ResourceDefinition,
     new: &Value,
     old: Option<&Value>,
@@ -480,7 +480,7 @@ pub(super) fn validate(
 }
 
 /// Records who owns what was written.
-pub(super) fn managed_fields(
+pub(crate) fn managed_fields(
     registry: &Registry,
     definition: &ResourceDefinition,
     old: Option<&Value>,
@@ -496,7 +496,7 @@ fn members(value: &Value) -> impl Iterator<Item = (&str, &Value)> {
 }
 
 /// Whether a change leaves everything as it was, timestamps of field ownership aside. Nothing is copied: every write asks.
-pub(super) fn same(old: &Value, new: &Value) -> bool {
+pub(crate) fn same(old: &Value, new: &Value) -> bool {
     let others = |value| members(value).filter(|(name, _)| *name != "metadata");
     others(old).eq(others(new)) && same_metadata(&old["metadata"], &new["metadata"])
 }
@@ -515,14 +515,14 @@ fn same_metadata(old: &Value, new: &Value) -> bool {
 }
 
 /// Whether nothing but finalizers holds an object that is being deleted.
-pub(super) fn no_grace(object: &Value) -> bool {
+pub(crate) fn no_grace(object: &Value) -> bool {
     let namespace_holds = object["kind"] == "Namespace"
         && object["spec"]["finalizers"].as_array().is_some_and(|f| !f.is_empty());
     object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) == 0 && !namespace_holds
 }
 
 /// The object in the version it is stored in.
-pub(super) fn to_storage(definition: &ResourceDefinition, object: Value) -> Value {
+pub(crate) fn to_storage(definition: &ResourceDefinition, object: Value) -> Value {
     if let Some(custom) = &definition.custom {
         return custom.to_storage(object);
     }
@@ -530,7 +530,7 @@ pub(super) fn to_storage(definition: &ResourceDefinition, object: Value) -> Valu
 }
 
 /// The object in the version it is stored in, by the kind's webhook where it has one.
-pub(super) async fn store(
+pub(crate) async fn store(
     registry: &Registry,
     definition: &ResourceDefinition,
     object: Value,
@@ -542,13 +542,13 @@ pub(super) async fn store(
 }
 
 /// The object to be answered with, where what is stored could only be shown by asking a webhook again.
-pub(super) fn shown(definition: &ResourceDefinition, object: &Value) -> Option<Value> {
+pub(crate) fn shown(definition: &ResourceDefinition, object: &Value) -> Option<Value> {
     let asks = definition.custom.as_ref().is_some_and(|custom| custom.asks_webhook());
     asks.then(|| object.clone())
 }
 
 /// What a write is answered with: the stored bytes, or what [`shown`] kept.
-pub(super) fn answer(
+pub(crate) fn answer(
     definition: &ResourceDefinition,
     shown: Option<Value>,
     bytes: &Bytes,
@@ -561,7 +561,7 @@ pub(super) fn answer(
 }
 
 /// Whether an object is stored in the version that is stored now: if not, writing it unchanged brings it there.
-pub(super) fn is_stored_as_now(definition: &ResourceDefinition, live: &Stored) -> bool {
+pub(crate) fn is_stored_as_now(definition: &ResourceDefinition, live: &Stored) -> bool {
     let Some(_) = &definition.custom else { return true };
     let head = format!(
         "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",",
@@ -572,7 +572,7 @@ pub(super) fn is_stored_as_now(definition: &ResourceDefinition, live: &Stored) -
 }
 
 /// A stored object in the version the client speaks.
-pub(super) fn from_storage(definition: &ResourceDefinition, object: Value) -> Value {
+pub(crate) fn from_storage(definition: &ResourceDefinition, object: Value) -> Value {
     if let Some(custom) = &definition.custom {
         return custom.from_storage(object);
     }
@@ -580,7 +580,7 @@ pub(super) fn from_storage(definition: &ResourceDefinition, object: Value) -> Va
 }
 
 /// Refuses what is larger than any store would take.
-pub(super) fn check_size(bytes: &[u8]) -> Result<(), Status> {
+pub(crate) fn check_size(bytes: &[u8]) -> Result<(), Status> {
     if bytes.len() > MAX_OBJECT { Err(Status::too_large(MAX_OBJECT)) } else { Ok(()) }
 }
 

@@ -9,7 +9,8 @@ use karmada_store::{Expect, StoreError};
 use serde_json::Value;
 
 use super::{
-    AdmissionRequest, Operation, PatchShown, Registry, WriteOptions, Written, prepare, store_failed, strategy,
+    AdmissionRequest, How, Operation, PatchShown, Registry, WriteOptions, Written, prepare, store_failed,
+    strategy,
 };
 use crate::cache::storage_key;
 use crate::object::{ObjectKey, Stored, encode, meta};
@@ -92,9 +93,10 @@ impl Registry {
             old: Some(&old),
             subresource: &options.subresource,
             user: &options.user,
+            how: How::Write(options),
             warnings: &mut warnings,
         };
-        self.admit(&mut request, &options.warnings)?;
+        self.admit(&mut request, &options.warnings).await?;
         let mut service = match &*options.subresource {
             "" => self.service_allocator(definition, key).await,
             _ => None,
@@ -103,6 +105,18 @@ impl Registry {
             allocator.update(&mut new, &old)?;
         }
         prepare::validate(definition, &new, Some(&old))?;
+        let mut request = AdmissionRequest {
+            definition,
+            operation: Operation::Update,
+            key,
+            object: &mut new,
+            old: Some(&old),
+            subresource: &options.subresource,
+            user: &options.user,
+            how: How::Write(options),
+            warnings: &mut warnings,
+        };
+        let _held = self.admit_final(&mut request, &options.warnings).await?;
         crate::kinds::finish_update(definition, &mut new, &old);
         crate::kinds::remarks(definition, &new, Some((&old, live)))
             .into_iter()

@@ -184,7 +184,7 @@ fn judge(
 #[cfg(test)]
 mod tests {
     use super::super::secret_text;
-    use super::super::tests::{api, fixed, settle};
+    use super::super::tests::{NoSigner, api, fixed, settle};
     use super::*;
     use crate::port::fake::FakeApi;
 
@@ -197,7 +197,12 @@ mod tests {
     }
 
     async fn settled(api: &Arc<FakeApi>) {
-        let parts = Platform { clock: fixed(), tokens: Arc::new(Plain), ca_pem: "PEM".into() };
+        let parts = Platform {
+            clock: fixed(),
+            tokens: Arc::new(Plain),
+            signer: Arc::new(NoSigner),
+            ca_pem: "PEM".into(),
+        };
         let stop = CancellationToken::new();
         settle(run(api.clone(), parts, stop.clone()), stop).await;
     }

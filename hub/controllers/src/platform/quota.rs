@@ -1,0 +1,170 @@
+//! Writes what is used of each ResourceQuota into its status.
+//!
+//! In: quotas, and the objects they count. Out: `status.hard` and `status.used`. Whether a write fits is decided when it is made
+//! (the API server's admission); this only tells. Kinds that nothing here watches are counted every five minutes.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use karmada_api::quota::{self, Amounts, Objects};
+use parking_lot::Mutex;
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+
+use super::{gone_is_fine, resource};
+use crate::port::{Api, Change, Object, Resource};
+use crate::queue::Queue;
+use crate::runner::{self, Action, Controller, Error, Source};
+
+/// Kinds whose changes are counted at once.
+const WATCHED: [(&str, &str); 13] = [
+    ("v1", "Pod"),
+    ("v1", "Service"),
+    ("v1", "ConfigMap"),
+    ("v1", "Secret"),
+    ("v1", "PersistentVolumeClaim"),
+    ("v1", "ReplicationController"),
+    ("apps/v1", "Deployment"),
+    ("apps/v1", "StatefulSet"),
+    ("apps/v1", "DaemonSet"),
+    ("apps/v1", "ReplicaSet"),
+    ("batch/v1", "Job"),
+    ("batch/v1", "CronJob"),
+    ("networking.k8s.io/v1", "Ingress"),
+];
+
+/// How long a count of what is not watched may be old.
+const RESYNC: Duration = Duration::from_secs(300);
+
+/// Runs the controller until told to stop.
+pub async fn run(api: Arc<dyn Api>, stop: CancellationToken) {
+    let limited: Arc<Mutex<BTreeSet<Arc<str>>>> = Arc::default();
+    let seen = limited.clone();
+    let mut sources = vec![Source::new("v1", "ResourceQuota", move |change: &Change| {
+        let (Change::Applied(quota) | Change::Deleted(quota)) = change;
+        seen.lock().insert(quota.key.namespace.clone());
+        vec![quota.key.namespace.clone()]
+    })];
+    for (api_version, kind) in WATCHED {
+        let limited = limited.clone();
+        let source = Source::new(api_version, kind, move |change: &Change| {
+            let (Change::Applied(object) | Change::Deleted(object)) = change;
+            let counts = limited.lock().contains(&object.key.namespace);
+            if counts { vec![object.key.namespace.clone()] } else { Vec::new() }
+        });
+        sources.push(source.settling(Duration::from_millis(100)));
+    }
+    let controller = Arc::new(Quotas { api: api.clone(), limited });
+    runner::run(api, controller, Arc::new(Queue::default()), sources, 1, stop).await;
+}
+
+struct Quotas {
+    api: Arc<dyn Api>,
+    /// Namespaces that have quotas, or had one.
+    limited: Arc<Mutex<BTreeSet<Arc<str>>>>,
+}
+
+/// The objects of one namespace that its quotas count.
+#[derive(Default)]
+struct Found(Vec<(Resource, Vec<Arc<Object>>)>);
+
+impl Found {
+    fn of(&self, group: &str, plural: &str) -> &[Arc<Object>] {
+        let found = self.0.iter().find(|(kind, _)| *kind.group == *group && *kind.plural == *plural);
+        found.map_or(&[], |(_, objects)| objects)
+    }
+}
+
+impl Objects for Found {
+    fn count(&self, group: &str, plural: &str) -> usize {
+        self.of(group, plural).len()
+    }
+
+    fn all(&self, group: &str, plural: &str) -> Vec<Value> {
+        self.of(group, plural).iter().filter_map(|object| object.value().ok()).collect()
+    }
+}
+
+#[async_trait::async_trait]
+impl Controller for Quotas {
+    type Key = Arc<str>;
+
+    fn name(&self) -> &'static str {
+        "resourcequota"
+    }
+
+    async fn reconcile(&self, namespace: &Arc<str>) -> Result<Action, Error> {
+        let kind = resource(&*self.api, "v1", "ResourceQuota")?;
+        let quotas = self.api.list(&kind, namespace).await?;
+        if quotas.is_empty() {
+            self.limited.lock().remove(namespace);
+            return Ok(Action::Done);
+        }
+        for quota in quotas {
+            let quota = quota.value()?;
+            let found = self.count(namespace, &quota).await?;
+            if let Some(new) = counted(&quota, &found) {
+                gone_is_fine(self.api.update_status(&kind, new).await)?;
+            }
+        }
+        Ok(Action::RequeueAfter(RESYNC))
+    }
+}
+
+impl Quotas {
+    async fn count(&self, namespace: &str, quota: &Value) -> Result<Found, Error> {
+        let hard = quota::hard(quota);
+        let kinds: BTreeSet<(&str, &str)> = hard.keys().filter_map(|name| quota::counts(name)).collect();
+        let served = self.api.resources();
+        let mut found = Found::default();
+        for (group, plural) in kinds {
+            let kind = served.iter().find(|kind| *kind.group == *group && *kind.plural == *plural);
+            if let Some(kind) = kind {
+                found.0.push((kind.clone(), self.api.list(kind, namespace).await?));
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// The quota with its status as it should be; `None` where it is. Pure.
+fn counted(quota: &Value, found: &dyn Objects) -> Option<Value> {
+    let list = |amounts: Amounts| -> Map<String, Value> {
+        amounts.into_iter().map(|(name, amount)| (name, Value::String(amount.to_string()))).collect()
+    };
+    let mut new = quota.clone();
+    new["status"] = serde_json::json!({
+        "hard": quota["spec"]["hard"].clone(), "used": list(quota::used(quota, found)),
+    });
+    if quota["spec"]["hard"].is_null() {
+        new["status"] = serde_json::json!({});
+    }
+    (new != *quota).then_some(new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    struct Maps(usize);
+
+    impl Objects for Maps {
+        fn count(&self, _: &str, plural: &str) -> usize {
+            if plural == "configmaps" { self.0 } else { 0 }
+        }
+        fn all(&self, _: &str, _: &str) -> Vec<Value> {
+            Vec::new()
+        }
+    }
+
+    #[test]
+    fn a_status_is_written_only_where_it_is_wrong() {
+        let quota = json!({"spec": {"hard": {"configmaps": "3", "pods": "1"}}, "status": {}});
+        let new = counted(&quota, &Maps(2)).unwrap();
+        assert_eq!(new["status"]["used"], json!({"configmaps": "2", "pods": "0"}));
+        assert_eq!(new["status"]["hard"], quota["spec"]["hard"]);
+        assert_eq!(counted(&new, &Maps(2)), None);
+    }
+}

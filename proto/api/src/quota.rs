@@ -1,0 +1,354 @@
+//! ResourceQuotas: what an object uses of them, and what they refuse (`k8s.io/kubernetes/pkg/quota/v1`).
+//!
+//! In: a quota's spec, objects as JSON. Out: amounts by resource name. Pure; where objects come from is the caller's business.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::quantity::Quantity;
+
+/// Amounts by resource name.
+pub type Amounts = BTreeMap<String, Quantity>;
+
+/// Core kinds that have a resource of their own name.
+const NAMED: [&str; 7] = [
+    "configmaps",
+    "persistentvolumeclaims",
+    "pods",
+    "replicationcontrollers",
+    "resourcequotas",
+    "secrets",
+    "services",
+];
+
+/// Where objects are found.
+pub trait Objects {
+    /// How many there are of a kind.
+    fn count(&self, group: &str, plural: &str) -> usize;
+    /// All of a kind.
+    fn all(&self, group: &str, plural: &str) -> Vec<Value>;
+}
+
+/// What a quota limits.
+pub fn hard(quota: &Value) -> Amounts {
+    amounts(&quota["spec"]["hard"])
+}
+
+/// Reads a map of amounts; what is no quantity is left out.
+pub fn amounts(list: &Value) -> Amounts {
+    let all = list.as_object().into_iter().flatten();
+    all.filter_map(|(name, amount)| Some((name.clone(), quantity(amount)?))).collect()
+}
+
+fn quantity(value: &Value) -> Option<Quantity> {
+    serde_json::from_value(value.clone()).ok()
+}
+
+/// Group and plural of the objects that a resource name counts; `None` for a name that means nothing here.
+pub fn counts(name: &str) -> Option<(&str, &str)> {
+    if let Some(counted) = name.strip_prefix("count/") {
+        return Some(counted.split_once('.').map_or(("", counted), |(plural, group)| (group, plural)));
+    }
+    if name.contains(".storageclass.storage.k8s.io/") || name == "requests.storage" {
+        return Some(("", "persistentvolumeclaims"));
+    }
+    if name.starts_with("services.") {
+        return Some(("", "services"));
+    }
+    if let Some(known) = NAMED.iter().find(|known| **known == name) {
+        return Some(("", known));
+    }
+    let of_pods = matches!(name, "cpu" | "memory" | "ephemeral-storage")
+        || ["requests.", "limits.", "hugepages-"].iter().any(|prefix| name.starts_with(prefix));
+    of_pods.then_some(("", "pods"))
+}
+
+/// Whether one look at the number of objects says it all.
+fn only_counts(name: &str) -> bool {
+    name.starts_with("count/") || NAMED.contains(&name) && name != "pods"
+}
+
+/// Whether the quota is about the object at all: its scopes.
+pub fn covers(quota: &Value, group: &str, plural: &str, object: &Value) -> bool {
+    let spec = &quota["spec"];
+    let plain = spec["scopes"].as_array().into_iter().flatten();
+    let mut plain = plain.filter_map(Value::as_str);
+    let selected = spec["scopeSelector"]["matchExpressions"].as_array();
+    let mut selected = selected.into_iter().flatten();
+    let is_pod = group.is_empty() && plural == "pods";
+    plain.all(|scope| is_pod && in_scope(scope, "Exists", &Value::Null, object))
+        && selected.all(|one| {
+            let text = |field: &str| one[field].as_str().unwrap_or_default();
+            is_pod && in_scope(text("scopeName"), text("operator"), &one["values"], object)
+        })
+}
+
+fn in_scope(scope: &str, operator: &str, values: &Value, pod: &Value) -> bool {
+    let spec = &pod["spec"];
+    let ends = spec["activeDeadlineSeconds"].as_i64().is_some_and(|seconds| seconds >= 0);
+    let best_effort = || {
+        let lists = ["containers", "initContainers"].map(|field| spec[field].as_array());
+        let mut all = lists.into_iter().flatten().flatten();
+        let empty = |value: &Value| value.as_object().is_none_or(serde_json::Map::is_empty);
+        all.all(|c| empty(&c["resources"]["requests"]) && empty(&c["resources"]["limits"]))
+    };
+    match scope {
+        "Terminating" => ends,
+        "NotTerminating" => !ends,
+        "BestEffort" => best_effort(),
+        "NotBestEffort" => !best_effort(),
+        "PriorityClass" => {
+            let class = spec["priorityClassName"].as_str().unwrap_or_default();
+            let named = values.as_array().is_some_and(|values| values.iter().any(|one| one == class));
+            match operator {
+                "In" => named,
+                "NotIn" => !named,
+                "DoesNotExist" => class.is_empty(),
+                _ => !class.is_empty(),
+            }
+        }
+        "CrossNamespacePodAffinity" => crosses_namespaces(&spec["affinity"]),
+        _ => false,
+    }
+}
+
+fn crosses_namespaces(value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => {
+            fields.get("topologyKey").is_some()
+                && (fields.get("namespaces").is_some_and(|n| n.as_array().is_some_and(|n| !n.is_empty()))
+                    || fields.get("namespaceSelector").is_some_and(Value::is_object))
+                || fields.values().any(crosses_namespaces)
+        }
+        Value::Array(items) => items.iter().any(crosses_namespaces),
+        _ => false,
+    }
+}
+
+/// What one object uses, by every name that it counts for.
+pub fn usage(group: &str, plural: &str, object: &Value) -> Amounts {
+    let one = Quantity::from_units(1);
+    let suffix = if group.is_empty() { String::new() } else { format!(".{group}") };
+    let mut used = Amounts::from([(format!("count/{plural}{suffix}"), one)]);
+    if !group.is_empty() || !NAMED.contains(&plural) {
+        return used;
+    }
+    match plural {
+        "pods" => {
+            if !matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed")) {
+                used.insert("pods".to_owned(), one);
+                pod(&object["spec"], &mut used);
+            }
+            return used;
+        }
+        "services" => service(&object["spec"], &mut used),
+        "persistentvolumeclaims" => claim(object, &mut used),
+        _ => {}
+    }
+    used.insert(plural.to_owned(), one);
+    used
+}
+
+fn add(into: &mut Amounts, name: &str, amount: Quantity) {
+    let sum = into.entry(name.to_owned()).or_default();
+    *sum = sum.plus(amount);
+}
+
+/// Containers together or the greediest init container (sidecars among the former), and the overhead.
+fn pod(spec: &Value, used: &mut Amounts) {
+    for kind in ["requests", "limits"] {
+        let mut sum = Amounts::new();
+        let list = |field: &str| spec[field].as_array().into_iter().flatten();
+        let of = |container: &Value| amounts(&container["resources"][kind]);
+        let sidecar = |container: &&Value| container["restartPolicy"] == "Always";
+        for container in list("containers").chain(list("initContainers").filter(sidecar)) {
+            of(container).into_iter().for_each(|(name, amount)| add(&mut sum, &name, amount));
+        }
+        for container in list("initContainers").filter(|c| !sidecar(c)) {
+            for (name, amount) in of(container) {
+                let most = sum.entry(name).or_default();
+                *most = (*most).max(amount);
+            }
+        }
+        if !sum.is_empty() {
+            amounts(&spec["overhead"]).into_iter().for_each(|(name, amount)| add(&mut sum, &name, amount));
+        }
+        for (name, amount) in sum {
+            let plain = matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage");
+            if kind == "requests" && (plain || name.starts_with("hugepages-")) {
+                used.insert(name.clone(), amount);
+            }
+            if kind == "requests" || plain {
+                used.insert(format!("{kind}.{name}"), amount);
+            }
+        }
+    }
+}
+
+fn service(spec: &Value, used: &mut Amounts) {
+    let ports = spec["ports"].as_array().into_iter().flatten();
+    let ports = i64::try_from(ports.count()).unwrap_or(0);
+    let no_node_ports = spec["allocateLoadBalancerNodePorts"] == false;
+    match spec["type"].as_str() {
+        Some("NodePort") => add(used, "services.nodeports", Quantity::from_units(ports)),
+        Some("LoadBalancer") => {
+            add(used, "services.loadbalancers", Quantity::from_units(1));
+            if !no_node_ports {
+                add(used, "services.nodeports", Quantity::from_units(ports));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn claim(object: &Value, used: &mut Amounts) {
+    let spec = &object["spec"];
+    let asked = quantity(&spec["resources"]["requests"]["storage"]);
+    let annotated = &object["metadata"]["annotations"]["volume.beta.kubernetes.io/storage-class"];
+    let class = annotated.as_str().or(spec["storageClassName"].as_str()).filter(|class| !class.is_empty());
+    if let Some(class) = class {
+        let name = |what: &str| format!("{class}.storageclass.storage.k8s.io/{what}");
+        add(used, &name("persistentvolumeclaims"), Quantity::from_units(1));
+        if let Some(asked) = asked {
+            add(used, &name("requests.storage"), asked);
+        }
+    }
+    if let Some(asked) = asked {
+        add(used, "requests.storage", asked);
+    }
+}
+
+/// What is used of each of the quota's resources.
+pub fn used(quota: &Value, objects: &dyn Objects) -> Amounts {
+    let hard = hard(quota);
+    let scoped = !quota["spec"]["scopes"].is_null() || !quota["spec"]["scopeSelector"].is_null();
+    let mut used: Amounts = hard.keys().map(|name| (name.clone(), Quantity::default())).collect();
+    let mut parsed: BTreeSet<(&str, &str)> = BTreeSet::new();
+    for name in hard.keys() {
+        let Some((group, plural)) = counts(name) else { continue };
+        if only_counts(name) && !scoped {
+            let count = i64::try_from(objects.count(group, plural)).unwrap_or(i64::MAX);
+            used.insert(name.clone(), Quantity::from_units(count));
+        } else {
+            parsed.insert((group, plural));
+        }
+    }
+    for (group, plural) in parsed {
+        for object in objects.all(group, plural) {
+            if !covers(quota, group, plural, &object) {
+                continue;
+            }
+            for (name, amount) in usage(group, plural, &object) {
+                if hard.contains_key(&name) && (scoped || !only_counts(&name)) {
+                    add(&mut used, &name, amount);
+                }
+            }
+        }
+    }
+    used
+}
+
+/// What each container of a Pod must say where a quota limits it, and does not: `limits.cpu for: a,b; requests.cpu for: a`.
+pub fn unsaid(quota: &Value, pod: &Value) -> Option<String> {
+    let mut out = Vec::new();
+    for name in hard(quota).into_keys() {
+        let (kind, resource) = match name.as_str() {
+            "cpu" | "memory" => ("requests", name.as_str()),
+            other => match other.split_once('.') {
+                Some((kind @ ("requests" | "limits"), resource @ ("cpu" | "memory"))) => (kind, resource),
+                _ => continue,
+            },
+        };
+        let lists = ["containers", "initContainers"].map(|field| pod["spec"][field].as_array());
+        let all = lists.into_iter().flatten().flatten();
+        let silent = all.filter(|container| container["resources"][kind].get(resource).is_none());
+        let names: BTreeSet<&str> = silent.filter_map(|container| container["name"].as_str()).collect();
+        if !names.is_empty() {
+            let names: Vec<&str> = names.into_iter().collect();
+            out.push(format!("{name} for: {}", names.join(",")));
+        }
+    }
+    (!out.is_empty()).then(|| out.join("; "))
+}
+
+/// What of `asked` does not fit beside `used`: the sentence of the refusal.
+pub fn exceeded(name: &str, hard: &Amounts, used: &Amounts, asked: &Amounts) -> Option<String> {
+    let over = |resource: &&String| {
+        let (Some(limit), Some(more)) = (hard.get(*resource), asked.get(*resource)) else { return false };
+        let used = used.get(*resource).copied().unwrap_or_default();
+        *more > Quantity::default() && used.plus(*more) > *limit
+    };
+    let over: Vec<&String> = asked.keys().filter(over).collect();
+    if over.is_empty() {
+        return None;
+    }
+    let list = |of: &Amounts| {
+        let one =
+            |resource: &&String| format!("{resource}={}", of.get(*resource).copied().unwrap_or_default());
+        over.iter().map(one).collect::<Vec<_>>().join(",")
+    };
+    Some(format!(
+        "exceeded quota: {name}, requested: {}, used: {}, limited: {}",
+        list(asked),
+        list(used),
+        list(hard)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn names_count_kinds() {
+        for (name, wanted) in [
+            ("pods", Some(("", "pods"))),
+            ("limits.cpu", Some(("", "pods"))),
+            ("requests.nvidia.com/gpu", Some(("", "pods"))),
+            ("requests.storage", Some(("", "persistentvolumeclaims"))),
+            ("gold.storageclass.storage.k8s.io/requests.storage", Some(("", "persistentvolumeclaims"))),
+            ("services.nodeports", Some(("", "services"))),
+            ("count/deployments.apps", Some(("apps", "deployments"))),
+            ("count/configmaps", Some(("", "configmaps"))),
+            ("bananas", None),
+        ] {
+            assert_eq!(counts(name), wanted, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_a_pod_uses() {
+        let pod = json!({"spec": {
+            "initContainers": [{"resources": {"requests": {"cpu": "2"}}}],
+            "containers": [{"resources": {"requests": {"cpu": "500m"}, "limits": {"cpu": "1"}}}, {"resources": {"requests": {"cpu": "1"}}}],
+        }});
+        let used = usage("", "pods", &pod);
+        let shown: Vec<String> = used.iter().map(|(name, amount)| format!("{name}={amount}")).collect();
+        assert_eq!(shown, ["count/pods=1", "cpu=2", "limits.cpu=1", "pods=1", "requests.cpu=2"]);
+        let done = json!({"status": {"phase": "Failed"}});
+        assert_eq!(usage("", "pods", &done).into_keys().collect::<Vec<_>>(), ["count/pods"]);
+        let quota = |scope: &str| json!({"spec": {"hard": {"pods": "1"}, "scopes": [scope]}});
+        for (scope, wanted) in
+            [("NotTerminating", true), ("Terminating", false), ("NotBestEffort", true), ("BestEffort", false)]
+        {
+            assert_eq!(covers(&quota(scope), "", "pods", &pod), wanted, "{scope}");
+        }
+        assert!(!covers(&quota("NotTerminating"), "", "secrets", &pod));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let of = |pairs: &[(&str, i64)]| -> Amounts {
+            pairs.iter().map(|(name, n)| ((*name).to_owned(), Quantity::from_units(*n))).collect()
+        };
+        let (hard, used) = (of(&[("pods", 2), ("cpu", 9)]), of(&[("pods", 2), ("cpu", 1)]));
+        let told = exceeded("q", &hard, &used, &of(&[("pods", 1), ("cpu", 1), ("count/pods", 1)]));
+        assert_eq!(told.unwrap(), "exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2");
+        assert_eq!(exceeded("q", &hard, &used, &of(&[("cpu", 8)])), None);
+        let quota = json!({"spec": {"hard": {"limits.cpu": "1", "pods": "3"}}});
+        let pod = json!({"spec": {"containers": [{"name": "b"}, {"name": "a"}]}});
+        assert_eq!(unsaid(&quota, &pod).unwrap(), "limits.cpu for: a,b");
+    }
+}
