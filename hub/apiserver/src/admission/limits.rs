@@ -184,7 +184,7 @@ fn bounds(limit: &Value, kind: &str, requests: &Amounts, limits: &Amounts, error
     for (name, most) in amounts(&limit["max"]) {
         match (limits.get(&name), requests.get(&name)) {
             (None, _) => {
-                errors.push(format!("maximum {name} usage per {kind} is {most}.  No limit is specified"))
+                errors.push(format!("maximum {name} usage per {kind} is {most}.  No limit is specified"));
             }
             (Some(limit), _) if *limit > most => {
                 errors.push(format!("maximum {name} usage per {kind} is {most}, but limit is {limit}"));
