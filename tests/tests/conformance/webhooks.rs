@@ -354,7 +354,7 @@ fn a_hub_lives_with_a_webhook_that_refuses_all() {
     assert!(message.contains("a hub has no cluster network"), "{message}");
     hook["timeoutSeconds"] = json!(1);
     let stored = caller.get(&format!("{}/all", place(kind))).is(200).json();
-    let mut changed = stored.clone();
+    let mut changed = stored;
     changed["webhooks"] = json!([hook]);
     caller.put(&format!("{}/all", place(kind)), &changed).is(200);
     caller.delete(&format!("{}/all", place(kind)), &Value::Null).is(200);

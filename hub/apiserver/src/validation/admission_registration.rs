@@ -283,7 +283,7 @@ pub(super) fn binding(new: &Value, errors: &mut Errors) {
     let at = path.child("validationActions");
     let actions: Vec<&str> = list(spec, "validationActions").iter().filter_map(Value::as_str).collect();
     if actions.is_empty() {
-        errors.push(FieldError::required(&at, ""));
+        errors.push(FieldError::required(&at, "at least one validation action is required"));
     }
     for (index, action) in actions.iter().enumerate() {
         if !["Audit", "Deny", "Warn"].contains(action) {
