@@ -24,12 +24,25 @@ pub fn shipped() -> Catalogue {
 }
 
 fn definition(resource: &Resource) -> ResourceDefinition {
-    let texts = |list: &[String]| list.iter().map(|t| Arc::from(t.as_str())).collect::<Vec<Arc<str>>>();
     let (storage_group, storage_version) = stored_as(resource);
     let storage = if storage_group.is_empty() { "core" } else { storage_group };
+    ResourceDefinition {
+        family: if resource.style == Style::Go { Family::Builtin } else { Family::Custom },
+        storage: StorageId(format!("{storage}/{}", resource.plural).into()),
+        storage_version: storage_version.into(),
+        storage_group: storage_group.into(),
+        ..named(resource)
+    }
+}
+
+/// A definition of a custom kind that is stored under its own group and version, with what the resource says of itself.
+pub(crate) fn named(resource: &Resource) -> ResourceDefinition {
+    let texts = |list: &[String]| list.iter().map(|t| Arc::from(t.as_str())).collect::<Vec<Arc<str>>>();
+    let (group, version): (Arc<str>, Arc<str>) =
+        (resource.group.as_str().into(), resource.version.as_str().into());
     let subresources = resource.subresources.iter().map(|sub| {
-        let own = (resource.group.clone(), resource.version.clone(), resource.kind.clone());
-        let (group, version, kind) = sub.kind.clone().unwrap_or(own);
+        let own = || (resource.group.clone(), resource.version.clone(), resource.kind.clone());
+        let (group, version, kind) = sub.kind.clone().unwrap_or_else(own);
         Subresource {
             name: sub.name.as_str().into(),
             group: group.into(),
@@ -39,8 +52,6 @@ fn definition(resource: &Resource) -> ResourceDefinition {
         }
     });
     ResourceDefinition {
-        group: resource.group.as_str().into(),
-        version: resource.version.as_str().into(),
         plural: resource.plural.as_str().into(),
         singular: resource.singular.as_str().into(),
         kind: resource.kind.as_str().into(),
@@ -49,11 +60,13 @@ fn definition(resource: &Resource) -> ResourceDefinition {
         namespaced: resource.namespaced,
         verbs: texts(&resource.verbs),
         subresources: subresources.collect(),
-        family: if resource.style == Style::Go { Family::Builtin } else { Family::Custom },
-        storage: StorageId(format!("{storage}/{}", resource.plural).into()),
-        storage_version: storage_version.into(),
-        storage_group: storage_group.into(),
+        family: Family::Custom,
+        storage: StorageId(format!("{group}/{}", resource.plural).into()),
+        storage_version: version.clone(),
+        storage_group: group.clone(),
         custom: None,
+        group,
+        version,
     }
 }
 

@@ -122,6 +122,11 @@ impl Warnings {
         }
     }
 
+    /// Adds each of these.
+    pub fn extend(&self, texts: impl IntoIterator<Item = String>) {
+        texts.into_iter().for_each(|text| self.add(text));
+    }
+
     /// Everything said so far.
     pub fn all(&self) -> Vec<String> {
         self.0.lock().clone()
@@ -280,13 +285,7 @@ impl Registry {
     }
 
     /// Admission up to the last change of the object: the gates, then mutating webhooks; what those change passes the gates again.
-    async fn admit(&self, request: &mut AdmissionRequest<'_>, warnings: &Warnings) -> Result<(), Status> {
-        let outcome = self.admit_changing(request).await;
-        request.warnings.drain(..).for_each(|warning| warnings.add(warning));
-        outcome
-    }
-
-    async fn admit_changing(&self, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+    async fn admit(&self, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         self.gates(request)?;
         let Some(configured) = self.dynamic.for_request(request) else { return Ok(()) };
         self.dynamic.mutate(self, &configured, request).await
@@ -294,17 +293,7 @@ impl Registry {
 
     /// Admission of the object as it will be stored, after its own rules: policies, validating webhooks, quotas. What comes back
     /// is to be held until the write is done.
-    async fn admit_final(
-        &self,
-        request: &mut AdmissionRequest<'_>,
-        warnings: &Warnings,
-    ) -> Result<Held, Status> {
-        let outcome = self.admit_judging(request).await;
-        request.warnings.drain(..).for_each(|warning| warnings.add(warning));
-        outcome
-    }
-
-    async fn admit_judging(&self, request: &mut AdmissionRequest<'_>) -> Result<Held, Status> {
+    async fn admit_final(&self, request: &mut AdmissionRequest<'_>) -> Result<Held, Status> {
         if let Some(configured) = self.dynamic.for_request(request) {
             self.dynamic.judge(self, &configured, request).await?;
             self.dynamic.validate(self, &configured, request).await?;
@@ -337,7 +326,30 @@ pub struct AdmissionRequest<'a> {
     /// How it is done.
     pub how: How<'a>,
     /// What the caller should know.
-    pub warnings: &'a mut Vec<String>,
+    pub warnings: &'a Warnings,
+}
+
+impl<'a> AdmissionRequest<'a> {
+    /// A create (`old` is `None`) or an update on its way to be stored.
+    fn write(
+        definition: &'a ResourceDefinition,
+        key: &'a ObjectKey,
+        object: &'a mut Value,
+        old: Option<&'a Value>,
+        options: &'a WriteOptions,
+    ) -> Self {
+        AdmissionRequest {
+            definition,
+            operation: if old.is_none() { Operation::Create } else { Operation::Update },
+            key,
+            object,
+            old,
+            subresource: &options.subresource,
+            user: &options.user,
+            how: How::Write(options),
+            warnings: &options.warnings,
+        }
+    }
 }
 
 /// How a write is done.

@@ -3,15 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use base64::Engine as _;
-use http_body_util::{BodyExt as _, Full};
-use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::{Value, json};
-use tests::runtime;
 use tests::wait::{PATIENCE, eventually, so};
 
 use crate::crds::{DEFINITIONS, change, definition, establish, spec_of};
 use crate::subject::shared;
+use crate::webhook_server::WebhookServer;
 
 fn two_versions(group: &str) -> Value {
     let mut wanted = definition(
@@ -91,52 +88,21 @@ fn without_conversion_only_the_version_changes() {
 
 /// A webhook on this machine that turns `spec.size` of v1 (`"2x3"`) into `spec.width` and `spec.height` of v2, and back.
 struct Converter {
-    port: u16,
-    ca_bundle: String,
+    server: WebhookServer,
     fails: Arc<AtomicBool>,
 }
 
 impl Converter {
     fn start() -> Converter {
-        let now = jiff::Timestamp::now();
-        let (authority, _) = karmada_certs::Authority::create(now).unwrap();
-        let names = ["127.0.0.1".to_owned(), "localhost".to_owned()];
-        let certificate = authority.issue_server(&names, std::time::Duration::from_secs(3600), now).unwrap();
-        let config = karmada_certs::server_config(&certificate, &[authority.certificate().clone()]).unwrap();
-        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
         let fails = Arc::new(AtomicBool::new(false));
         let failing = fails.clone();
-        let listener = runtime().block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
-        let port = listener.local_addr().unwrap().port();
-        runtime().spawn(async move {
-            while let Ok((tcp, _)) = listener.accept().await {
-                let (acceptor, failing) = (acceptor.clone(), failing.clone());
-                tokio::spawn(async move {
-                    let Ok(tls) = acceptor.accept(tcp).await else { return };
-                    let service =
-                        hyper::service::service_fn(move |request: http::Request<hyper::body::Incoming>| {
-                            let fails = failing.load(Ordering::Relaxed);
-                            async move {
-                                let body = request.into_body().collect().await?.to_bytes();
-                                let review: Value = serde_json::from_slice(&body).unwrap();
-                                let answer = converted(&review, fails).to_string();
-                                Ok::<_, hyper::Error>(http::Response::new(Full::new(
-                                    hyper::body::Bytes::from(answer),
-                                )))
-                            }
-                        });
-                    let server = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
-                    let _ = server.serve_connection(TokioIo::new(tls), service).await;
-                });
-            }
-        });
-        let ca_bundle = base64::engine::general_purpose::STANDARD.encode(authority.certificate_pem());
-        Converter { port, ca_bundle, fails }
+        let server =
+            WebhookServer::start(move |_, review| converted(&review, failing.load(Ordering::Relaxed)));
+        Converter { server, fails }
     }
 
     fn conversion(&self) -> Value {
-        json!({"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": {
-            "url": format!("https://127.0.0.1:{}/convert", self.port), "caBundle": self.ca_bundle}}})
+        json!({"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": self.server.at("/convert")}})
     }
 }
 

@@ -28,4 +28,5 @@ mod restart;
 mod samples;
 mod subject;
 mod watches;
+mod webhook_server;
 mod webhooks;

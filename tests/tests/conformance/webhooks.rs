@@ -4,74 +4,39 @@ use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http_body_util::{BodyExt as _, Full};
-use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::{Value, json};
-use tests::runtime;
 use tests::wait::{PATIENCE, eventually, so};
 
 use crate::request::Caller;
 use crate::subject::{is_hub, shared};
+use crate::webhook_server::WebhookServer;
 
 const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1";
 
 /// A webhook on this machine: answers by path and keeps what it was asked.
 struct Server {
-    port: u16,
-    ca_bundle: String,
+    server: WebhookServer,
     asked: Arc<Mutex<Vec<(String, Value)>>>,
 }
 
 impl Server {
     fn start() -> Server {
-        let now = jiff::Timestamp::now();
-        let (authority, _) = karmada_certs::Authority::create(now).unwrap();
-        let names = ["127.0.0.1".to_owned(), "localhost".to_owned()];
-        let certificate = authority.issue_server(&names, std::time::Duration::from_secs(3600), now).unwrap();
-        let config = karmada_certs::server_config(&certificate, &[authority.certificate().clone()]).unwrap();
-        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
         let asked: Arc<Mutex<Vec<(String, Value)>>> = Arc::default();
         let kept = asked.clone();
-        let listener = runtime().block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
-        let port = listener.local_addr().unwrap().port();
-        runtime().spawn(async move {
-            while let Ok((tcp, _)) = listener.accept().await {
-                let (acceptor, kept) = (acceptor.clone(), kept.clone());
-                tokio::spawn(async move {
-                    let Ok(tls) = acceptor.accept(tcp).await else { return };
-                    let service =
-                        hyper::service::service_fn(move |request: http::Request<hyper::body::Incoming>| {
-                            let kept = kept.clone();
-                            async move {
-                                let path = request.uri().path().to_owned();
-                                let body = request.into_body().collect().await?.to_bytes();
-                                let mut review: Value = serde_json::from_slice(&body).unwrap();
-                                let request = review["request"].take();
-                                let response = respond(&path, &request);
-                                kept.lock().unwrap().push((path, request));
-                                let answer = json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": response});
-                                let body = Full::new(hyper::body::Bytes::from(answer.to_string()));
-                                let answer = http::Response::builder()
-                                    .header("content-type", "application/json")
-                                    .body(body)
-                                    .unwrap();
-                                Ok::<_, hyper::Error>(answer)
-                            }
-                        });
-                    let server = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
-                    let _ = server.serve_connection(TokioIo::new(tls), service).await;
-                });
-            }
+        let server = WebhookServer::start(move |path, mut review| {
+            let request = review["request"].take();
+            let response = respond(path, &request);
+            kept.lock().unwrap().push((path.to_owned(), request));
+            json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": response})
         });
-        let ca_bundle = STANDARD.encode(authority.certificate_pem());
-        Server { port, ca_bundle, asked }
+        Server { server, asked }
     }
 
     /// A webhook of this server for ConfigMaps in namespaces labelled `hooked: LABEL`.
     fn hook(&self, name: &str, path: &str, label: &str) -> Value {
         json!({
             "name": name, "admissionReviewVersions": ["v1"], "sideEffects": "None", "timeoutSeconds": 5,
-            "clientConfig": {"url": format!("https://127.0.0.1:{}{path}", self.port), "caBundle": self.ca_bundle},
+            "clientConfig": self.server.at(path),
             "namespaceSelector": {"matchLabels": {"hooked": label}},
             "rules": [{"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}],
         })

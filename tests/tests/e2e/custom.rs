@@ -2,10 +2,9 @@
 //! namespace and their definition.
 
 use serde_json::{Value, json};
-use tests::api::text_at;
-use tests::wait::{PATIENCE, eventually, so};
+use tests::wait::so;
 
-use crate::fleet::{Fleet, alone, await_gone, await_object, get, has};
+use crate::fleet::{alone, await_gone, await_object, await_targets, has};
 
 const DEFINITION: &str = "
 apiVersion: apiextensions.k8s.io/v1
@@ -47,17 +46,6 @@ const BINDING: &str = "/apis/work.karmada.io/v1alpha2/namespaces/brought/resourc
 const ESTABLISHED: [&str; 4] =
     ["wait", "--for=condition=established", "--timeout=30s", "crd/widgets.brought.example.com"];
 
-fn targets(fleet: &Fleet, wanted: &[&str]) {
-    eventually(&format!("placed in {wanted:?}"), PATIENCE, || {
-        let binding = get(fleet.hub.api(), BINDING)?;
-        let clusters =
-            binding.pointer("/spec/clusters").and_then(Value::as_array).cloned().unwrap_or_default();
-        let mut names: Vec<&str> = clusters.iter().map(|target| text_at(target, "/name")).collect();
-        names.sort_unstable();
-        so(names == wanted, || format!("{names:?}"))
-    });
-}
-
 #[test]
 fn a_kind_that_a_user_brings_goes_where_it_is_served() {
     let Some(fleet) = alone() else { return };
@@ -69,11 +57,11 @@ fn a_kind_that_a_user_brings_goes_where_it_is_served() {
     north.kubectl().ok(&ESTABLISHED);
     kubectl.apply(WIDGET);
     // Only where the kind is served.
-    targets(&fleet, &["north"]);
+    await_targets(&fleet, BINDING, &["north"]);
     fleet.site("north").await_object(PATH, |object| has(object, "/spec/size", &json!(3)));
     let south = &fleet.site("south").member;
     south.kubectl().apply(DEFINITION);
-    targets(&fleet, &["north", "south"]);
+    await_targets(&fleet, BINDING, &["north", "south"]);
     fleet.site("south").await_object(PATH, |object| has(object, "/spec/size", &json!(3)));
 
     // A change arrives, and each member's status comes back.

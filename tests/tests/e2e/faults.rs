@@ -8,7 +8,7 @@ use tests::api::{condition, text_at};
 use tests::kubectl::Kubectl;
 use tests::wait::{PATIENCE, eventually, so};
 
-use crate::fleet::{Fleet, SILENCE, Site, alone, get, has};
+use crate::fleet::{Fleet, SILENCE, Site, alone, await_targets, get, has};
 
 /// A Deployment and a ConfigMap on all members.
 fn workload(fleet: &Fleet, namespace: &str) -> Kubectl {
@@ -340,18 +340,6 @@ spec:
   resourceSelectors: [{apiVersion: networking.k8s.io/v1, kind: Ingress, name: front}]
   placement: {}
 ";
-
-#[track_caller]
-fn await_targets(fleet: &Fleet, binding: &str, wanted: &[&str]) {
-    eventually(&format!("placed in {wanted:?}"), PATIENCE, || {
-        let binding = get(fleet.hub.api(), binding)?;
-        let clusters =
-            binding.pointer("/spec/clusters").and_then(Value::as_array).cloned().unwrap_or_default();
-        let mut names: Vec<&str> = clusters.iter().map(|target| text_at(target, "/name")).collect();
-        names.sort_unstable();
-        so(names == wanted, || format!("{names:?}"))
-    });
-}
 
 #[test]
 fn a_kind_that_a_site_lacks_is_placed_there_once_it_is_served() {

@@ -326,3 +326,16 @@ pub fn karmadactl(kubeconfig: &Path, args: &[&str]) -> Output {
 
 /// As long as the hub waits for a silent agent, and some.
 pub const SILENCE: Duration = Duration::from_secs(75);
+
+/// Waits until a binding is placed in these clusters and no others.
+#[track_caller]
+pub fn await_targets(fleet: &Fleet, binding: &str, wanted: &[&str]) {
+    eventually(&format!("placed in {wanted:?}"), PATIENCE, || {
+        let binding = get(fleet.hub.api(), binding)?;
+        let clusters =
+            binding.pointer("/spec/clusters").and_then(Value::as_array).cloned().unwrap_or_default();
+        let mut names: Vec<&str> = clusters.iter().map(|target| text_at(target, "/name")).collect();
+        names.sort_unstable();
+        so(names == wanted, || format!("{names:?}"))
+    });
+}

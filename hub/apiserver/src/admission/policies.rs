@@ -306,7 +306,7 @@ impl Dynamic {
                 let who =
                     format!("ValidatingAdmissionPolicy '{}' with binding '{}'", policy.name, binding.name);
                 if binding.actions.contains("Warn") {
-                    request.warnings.push(format!("Validation failed for {who}: {}", failure.message));
+                    request.warnings.add(format!("Validation failed for {who}: {}", failure.message));
                 }
                 if binding.actions.contains("Deny") && denied.is_none() {
                     let message = format!("{who} denied request: {}", failure.message);

@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 
 use super::columns;
 use super::conversion::{Conversion, version_of};
+use crate::kinds::named;
 use crate::object::Stored;
-use crate::resource::{Family, ResourceDefinition, StorageId, Subresource, preference};
+use crate::resource::{ResourceDefinition, preference};
 use crate::schema::catalogue::{self, Resource};
 use crate::schema::{Schema, SchemaError, Style, apply_defaults, drop_nulls, prune};
 
@@ -105,36 +106,11 @@ impl Crd {
 
     fn definition(self: &Arc<Self>, spec: &Value, version: &Value, at: usize) -> ResourceDefinition {
         let resource = resource(spec, version, self.terminating);
-        let texts = |list: &[String]| list.iter().map(|t| Arc::from(t.as_str())).collect::<Vec<Arc<str>>>();
-        let subresources = resource.subresources.iter().map(|sub| {
-            let own = || (resource.group.clone(), resource.version.clone(), resource.kind.clone());
-            let (group, version, kind) = sub.kind.clone().unwrap_or_else(own);
-            Subresource {
-                name: sub.name.as_str().into(),
-                group: group.into(),
-                version: version.into(),
-                kind: kind.into(),
-                verbs: texts(&sub.verbs),
-            }
-        });
-        let group: Arc<str> = resource.group.as_str().into();
+        let shown = named(&resource);
         let api_version = resource.api_version();
         let head = format!("{{\"kind\":\"{}\",\"apiVersion\":\"{api_version}\",", resource.kind);
         ResourceDefinition {
-            group: group.clone(),
-            version: resource.version.as_str().into(),
-            plural: resource.plural.as_str().into(),
-            singular: resource.singular.as_str().into(),
-            kind: resource.kind.as_str().into(),
-            short_names: texts(&resource.short_names),
-            categories: texts(&resource.categories),
-            namespaced: resource.namespaced,
-            verbs: texts(&resource.verbs),
-            subresources: subresources.collect(),
-            family: Family::Custom,
-            storage: StorageId(format!("{group}/{}", resource.plural).into()),
             storage_version: self.storage_version.clone(),
-            storage_group: group,
             custom: Some(Arc::new(Custom {
                 selectable: selectable(version),
                 warning: warning(spec, version),
@@ -143,6 +119,7 @@ impl Crd {
                 head: head.into_bytes().into(),
                 resource,
             })),
+            ..shown
         }
     }
 

@@ -45,20 +45,6 @@ impl ApiServer {
         if let Some(warning) = definition.custom.as_ref().and_then(|custom| custom.warning.clone()) {
             call.warnings.add(warning);
         }
-        self.resource_as(call, definition, wanted, body).await
-    }
-
-    async fn resource_as<B>(
-        &self,
-        call: &Call<'_>,
-        definition: &Arc<ResourceDefinition>,
-        wanted: &Wanted,
-        body: B,
-    ) -> Result<Response<Body>, Status>
-    where
-        B: http_body::Body<Data = Bytes> + Send,
-        B::Error: std::fmt::Display,
-    {
         let is_list = wanted.name.is_empty() && matches!(call.method, Method::GET | Method::HEAD);
         let form = Form::choose(call.headers).map_err(|status| match definition.is_structural() {
             true => status,

@@ -3,9 +3,7 @@
 use karmada_store::{Expect, StoreError};
 use serde_json::Value;
 
-use super::{
-    AdmissionRequest, How, Operation, Registry, WriteOptions, Written, prepare, store_failed, strategy,
-};
+use super::{AdmissionRequest, Registry, WriteOptions, Written, prepare, store_failed, strategy};
 use crate::cache::storage_key;
 use crate::object::{ObjectKey, encode, meta};
 use crate::resource::ResourceDefinition;
@@ -41,7 +39,6 @@ impl Registry {
         mut object: Value,
         options: &WriteOptions,
     ) -> Result<Written, Status> {
-        let mut warnings = Vec::new();
         prepare::decode(definition, &mut object, options)?;
         prepare::identity_of_new(self, definition, namespace, &mut object)?;
         let shares_labels = strategy::shares_labels(definition, &object);
@@ -53,18 +50,8 @@ impl Registry {
         prepare::name_of_new(self, definition, &mut object);
         let key = ObjectKey::new(namespace, meta::name(&object));
         prepare::new_object(self, definition, &mut object, &options.user);
-        let mut request = AdmissionRequest {
-            definition,
-            operation: Operation::Create,
-            key: &key,
-            object: &mut object,
-            old: None,
-            subresource: &options.subresource,
-            user: &options.user,
-            how: How::Write(options),
-            warnings: &mut warnings,
-        };
-        self.admit(&mut request, &options.warnings).await?;
+        let mut request = AdmissionRequest::write(definition, &key, &mut object, None, options);
+        self.admit(&mut request).await?;
         crate::kinds::finish_create(definition, &mut object);
         let template = &object["spec"]["template"]["metadata"]["labels"];
         if shares_labels && template.is_object() {
@@ -75,21 +62,9 @@ impl Registry {
             allocator.create(&mut object)?;
         }
         prepare::validate(definition, &object, None)?;
-        let mut request = AdmissionRequest {
-            definition,
-            operation: Operation::Create,
-            key: &key,
-            object: &mut object,
-            old: None,
-            subresource: &options.subresource,
-            user: &options.user,
-            how: How::Write(options),
-            warnings: &mut warnings,
-        };
-        let _held = self.admit_final(&mut request, &options.warnings).await?;
-        crate::kinds::remarks(definition, &object, None)
-            .into_iter()
-            .for_each(|remark| options.warnings.add(remark));
+        let mut request = AdmissionRequest::write(definition, &key, &mut object, None, options);
+        let _held = self.admit_final(&mut request).await?;
+        options.warnings.extend(crate::kinds::remarks(definition, &object, None));
         let shown = prepare::shown(definition, &object);
         let stored = prepare::store(self, definition, object).await?;
         let bytes = encode(&stored, &definition.kind, &definition.storage_api_version());

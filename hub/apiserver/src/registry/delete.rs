@@ -132,11 +132,11 @@ impl Registry {
                 subresource: "",
                 user,
                 how: How::Delete(options, dry_run),
-                warnings: &mut Vec::new(),
+                warnings: &super::Warnings::default(),
             };
-            self.admit(&mut request, &super::Warnings::default()).await?;
+            self.admit(&mut request).await?;
             check_preconditions(definition, &live, options.preconditions.as_ref())?;
-            self.admit_final(&mut request, &super::Warnings::default()).await?;
+            self.admit_final(&mut request).await?;
             let marked = self.mark(definition, object, options, orphaning);
             if dry_run {
                 let shown = self.encoded(definition, marked.object)?;

@@ -8,10 +8,7 @@ use std::sync::Arc;
 use karmada_store::{Expect, StoreError};
 use serde_json::Value;
 
-use super::{
-    AdmissionRequest, How, Operation, PatchShown, Registry, WriteOptions, Written, prepare, store_failed,
-    strategy,
-};
+use super::{AdmissionRequest, PatchShown, Registry, WriteOptions, Written, prepare, store_failed, strategy};
 use crate::cache::storage_key;
 use crate::object::{ObjectKey, Stored, encode, meta};
 use crate::resource::ResourceDefinition;
@@ -69,7 +66,6 @@ impl Registry {
         let viewed = self.view(definition, vec![live.clone()]).await?;
         let old = prepare::from_storage(definition, viewed[0].value());
         let mut new = change(Some(&old))?;
-        let mut warnings = Vec::new();
         prepare::decode(definition, &mut new, options)?;
         prepare::identity_of_changed(
             definition,
@@ -85,18 +81,8 @@ impl Registry {
             prepare::managed_fields(self, definition, Some(&old), &mut new, options);
         }
         prepare::changed_object(definition, &options.subresource, &old, &mut new, &self.now_text());
-        let mut request = AdmissionRequest {
-            definition,
-            operation: Operation::Update,
-            key,
-            object: &mut new,
-            old: Some(&old),
-            subresource: &options.subresource,
-            user: &options.user,
-            how: How::Write(options),
-            warnings: &mut warnings,
-        };
-        self.admit(&mut request, &options.warnings).await?;
+        let mut request = AdmissionRequest::write(definition, key, &mut new, Some(&old), options);
+        self.admit(&mut request).await?;
         let mut service = match &*options.subresource {
             "" => self.service_allocator(definition, key).await,
             _ => None,
@@ -105,22 +91,10 @@ impl Registry {
             allocator.update(&mut new, &old)?;
         }
         prepare::validate(definition, &new, Some(&old))?;
-        let mut request = AdmissionRequest {
-            definition,
-            operation: Operation::Update,
-            key,
-            object: &mut new,
-            old: Some(&old),
-            subresource: &options.subresource,
-            user: &options.user,
-            how: How::Write(options),
-            warnings: &mut warnings,
-        };
-        let _held = self.admit_final(&mut request, &options.warnings).await?;
+        let mut request = AdmissionRequest::write(definition, key, &mut new, Some(&old), options);
+        let _held = self.admit_final(&mut request).await?;
         crate::kinds::finish_update(definition, &mut new, &old);
-        crate::kinds::remarks(definition, &new, Some((&old, live)))
-            .into_iter()
-            .for_each(|remark| options.warnings.add(remark));
+        options.warnings.extend(crate::kinds::remarks(definition, &new, Some((&old, live))));
         strategy::raise_generation(definition, &old, &mut new);
         if prepare::same(&old, &new) && prepare::is_stored_as_now(definition, live) {
             let object = self.cache().get(&definition.storage, key);

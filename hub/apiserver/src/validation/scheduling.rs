@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::selector::label_selector;
+use super::selector::{key_and_values, label_selector, operator};
 use super::{Errors, entries, invalid_each, list, names, text};
 use crate::schema::FieldError;
 use crate::schema::path::Path;
@@ -58,32 +58,8 @@ fn node_term(term: &Value, strict: bool, path: &Path<'_>, errors: &mut Errors) {
     let expressions = path.child("matchExpressions");
     for (index, one) in list(term, "matchExpressions").iter().enumerate() {
         let at = expressions.index(index);
-        let values = list(one, "values");
-        match text(one, "operator") {
-            "In" | "NotIn" if values.is_empty() => errors.push(FieldError::required(
-                &at.child("values"),
-                "must be specified when `operator` is 'In' or 'NotIn'",
-            )),
-            "Exists" | "DoesNotExist" if !values.is_empty() => errors.push(FieldError::forbidden(
-                &at.child("values"),
-                "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
-            )),
-            "Gt" | "Lt" if values.len() != 1 => errors.push(FieldError::required(
-                &at.child("values"),
-                "must be specified single value when `operator` is 'Lt' or 'Gt'",
-            )),
-            "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
-            other => {
-                let detail = "not a valid selector operator";
-                errors.push(FieldError::invalid(&at.child("operator"), other, detail));
-            }
-        }
-        let key = text(one, "key");
-        invalid_each(errors, &at.child("key"), key, names::qualified_name(key));
-        let at = at.child("values");
-        for (index, value) in values.iter().filter_map(Value::as_str).enumerate().filter(|_| strict) {
-            invalid_each(errors, &at.index(index), value, names::label_value(value));
-        }
+        operator(one, true, &at, errors);
+        key_and_values(one, strict, &at, errors);
     }
     let fields = path.child("matchFields");
     for (index, one) in list(term, "matchFields").iter().enumerate() {

@@ -13,30 +13,44 @@ pub(super) fn label_selector(selector: &Value, path: &Path<'_>, errors: &mut Err
     let expressions = path.child("matchExpressions");
     for (index, expression) in list(selector, "matchExpressions").iter().enumerate() {
         let at = expressions.index(index);
-        let values = list(expression, "values");
-        match text(expression, "operator") {
-            "In" | "NotIn" if values.is_empty() => errors.push(FieldError::required(
-                &at.child("values"),
-                "must be specified when `operator` is 'In' or 'NotIn'",
-            )),
-            "Exists" | "DoesNotExist" if !values.is_empty() => errors.push(FieldError::forbidden(
-                &at.child("values"),
-                "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
-            )),
-            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-            other => {
-                errors.push(FieldError::invalid(
-                    &at.child("operator"),
-                    other,
-                    "not a valid selector operator",
-                ));
-            }
+        operator(expression, false, &at, errors);
+        key_and_values(expression, true, &at, errors);
+    }
+}
+
+/// The operator of a requirement, and how many values it takes. `ordered`: nodes are also compared by number.
+pub(super) fn operator(expression: &Value, ordered: bool, at: &Path<'_>, errors: &mut Errors) {
+    let values = list(expression, "values");
+    match text(expression, "operator") {
+        "In" | "NotIn" if values.is_empty() => errors.push(FieldError::required(
+            &at.child("values"),
+            "must be specified when `operator` is 'In' or 'NotIn'",
+        )),
+        "Exists" | "DoesNotExist" if !values.is_empty() => errors.push(FieldError::forbidden(
+            &at.child("values"),
+            "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+        )),
+        "Gt" | "Lt" if ordered && values.len() != 1 => errors.push(FieldError::required(
+            &at.child("values"),
+            "must be specified single value when `operator` is 'Lt' or 'Gt'",
+        )),
+        "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+        "Gt" | "Lt" if ordered => {}
+        other => {
+            let detail = "not a valid selector operator";
+            errors.push(FieldError::invalid(&at.child("operator"), other, detail));
         }
-        let key = text(expression, "key");
-        invalid_each(errors, &at.child("key"), key, names::qualified_name(key));
-        for (index, value) in values.iter().filter_map(Value::as_str).enumerate() {
-            invalid_each(errors, &at.child("values").index(index), value, names::label_value(value));
-        }
+    }
+}
+
+/// The key of a requirement and, where they are judged, its values.
+pub(super) fn key_and_values(expression: &Value, judged: bool, at: &Path<'_>, errors: &mut Errors) {
+    let key = text(expression, "key");
+    invalid_each(errors, &at.child("key"), key, names::qualified_name(key));
+    let at = at.child("values");
+    let values = list(expression, "values").iter().filter_map(Value::as_str);
+    for (index, value) in values.enumerate().filter(|_| judged) {
+        invalid_each(errors, &at.index(index), value, names::label_value(value));
     }
 }
 
