@@ -6,11 +6,13 @@
 
 pub mod admission;
 pub mod apply;
+pub mod audit;
 pub mod auth;
 pub mod cache;
 pub mod conversion;
 pub mod crd;
 pub mod defaults;
+pub mod fairness;
 pub mod http;
 pub mod kinds;
 pub mod object;
