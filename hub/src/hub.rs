@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use karmada_apiserver::admission::{
     Admission, DeletionProtection, KarmadaPolicies, LimitRanger, NamespaceLifecycle, PodDefaults,
 };
+use karmada_apiserver::aggregation::{self, Aggregator, ClientIdentity};
 use karmada_apiserver::audit::{Audit, AuditLog, Policy};
 use karmada_apiserver::auth::{Access, Authorizer, Escalation, Issuers, reconcile};
 use karmada_apiserver::cache::Cache;
@@ -16,7 +17,7 @@ use karmada_apiserver::fairness::{self, Fairness};
 use karmada_apiserver::http::{ApiServer, ServerOptions};
 use karmada_apiserver::kinds;
 use karmada_apiserver::registry::{Clock, Registry, Standing, User, WriteOptions};
-use karmada_certs::SignedBy;
+use karmada_certs::{KeyedCertificate, SignedBy};
 use karmada_gateway::ports::{Ports, Registrar};
 use karmada_gateway::{Gateway, Options};
 use karmada_store::{MemoryStore, SqliteOptions, SqliteStore, Store};
@@ -31,6 +32,7 @@ use crate::certificates::CertificateRequests;
 use crate::cluster_info;
 use crate::control::Control;
 use crate::data_dir::DataDir;
+use crate::extension_servers;
 use crate::fleet::{CachedWorks, HubRegistrar, Repair, Reports, StoredSessions, Told};
 use crate::listener::{self, Services, Signers};
 use crate::metrics;
@@ -102,6 +104,7 @@ impl Hub {
         make_namespaces(&registry).await?;
         reconcile(&registry).await.context("laying down the default roles")?;
         fairness::keep::settle(&registry).await.context("laying down flow schemas and priority levels")?;
+        aggregation::keep::settle(&registry).await.context("laying down APIServices")?;
 
         let listener = TcpListener::bind(settings.listen)
             .await
@@ -113,13 +116,17 @@ impl Hub {
         let (tls, signers) = tls(&data, settings, now)?;
         tasks.spawn(keeper.run(stop.clone()));
         tasks.spawn(fairness::keep::run(registry.clone(), stop.clone()));
+        extension_servers::publish(&registry, &data, settings.access.proxy.as_ref()).await?;
+        let KeyedCertificate { certificate_pem, key_pem } = data.front_proxy_client(now)?;
+        let aggregator = Aggregator::new(registry.cache(), ClientIdentity { certificate_pem, key_pem });
+        tasks.spawn(aggregation::keep::run(registry.clone(), aggregator.clone(), stop.clone()));
         let issuers = issuers(settings, &clock, &tasks);
         let access = Access::new(&registry, authorizer, Arc::new(HubTokens(data.clone())))
             .behind(settings.access.proxy.as_ref().map(|proxy| proxy.headers.clone()))
             .trusting(issuers);
         let seats = settings.access.seats.map(|seats| Fairness::new(registry.cache(), seats));
         let audit_log = audit.as_ref().map(|audit| audit.log().clone());
-        let api = api_server(&registry, access, &url, &stop, (audit, seats));
+        let api = api_server(&registry, access, &url, &stop, (audit, seats, aggregator));
         let control = Control::new(&registry, &clock, &tasks, &stop);
         if settings.controllers {
             control.start(&data).await.context("starting the controllers")?;
@@ -300,7 +307,7 @@ fn api_server(
     access: Access,
     url: &str,
     stop: &CancellationToken,
-    (audit, seats): (Option<Arc<Audit>>, Option<Arc<Fairness>>),
+    (audit, seats, aggregator): (Option<Arc<Audit>>, Option<Arc<Fairness>>, Arc<Aggregator>),
 ) -> Arc<ApiServer> {
     let options = ServerOptions {
         git_version: KUBERNETES_VERSION.to_owned(),
@@ -312,5 +319,5 @@ fn api_server(
     let page = move || metrics::page(&shown, shown_seats.as_deref(), shown_log.as_deref());
     let (registry, access) = (registry.clone(), Arc::new(access));
     let server = ApiServer::new(registry, access, options, Arc::new(|| Ok(())), Arc::new(page), stop.clone());
-    Arc::new(server.audited(audit).fair(seats))
+    Arc::new(server.audited(audit).fair(seats).aggregating(Some(aggregator)))
 }

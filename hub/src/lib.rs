@@ -9,6 +9,7 @@ mod cluster_info;
 mod control;
 mod data_dir;
 pub mod demo;
+mod extension_servers;
 pub mod flags;
 mod fleet;
 mod hub;

@@ -25,6 +25,7 @@ use futures::FutureExt as _;
 use http::{Method, Request, Response};
 use tokio_util::sync::CancellationToken;
 
+use crate::aggregation::Aggregator;
 use crate::audit::{Audit, Record};
 use crate::auth::{Access, Attributes};
 use crate::fairness::{Fairness, Judged, Seat, TooMany};
@@ -65,6 +66,7 @@ pub struct ApiServer {
     metrics: Arc<dyn Fn() -> String + Send + Sync>,
     audit: Option<Arc<Audit>>,
     fairness: Option<Arc<Fairness>>,
+    aggregator: Option<Arc<Aggregator>>,
     stop: CancellationToken,
 }
 
@@ -96,7 +98,7 @@ impl ApiServer {
         metrics: Arc<dyn Fn() -> String + Send + Sync>,
         stop: CancellationToken,
     ) -> Self {
-        ApiServer { registry, access, options, ready, metrics, audit: None, fairness: None, stop }
+        ApiServer { registry, access, options, ready, metrics, audit: None, fairness: None, aggregator: None, stop }
     }
 
     /// The same server, writing an audit log.
@@ -113,6 +115,13 @@ impl ApiServer {
         self
     }
 
+    /// The same server, handing groups over.
+    #[must_use]
+    pub fn aggregating(mut self, aggregator: Option<Arc<Aggregator>>) -> Self {
+        self.aggregator = aggregator;
+        self
+    }
+
     /// The registry behind it.
     pub fn registry(&self) -> &Arc<Registry> {
         &self.registry
@@ -121,7 +130,7 @@ impl ApiServer {
     /// Answers one request.
     pub async fn handle<B>(self: Arc<Self>, request: Request<B>) -> Response<Body>
     where
-        B: http_body::Body<Data = Bytes> + Send + Unpin,
+        B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: std::fmt::Display,
     {
         let (parts, body) = request.into_parts();
@@ -164,7 +173,7 @@ impl ApiServer {
         along: &mut Along,
     ) -> Result<Response<Body>, Status>
     where
-        B: http_body::Body<Data = Bytes> + Send + Unpin,
+        B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: std::fmt::Display,
     {
         let query = Query::parse(parts.uri.query().unwrap_or(""));
@@ -181,12 +190,18 @@ impl ApiServer {
         if !decision.allowed {
             return Err(attributes.forbidden(&user, &decision.reason));
         }
+        along.long = attributes.verb == "watch";
+        if let Some(aggregator) = &self.aggregator
+            && let Some(handed) = aggregator.answers(parts.uri.path())
+        {
+            let upgrade = parts.extensions.get::<hyper::upgrade::OnUpgrade>().cloned();
+            return Box::pin(aggregator.pass(&handed, &user, parts, body, upgrade)).await;
+        }
         if let Some(record) = along.record.as_mut().filter(|record| record.wants_body(&attributes.verb)) {
             let bytes = body::read(body).await?;
             record.request(body::object_of(&parts.headers, &bytes), bytes.len());
             body = Received::read(bytes);
         }
-        along.long = attributes.verb == "watch";
         let warnings = along.record.as_ref().map(Record::notes).unwrap_or_default();
         let call = Call { user, method: parts.method.clone(), headers: &parts.headers, query, warnings };
         match target {

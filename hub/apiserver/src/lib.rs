@@ -5,6 +5,7 @@
 //! This crate knows the store and no fleet: not the scheduler, not the agents.
 
 pub mod admission;
+pub mod aggregation;
 pub mod apply;
 pub mod audit;
 pub mod auth;

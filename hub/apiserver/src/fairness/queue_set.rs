@@ -204,11 +204,11 @@ impl QueueSet {
         started
     }
 
-    /// The queue whose turn it is: the lowest virtual start; of several, the one with the least to do.
+    /// The queue whose turn it is: the lowest virtual start; of several, the one in which the fewest wait.
     fn turn(&self) -> Option<usize> {
         let waiting = self.queues.iter().enumerate();
         let waiting =
-            waiting.filter_map(|(at, queue)| Some((queue.next, queue.work, queue.waiting.front()?.0, at)));
+            waiting.filter_map(|(at, queue)| Some((queue.next, queue.waiting.len(), queue.waiting.front()?.0, at)));
         waiting.min().map(|(_, _, _, at)| at)
     }
 }
