@@ -134,6 +134,15 @@ impl Warnings {
         }
     }
 
+    /// Adds to the list that a note is.
+    pub fn append_note(&self, key: &str, more: Vec<Value>) {
+        let Some(notes) = &self.1 else { return };
+        let mut notes = notes.lock();
+        let known = notes.get(key).and_then(|list| serde_json::from_str::<Vec<Value>>(list).ok());
+        let all: Vec<Value> = known.unwrap_or_default().into_iter().chain(more).collect();
+        notes.insert(key.to_owned(), Value::from(all).to_string());
+    }
+
     /// Every note so far.
     pub fn notes(&self) -> std::collections::BTreeMap<String, String> {
         self.1.as_ref().map(|notes| notes.lock().clone()).unwrap_or_default()
