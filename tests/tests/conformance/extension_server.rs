@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use futures::StreamExt as _;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt as _, Full, StreamBody};
+use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};

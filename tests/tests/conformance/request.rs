@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::{AsyncBufReadExt, TryStreamExt};
 use http::{HeaderMap, Method, Request};
 use kube::Client;
-use kube::client::Body;
+use kube::client::{Body, ConfigExt as _};
 use kube::config::{AuthInfo, Config, KubeConfigOptions, Kubeconfig};
 use serde_json::Value;
 use tests::api::text_at;
