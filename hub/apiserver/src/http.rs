@@ -98,7 +98,17 @@ impl ApiServer {
         metrics: Arc<dyn Fn() -> String + Send + Sync>,
         stop: CancellationToken,
     ) -> Self {
-        ApiServer { registry, access, options, ready, metrics, audit: None, fairness: None, aggregator: None, stop }
+        ApiServer {
+            registry,
+            access,
+            options,
+            ready,
+            metrics,
+            audit: None,
+            fairness: None,
+            aggregator: None,
+            stop,
+        }
     }
 
     /// The same server, writing an audit log.

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::reviews::user_info;
 use super::{
-    Attributes, Authenticator, Authorizer, Decision, FrontProxy, Issuers, ProxyPeer, Reviews, ServiceAccountTokens,
-    impersonate,
+    Attributes, Authenticator, Authorizer, Decision, FrontProxy, Issuers, ProxyPeer, Reviews,
+    ServiceAccountTokens, impersonate,
 };
 use crate::registry::{Registry, User};
 use crate::resource::ResourceDefinition;

@@ -45,7 +45,9 @@ impl ApiServer {
         let handed = self.aggregator.as_ref().and_then(|aggregator| aggregator.groups());
         let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty()).collect();
         match parts.as_slice() {
-            ["api"] if aggregated(call) => Ok(cached(call, aggregated_groups(&catalogue, true, None), AGGREGATED)),
+            ["api"] if aggregated(call) => {
+                Ok(cached(call, aggregated_groups(&catalogue, true, None), AGGREGATED))
+            }
             ["apis"] if aggregated(call) => {
                 Ok(cached(call, aggregated_groups(&catalogue, false, handed.as_ref()), AGGREGATED))
             }
@@ -55,14 +57,16 @@ impl ApiServer {
                 Ok(respond::json(&json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})))
             }
             ["api", version] => resource_list(&catalogue, "", version),
-            ["apis", group] => match groups(&catalogue, handed.as_ref()).into_iter().find(|g| g["name"] == **group) {
-                Some(mut body) => {
-                    body["kind"] = json!("APIGroup");
-                    body["apiVersion"] = json!("v1");
-                    Ok(respond::json(&body))
+            ["apis", group] => {
+                match groups(&catalogue, handed.as_ref()).into_iter().find(|g| g["name"] == **group) {
+                    Some(mut body) => {
+                        body["kind"] = json!("APIGroup");
+                        body["apiVersion"] = json!("v1");
+                        Ok(respond::json(&body))
+                    }
+                    None => Err(Status::no_page()),
                 }
-                None => Err(Status::no_page()),
-            },
+            }
             ["apis", group, version] => resource_list(&catalogue, group, version),
             ["openapi", "v2"] => {
                 let accept = call.headers.get(ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or("");
