@@ -25,7 +25,7 @@ use futures::FutureExt as _;
 use http::{Method, Request, Response};
 use tokio_util::sync::CancellationToken;
 
-use crate::aggregation::Aggregator;
+use crate::aggregation::{Aggregator, More};
 use crate::audit::{Audit, Record};
 use crate::auth::{Access, Attributes};
 use crate::fairness::{Fairness, Judged, Seat, TooMany};
@@ -215,7 +215,7 @@ impl ApiServer {
         let warnings = along.record.as_ref().map(Record::notes).unwrap_or_default();
         let call = Call { user, method: parts.method.clone(), headers: &parts.headers, query, warnings };
         match target {
-            Target::Path(path) => self.path(&call, &path),
+            Target::Path(path) => self.path(&call, &path).await,
             Target::Resource(wanted) => {
                 let answered = self.resource(&call, &wanted, body).await;
                 let mut response = answered.unwrap_or_else(|status| respond::refused(&status, call.headers));
@@ -298,9 +298,19 @@ impl ApiServer {
     }
 
     /// Paths that are no resource: health, version, discovery, documents.
-    fn path(&self, call: &Call<'_>, path: &str) -> Result<Response<Body>, Status> {
-        const SERVED: [&str; 8] =
-            ["api", "apis", "openapi", "version", "healthz", "livez", "readyz", "metrics"];
+    async fn path(&self, call: &Call<'_>, path: &str) -> Result<Response<Body>, Status> {
+        const SERVED: [&str; 10] = [
+            ".well-known",
+            "api",
+            "apis",
+            "healthz",
+            "livez",
+            "metrics",
+            "openapi",
+            "openid",
+            "readyz",
+            "version",
+        ];
         let first = path.trim_matches('/').split('/').next().unwrap_or("");
         if path.contains("//") || !(matches!(first, "" | "index.html") || SERVED.contains(&first)) {
             return Err(Status::no_page());
@@ -319,9 +329,22 @@ impl ApiServer {
                 Err(why) => Err(Status::unavailable(why)),
             },
             "/metrics" => Ok(respond::text_as((self.metrics)(), "text/plain; version=0.0.4; charset=utf-8")),
+            "/openapi/v2" => {
+                let more = match &self.aggregator {
+                    Some(aggregator) => Box::pin(aggregator.more()).await,
+                    None => More::default(),
+                };
+                Ok(discovery::openapi_v2(call, &self.registry.catalogue(), &more))
+            }
+            "/.well-known/openid-configuration" => {
+                let document = self.access.issuer_document(&self.options.advertise);
+                Ok(respond::public(&document, "application/json"))
+            }
+            "/openid/v1/jwks" => Ok(respond::public(&self.access.issuer_keys(), "application/jwk-set+json")),
             "/version" => Ok(respond::json(&discovery::version(&self.options))),
             "" | "/index.html" => Ok(respond::json(&discovery::paths(&self.registry.catalogue()))),
             _ if is_health => Err(Status::no_page()),
+            _ if matches!(first, ".well-known" | "openid") => Err(Status::no_page()),
             other => self.discover(call, other),
         }
     }

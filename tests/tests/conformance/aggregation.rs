@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::Method;
 use serde_json::{Value, json};
 use tests::api::{condition, text_at};
+use tests::hub::{Hub, HubOptions};
 use tests::runtime;
 use tests::wait::eventually;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -12,7 +13,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use crate::access::{certificate, user};
 use crate::extension_server::ExtensionServer;
 use crate::request::Caller;
-use crate::subject::{Subject, shared};
+use crate::subject::{Subject, is_hub};
 
 const SOON: Duration = Duration::from_secs(30);
 const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
@@ -38,9 +39,9 @@ fn available(admin: &Caller, group: &str) -> Value {
     })
 }
 
-fn hub() -> Option<std::sync::Arc<Subject>> {
-    let subject = shared();
-    matches!(&*subject, Subject::Hub(_)).then_some(subject)
+/// A hub of the test's own: others count the groups of theirs.
+fn hub() -> Option<Subject> {
+    is_hub().then(|| Subject::Hub(Hub::start(HubOptions::default())))
 }
 
 #[test]
@@ -67,6 +68,9 @@ fn a_group_that_is_handed_over_is_found_and_answered() {
     let index = admin.get("/openapi/v3").json();
     let address = text_at(&index["paths"][format!("apis/{group}/v1")], "/serverRelativeURL").to_owned();
     assert_eq!(admin.get(&address).is(200).json()["info"]["title"], "things");
+    let v2 = admin.get("/openapi/v2").is(200).json();
+    assert_eq!(v2["paths"][format!("/apis/{group}/v1/")]["get"]["operationId"], "theirs");
+    assert!(v2["definitions"]["org.example.v1.Thing"].is_object() && v2["paths"]["/apis/apps/v1/deployments"].is_object());
     let listed = subject.kubectl().ok(&["api-resources", "--api-group", group, "-o", "name"]);
     assert_eq!(listed.trim(), format!("things.{group}"));
     // Who asks is said in headers, by a proxy whose certificate says so; nothing that the client says of that gets through.

@@ -118,6 +118,9 @@ async fn answer(
             let address = format!("/openapi/v3/apis/{group}/v1?hash=C0FFEE");
             whole(&json!({"paths": {format!("apis/{group}/v1"): {"serverRelativeURL": address}}}))
         }
+        "/openapi/v2" => whole(&json!({
+            "swagger": "2.0", "paths": {format!("{root}/"): {"get": {"operationId": "theirs"}}, "/version": {}},
+            "definitions": {"org.example.v1.Thing": {"type": "object"}}})),
         path if path == format!("/openapi/v3/apis/{group}/v1") => {
             whole(&json!({"openapi": "3.0.0", "info": {"title": "things"}}))
         }

@@ -95,7 +95,7 @@ impl Aggregator {
     }
 
     /// A document of another server.
-    async fn document(
+    pub(super) async fn document(
         &self,
         handed: &Handed,
         address: &(String, u16),

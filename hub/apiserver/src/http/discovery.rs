@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::respond::{self, Body};
 use super::{ApiServer, Call, ServerOptions};
-use crate::aggregation::Groups;
+use crate::aggregation::{Groups, More};
 use crate::kinds;
 use crate::resource::{Catalogue, ResourceDefinition, api_version};
 use crate::status::Status;
@@ -68,11 +68,6 @@ impl ApiServer {
                 }
             }
             ["apis", group, version] => resource_list(&catalogue, group, version),
-            ["openapi", "v2"] => {
-                let accept = call.headers.get(ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or("");
-                let (bytes, content_type) = kinds::openapi_v2(&catalogue, accept);
-                Ok(cached(call, bytes, content_type))
-            }
             ["openapi", "v3"] => {
                 let mut index = kinds::openapi_v3_index(&catalogue);
                 if let Some(handed) = handed
@@ -102,6 +97,13 @@ impl ApiServer {
             _ => Err(Status::no_resource()),
         }
     }
+}
+
+/// `/openapi/v2`, with what other servers add to it.
+pub(super) fn openapi_v2(call: &Call<'_>, catalogue: &Catalogue, more: &More) -> Response<Body> {
+    let accept = call.headers.get(ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or("");
+    let (bytes, content_type) = kinds::openapi_v2(catalogue, accept, more);
+    cached(call, bytes, content_type)
 }
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";

@@ -7,8 +7,21 @@ use serde_json::Value;
 
 use super::{AdmissionRequest, How, Operation, Registry, WriteOptions};
 use crate::object::ObjectKey;
-use crate::resource::ResourceDefinition;
+use crate::resource::{ResourceDefinition, api_version};
 use crate::status::Status;
+
+/// What the path says, and the body may leave out.
+fn name_type(definition: &ResourceDefinition, subresource: &str, object: &mut Value) {
+    let (group, version, kind) = match definition.subresource(subresource) {
+        Some(sub) => (&sub.group, &sub.version, &sub.kind),
+        None => (&definition.group, &definition.version, &definition.kind),
+    };
+    for (field, text) in [("kind", kind.to_string()), ("apiVersion", api_version(group, version))] {
+        if object[field].as_str().is_none_or(str::is_empty) {
+            object[field] = Value::from(text);
+        }
+    }
+}
 
 impl Registry {
     /// Asks webhooks and policies about what goes to `options.subresource` of the object at `key`, or about a review.
@@ -35,6 +48,7 @@ impl Registry {
             warnings: &options.warnings,
         };
         let Some(configured) = self.dynamic.for_request(&request) else { return Ok(()) };
+        name_type(definition, request.subresource, request.object);
         self.dynamic.mutate(self, &configured, &mut request).await?;
         self.dynamic.judge(self, &configured, &mut request).await?;
         self.dynamic.validate(self, &configured, &mut request).await
