@@ -84,6 +84,8 @@ pub(crate) struct Call<'a> {
 struct Along {
     record: Option<Record>,
     judged: Option<Judged>,
+    /// Held until the answer is made, and not while it is sent.
+    seat: Option<Seat>,
     /// Whether the answer goes on after its head: a watch.
     long: bool,
 }
@@ -191,8 +193,7 @@ impl ApiServer {
         let attributes = target.attributes(&parts.method, &query);
         let user = self.identify(parts, &attributes, along).await?;
         let width = self.width(&target, &attributes, &query);
-        // Held until the answer's head is made.
-        let _seat = self.seat(&user, &attributes, width, along).await?;
+        self.seat(&user, &attributes, width, along).await?;
         let decision = self.access.decide(&user, &attributes);
         if let Some(record) = &mut along.record {
             record.decided(&decision);
@@ -265,12 +266,15 @@ impl ApiServer {
         attributes: &Attributes,
         width: u32,
         along: &mut Along,
-    ) -> Result<Option<Seat>, Status> {
-        let Some(fairness) = &self.fairness else { return Ok(None) };
+    ) -> Result<(), Status> {
+        let Some(fairness) = &self.fairness else { return Ok(()) };
         let (judged, seat) = fairness.seat(user, attributes, width).await;
         along.judged = Some(judged);
         match seat {
-            Ok(seat) => Ok(Some(seat)),
+            Ok(seat) => {
+                along.seat = Some(seat);
+                Ok(())
+            }
             Err(TooMany) => {
                 let mut status = Status::plain(429, "Too many requests, please try again later.\n");
                 let details = Details { retry_after_seconds: 1, ..Details::default() };
