@@ -9,6 +9,7 @@ mod delete;
 pub(crate) mod prepare;
 mod services;
 pub(crate) mod strategy;
+mod unstored;
 mod update;
 
 use std::sync::Arc;
@@ -414,6 +415,8 @@ pub enum Operation {
     Update,
     /// A removal.
     Delete,
+    /// A connection to what an object runs.
+    Connect,
 }
 
 /// A store failure as the caller sees it.
