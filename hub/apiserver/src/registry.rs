@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::watch;
 
-pub use delete::{DeleteOptions, Deleted, Orphaning};
+pub use delete::{DeleteOptions, Deleted, Orphaning, Preconditions};
 pub use prepare::generated_name;
 
 use crate::admission::{Admission, Dynamic, Held, Quotas};

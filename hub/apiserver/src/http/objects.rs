@@ -22,6 +22,11 @@ use crate::registry::{
 use crate::resource::ResourceDefinition;
 use crate::status::Status;
 
+/// An apply names who applies.
+pub(super) fn manager_required() -> Status {
+    required("PatchOptions", "fieldManager", "is required for apply patch")
+}
+
 impl ApiServer {
     /// Any request on a resource.
     pub(super) async fn resource<B>(
@@ -254,7 +259,7 @@ impl ApiServer {
         options.applied = patch.is_apply();
         options.patch = patch.shown(|| go_text(bytes));
         if patch.is_apply() && call.query.get("fieldManager").is_empty() {
-            return Err(required("PatchOptions", "fieldManager", "is required for apply patch"));
+            return Err(manager_required());
         }
         if !patch.is_apply() && !call.query.all("force").is_empty() {
             let cause = crate::status::Cause {

@@ -82,6 +82,37 @@ pub(crate) fn set(
     Ok(changed)
 }
 
+/// A Scale that is applied, as the part of the scaled object that it stands for.
+pub(super) fn applied(
+    definition: &ResourceDefinition,
+    paths: &ScalePaths,
+    scale: &Value,
+    name: &str,
+) -> Result<Value, Status> {
+    let (kind, version) = (scale["kind"].as_str().unwrap_or(""), scale["apiVersion"].as_str().unwrap_or(""));
+    if (kind, version) != ("Scale", "autoscaling/v1") {
+        let slash = if version.contains('/') { "" } else { "/" };
+        return Err(Status::bad_request(format!("invalid object type: {slash}{version}, Kind={kind}")));
+    }
+    let named = meta::name(scale);
+    if !named.is_empty() && named != name {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({named}) does not match the name on the URL ({name})"
+        )));
+    }
+    let mut object = json!({
+        "apiVersion": definition.api_version(), "kind": &*definition.kind, "metadata": {"name": name},
+    });
+    if let Some(replicas) = scale["spec"].get("replicas") {
+        let mut slot = &mut object;
+        for part in &paths.spec {
+            slot = &mut slot[part.as_str()];
+        }
+        *slot = replicas.clone();
+    }
+    Ok(object)
+}
+
 fn at<'a>(object: &'a Value, path: &[String]) -> Option<&'a Value> {
     if path.is_empty() {
         return None;

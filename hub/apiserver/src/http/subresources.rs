@@ -134,15 +134,21 @@ impl ApiServer {
             }
             Some(_) => Value::Null,
         };
-        let options = self.write_options(call, "scale", &Bytes::new())?;
+        let mut options = self.write_options(call, "scale", &Bytes::new())?;
+        options.applied = patch.as_ref().is_some_and(Patch::is_apply);
+        if options.applied && call.query.get("fieldManager").is_empty() {
+            return Err(super::objects::manager_required());
+        }
+        let force = call.query.flag("force");
         let key = ObjectKey::new(&wanted.namespace, &wanted.name);
         let (manager, now) = (options.field_manager.clone(), self.registry.now_text());
         let mut change = |live: Option<&Value>| {
             let live = live.ok_or_else(|| Status::not_found(definition, &wanted.name))?;
             let scale = match &patch {
                 None => sent.clone(),
-                Some(Patch::Apply(_)) => {
-                    return Err(Status::unsupported_media_type("application/merge-patch+json"));
+                Some(Patch::Apply(applied)) => {
+                    let of_parent = scale::applied(definition, &paths, applied, &key.name)?;
+                    return kinds::apply(definition, Some(live), &of_parent, &manager, force, "scale", &now);
                 }
                 Some(Patch::Strategic(bytes)) => kinds::merge_patch(&scale::of(&paths, live), bytes)?,
                 Some(patch) => patch.carry_out(
@@ -168,28 +174,6 @@ impl ApiServer {
             _ => scale.clone(),
         };
         respond::document(StatusCode::OK, answer.to_string().into(), form)
-    }
-
-    /// An eviction is a delete that asks first; on a hub no disruption budget counts Pods, so there is nothing to ask.
-    async fn evict(
-        &self,
-        call: &Call<'_>,
-        definition: &Arc<ResourceDefinition>,
-        wanted: &Wanted,
-        form: Form,
-        mut eviction: Value,
-    ) -> Result<Response<Body>, Status> {
-        let key = ObjectKey::new(&wanted.namespace, &wanted.name);
-        let options = self.write_options(call, "eviction", &Bytes::new())?;
-        let registry = &self.registry;
-        registry.admit_unstored(definition, &key, Operation::Create, &mut eviction, &options).await?;
-        let mut delete: crate::registry::DeleteOptions =
-            serde_json::from_value(eviction["deleteOptions"].clone()).unwrap_or_default();
-        delete.warnings = call.warnings.clone();
-        delete.admitted = true;
-        self.registry.delete(definition, &key, &delete, &call.user, options.dry_run).await?;
-        let status = serde_json::json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
-        Ok(respond::document(StatusCode::CREATED, status.to_string().into(), form))
     }
 
     /// Asks webhooks and policies about a connection, with its options as they see them.

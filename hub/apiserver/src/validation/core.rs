@@ -340,7 +340,4 @@ pub(super) fn lease(new: &Value, errors: &mut Errors) {
         let detail = "must be greater than or equal to 0";
         errors.push(FieldError::invalid(&path.child("leaseTransitions"), transitions, detail));
     }
-    if spec["holderIdentity"] == "" {
-        errors.push(FieldError::invalid(&path.child("holderIdentity"), "", "must not be empty"));
-    }
 }
