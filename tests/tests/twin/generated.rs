@@ -78,10 +78,13 @@ fn samples(twins: &Twins) -> Vec<Sample> {
 }
 
 /// A PKCS#10 request as a CertificateSigningRequest carries it.
-fn request() -> String {
-    let key = rcgen::KeyPair::generate().unwrap();
-    let request = rcgen::CertificateParams::new(Vec::new()).unwrap().serialize_request(&key).unwrap();
-    base64::engine::general_purpose::STANDARD.encode(request.pem().unwrap())
+pub fn request() -> String {
+    static REQUEST: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let request = rcgen::CertificateParams::new(Vec::new()).unwrap().serialize_request(&key).unwrap();
+        base64::engine::general_purpose::STANDARD.encode(request.pem().unwrap())
+    });
+    REQUEST.clone()
 }
 
 struct Writer<'s> {
