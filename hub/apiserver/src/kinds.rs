@@ -108,6 +108,13 @@ pub fn duplicate_fields(raw: &Bytes) -> Vec<String> {
     crate::schema::duplicate_fields(raw)
 }
 
+/// Leaves the object as it comes back from storage: empty lists as none.
+pub(crate) fn forget_empties(definition: &ResourceDefinition, object: &mut Value) {
+    if let Some(kind) = kind(definition).filter(|_| definition.family == Family::Builtin) {
+        crate::schema::forget_empties(kind.schema, object);
+    }
+}
+
 /// Fills in defaults.
 pub fn default(definition: &ResourceDefinition, object: &mut Value) {
     if let Some(kind) = kind(definition) {
@@ -132,8 +139,14 @@ pub fn finish_update(definition: &ResourceDefinition, object: &mut Value, old: &
     defaults::finish_update(&definition.group, &definition.kind, object, old);
 }
 
-/// Every rule that the object, or its change, breaks.
-pub fn validate(definition: &ResourceDefinition, new: &Value, old: Option<&Value>) -> Vec<Cause> {
+/// Every rule that the object, or its change, breaks. `part`: the subresource that is written, empty for the whole.
+pub fn validate(definition: &ResourceDefinition, part: &str, new: &Value, old: Option<&Value>) -> Vec<Cause> {
+    if let (false, false, Some(old)) = (part.is_empty(), definition.is_structural(), old) {
+        let (group, kind) = (&definition.group, &definition.kind);
+        if let Some(errors) = crate::validation::validate_part(group, kind, part, new, old) {
+            return errors.iter().map(cause).collect();
+        }
+    }
     let errors = kind(definition).map(|kind| kind.validate(new, old)).unwrap_or_default();
     errors.iter().map(cause).collect()
 }
@@ -144,6 +157,10 @@ pub fn remarks(definition: &ResourceDefinition, new: &Value, old: Option<(&Value
     if crd::is_definition(definition) {
         return crd::unknown_formats(new, old.map(|(old, _)| old));
     }
+    if definition.family == Family::Builtin {
+        let old = old.map(|(old, _)| old);
+        return crate::validation::warnings(&definition.group, &definition.kind, new, old);
+    }
     // Only an object that was written under another schema can be wrong already.
     let (Some(custom), Some((old, live))) = (&definition.custom, old) else { return Vec::new() };
     if custom.shows_as_stored(live) {
@@ -151,6 +168,11 @@ pub fn remarks(definition: &ResourceDefinition, new: &Value, old: Option<(&Value
     }
     let kind = kind(definition);
     kind.map(|kind| kind.tolerated(new, old)).unwrap_or_default().iter().map(ToString::to_string).collect()
+}
+
+/// What is wrong with the cluster addresses of a Service, which is asked before any is chosen.
+pub(crate) fn service_addresses(new: &Value, old: Option<&Value>) -> Vec<Cause> {
+    crate::validation::service_addresses(new, old).iter().map(cause).collect()
 }
 
 fn cause(error: &FieldError) -> Cause {

@@ -31,6 +31,7 @@ mod validate;
 pub use arena::{Format, ListType, MapType, Type};
 pub use builtin::Schemas;
 pub use compile::SchemaError;
+pub(crate) use decode::forget_empties;
 pub(crate) use decode::go_kind;
 pub use decode::{DecodeError, decode_go};
 pub use default::{apply_defaults, drop_nulls};

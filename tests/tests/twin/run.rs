@@ -104,8 +104,7 @@ impl Side<'_> {
             let media = step.media.clone().or((!body.is_empty()).then(|| "application/json".to_owned()));
             headers.extend(media.filter(|m| !m.is_empty()).map(|media| ("content-type".to_owned(), media)));
         }
-        let send =
-            || self.caller.send(&step.method, &path.replace(' ', "%20"), &headers, body.clone(), &who);
+        let send = || self.caller.send(&step.method, &path.replace(' ', "%20"), &headers, body.clone(), &who);
         let mut answer = send();
         let end = Instant::now() + SOON;
         while step.until.is_some_and(|code| u64::from(answer.code) != code) && Instant::now() < end {

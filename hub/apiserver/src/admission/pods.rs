@@ -1,5 +1,6 @@
-//! What kube-apiserver's own plugins lay into new Pods: a priority, and patience with nodes that are not ready
-//! (`Priority`, `DefaultTolerationSeconds`); and that one PriorityClass at most is the default.
+//! What kube-apiserver's own plugins lay into new Pods: a priority, patience with nodes that are not ready, what their runtime
+//! costs (`Priority`, `DefaultTolerationSeconds`, `RuntimeClass`); that one PriorityClass at most is the default; and which claims
+//! may grow.
 
 use serde_json::{Value, json};
 
@@ -17,6 +18,10 @@ pub struct PodDefaults;
 
 impl Admission for PodDefaults {
     fn admit(&self, registry: &Registry, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+        let class = &*request.definition.group == "scheduling.k8s.io";
+        if request.operation == Operation::Delete && class && system_class(&request.key.name).is_some() {
+            return Err(refused(request, "this is a system priority class and cannot be deleted"));
+        }
         if request.operation == Operation::Delete || !request.subresource.is_empty() {
             return Ok(());
         }
@@ -24,7 +29,7 @@ impl Admission for PodDefaults {
             ("", "pods") => {
                 priority(registry, request)?;
                 patience(request.object);
-                Ok(())
+                if request.old.is_none() { runtime(registry, request) } else { Ok(()) }
             }
             ("scheduling.k8s.io", "priorityclasses") => one_default(registry, request),
             _ => Ok(()),
@@ -51,6 +56,26 @@ fn system_class(name: &str) -> Option<Value> {
         _ => return None,
     };
     Some(json!({"value": value, "preemptionPolicy": "PreemptLowerPriority"}))
+}
+
+/// The same, as they stand among the others.
+pub(crate) fn system_classes() -> Vec<Value> {
+    let words = [
+        (
+            "system-cluster-critical",
+            "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+        ),
+        (
+            "system-node-critical",
+            "Used for system critical pods that must not be moved from their current node.",
+        ),
+    ];
+    let class = |(name, description): (&str, &str)| {
+        let value = system_class(name).map(|class| class["value"].clone()).unwrap_or_default();
+        json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name},
+            "value": value, "description": description, "preemptionPolicy": "PreemptLowerPriority"})
+    };
+    words.into_iter().map(class).collect()
 }
 
 fn refused(request: &AdmissionRequest<'_>, why: &str) -> Status {
@@ -140,6 +165,89 @@ fn patience(pod: &mut Value) {
     if tolerations.len() > before {
         pod["spec"]["tolerations"] = json!(tolerations);
     }
+}
+
+/// What the runtime of a Pod costs, and where it is (`RuntimeClass`).
+fn runtime(registry: &Registry, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+    const OTHER: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
+    let Some(name) = request.object["spec"]["runtimeClassName"].as_str().map(str::to_owned) else {
+        return match request.object["spec"]["overhead"].is_object() {
+            true => Err(refused(request, NO_OVERHEAD)),
+            false => Ok(()),
+        };
+    };
+    let storage = StorageId("node.k8s.io/runtimeclasses".into());
+    let Some(class) = registry.cache().get(&storage, &ObjectKey::new("", &name)) else {
+        return Err(refused(request, &format!("pod rejected: RuntimeClass {name:?} not found")));
+    };
+    let class = class.value();
+    let (overhead, given) = (&class["overhead"]["podFixed"], &request.object["spec"]["overhead"]);
+    let some = |value: &Value| value.as_object().is_some_and(|fields| !fields.is_empty());
+    if class["overhead"].is_object() {
+        if some(given) && given != overhead {
+            return Err(refused(request, OTHER));
+        }
+        request.object["spec"]["overhead"] = overhead.clone();
+    } else if given.is_object() {
+        return Err(refused(request, NO_OVERHEAD));
+    }
+    place(&class["scheduling"], request)
+}
+
+const NO_OVERHEAD: &str =
+    "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
+
+/// The nodes of a runtime, and patience with them.
+fn place(scheduling: &Value, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+    for (key, value) in scheduling["nodeSelector"].as_object().into_iter().flatten() {
+        let given = &request.object["spec"]["nodeSelector"][key.as_str()];
+        if !given.is_null() && given != value {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let why = format!(
+                "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {}; pod.spec.nodeSelector[{key}] = {}",
+                text(value),
+                text(given)
+            );
+            return Err(refused(request, &why));
+        }
+        request.object["spec"]["nodeSelector"][key.as_str()] = value.clone();
+    }
+    let more = scheduling["tolerations"].as_array().cloned().unwrap_or_default();
+    if !more.is_empty() {
+        let mut all = request.object["spec"]["tolerations"].as_array().cloned().unwrap_or_default();
+        all.extend(more.into_iter().filter(|one| {
+            !request.object["spec"]["tolerations"].as_array().is_some_and(|all| all.contains(one))
+        }));
+        request.object["spec"]["tolerations"] = Value::Array(all);
+    }
+    Ok(())
+}
+
+/// A claim may only grow where its class lets it (`PersistentVolumeClaimResize`). Asked after the claim's own rules.
+pub(crate) fn may_grow(registry: &Registry, request: &AdmissionRequest<'_>) -> Result<(), Status> {
+    use crate::schema::quantity::Quantity;
+    let definition = request.definition;
+    let Some(old) = request.old.filter(|_| request.subresource.is_empty()) else { return Ok(()) };
+    if !definition.group.is_empty() || &*definition.plural != "persistentvolumeclaims" {
+        return Ok(());
+    }
+    let size = |claim: &Value| Quantity::from_value(&claim["spec"]["resources"]["requests"]["storage"]);
+    match (size(request.object), size(old)) {
+        (Some(now), Some(before)) if now > before => {}
+        _ => return Ok(()),
+    }
+    if old["status"]["phase"] != "Bound" {
+        return Err(refused(request, "Only bound persistent volume claims can be expanded"));
+    }
+    let class = request.object["spec"]["storageClassName"].as_str().unwrap_or_default();
+    let storage = StorageId("storage.k8s.io/storageclasses".into());
+    let class = registry.cache().get(&storage, &ObjectKey::new("", class));
+    if class.is_some_and(|class| class.value()["allowVolumeExpansion"] == true) {
+        return Ok(());
+    }
+    let why = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must \
+               support resize";
+    Err(refused(request, why))
 }
 
 fn one_default(registry: &Registry, request: &AdmissionRequest<'_>) -> Result<(), Status> {

@@ -85,6 +85,9 @@ impl Names {
     /// The names as they are now.
     pub(crate) fn now(&self) -> Declarations {
         let fields = self.variables.fields.clone();
+        if fields.is_empty() {
+            return self.declared.clone();
+        }
         let variables = Object { name: self.variables.name.clone(), fields };
         self.declared.clone().with("variables", Type::Object(Arc::new(variables)))
     }

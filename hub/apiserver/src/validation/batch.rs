@@ -9,6 +9,7 @@ use crate::schema::{FieldError, Shown, go_json};
 
 pub(super) fn job(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
+    let before = errors.len();
     job_spec(spec, &path, errors);
     // A selector that is not set by hand is made from the uid, once there is one.
     if !spec["selector"].is_null() {
@@ -30,6 +31,10 @@ pub(super) fn job(new: &Value, old: Option<&Value>, errors: &mut Errors) {
             let detail = "`selector` does not match template `labels`";
             errors.push(FieldError::invalid(&at.child("labels"), labels.clone(), detail));
         }
+    }
+    if old.is_some() {
+        // Once as if it were new, once as a change.
+        errors.extend_from_within(before..);
     }
     if let Some(old) = old {
         job_update(spec, &old["spec"], &path, errors);
