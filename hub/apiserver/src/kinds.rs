@@ -203,6 +203,21 @@ pub fn update_managed(
     apply::update_managed(old, new, writer(definition, &api_version, manager, subresource, now), kind.schema);
 }
 
+/// Fills in what a TokenRequest leaves out, and records who asks.
+pub fn prepare_token_request(request: &mut Value, manager: &str, now: &str) {
+    let (group, version, name) = ("authentication.k8s.io", "v1", "TokenRequest");
+    let Some(kind) = Kind::builtin(group, version, name) else { return };
+    if !matches!(request["kind"].as_str(), None | Some("" | "TokenRequest")) {
+        return;
+    }
+    if request["spec"]["expirationSeconds"].is_null() {
+        request["spec"]["expirationSeconds"] = json!(3600);
+    }
+    let api_version = kind.api_version();
+    let writer = Writer { manager, api_version: &api_version, subresource: "token", now, has_status: true };
+    apply::update_managed(None, request, writer, kind.schema);
+}
+
 /// Server-side apply of `applied` on the live object, or of a new one.
 pub fn apply(
     definition: &ResourceDefinition,

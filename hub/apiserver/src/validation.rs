@@ -39,7 +39,7 @@ use crate::schema::path::Path;
 
 pub(crate) use addresses::parse as parse_address;
 pub use metadata::{NameRule, validate_metadata, validate_metadata_update};
-pub(crate) use names::{dns_1035_label, dns_subdomain};
+pub(crate) use names::{dns_1035_label, dns_subdomain, qualified_name};
 pub(crate) use service::addresses as service_addresses;
 pub(crate) use warnings::warnings;
 
@@ -48,7 +48,7 @@ mod tests;
 
 /// What is wrong with the key of a label; several sentences as one.
 pub fn label_key_problems(key: &str) -> Option<String> {
-    Some(names::qualified_name(key)).filter(|all| !all.is_empty()).map(|all| all.join("; "))
+    Some(qualified_name(key)).filter(|all| !all.is_empty()).map(|all| all.join("; "))
 }
 
 /// What is wrong with the value of a label.

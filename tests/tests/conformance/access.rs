@@ -1,5 +1,6 @@
 //! Who may do what: certificates, service-account tokens, bootstrap tokens, nobody.
 
+use std::path::Path;
 use std::time::Duration;
 
 use http::Method;
@@ -16,7 +17,12 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Credentials that the server's own CA signed.
 pub fn certificate(subject: &Subject, user: &str, groups: &[&str]) -> AuthInfo {
-    let read = |name: &str| std::fs::read_to_string(subject.pki().join(name)).unwrap();
+    certificate_of(&subject.pki(), user, groups)
+}
+
+/// Credentials that the CA in a folder signed.
+pub fn certificate_of(pki: &Path, user: &str, groups: &[&str]) -> AuthInfo {
+    let read = |name: &str| std::fs::read_to_string(pki.join(name)).unwrap();
     signed(&read("ca.crt"), &read("ca.key"), user, groups)
 }
 
@@ -48,7 +54,8 @@ fn grant(caller: &Caller, namespace: &str, name: &str, role: &str, subject: &Val
     caller.post(&path, &binding).is(201);
 }
 
-fn user(name: &str) -> Value {
+/// A user, as bindings name subjects.
+pub fn user(name: &str) -> Value {
     json!({"kind": "User", "name": name, "apiGroup": "rbac.authorization.k8s.io"})
 }
 

@@ -8,12 +8,16 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
+mod aggregation;
+mod audit;
 mod crds;
 mod crds_instances;
 mod crds_versions;
 mod csr;
 mod discovery;
 mod every_kind;
+mod extension_server;
+mod fairness;
 mod health;
 mod kubectl_read;
 mod kubectl_write;

@@ -112,15 +112,21 @@ pub(super) fn refused(status: &Status, headers: &HeaderMap) -> Response<Body> {
     if status.is_plain() {
         let mut response = with_type(code, full(status.message.clone()), "text/plain; charset=utf-8");
         no_sniffing(&mut response);
+        come_back(&mut response, status);
         return response;
     }
     let mut response =
         document(code, status.body().into(), Form { shape: super::form::Shape::Whole, ..form });
+    come_back(&mut response, status);
+    response
+}
+
+/// Says when to try again, where the status does.
+fn come_back(response: &mut Response<Body>, status: &Status) {
     let after = status.details.as_ref().map_or(0, |d| d.retry_after_seconds);
     if after > 0 {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(after));
     }
-    response
 }
 
 pub(super) fn accepts_gzip(headers: &HeaderMap) -> bool {

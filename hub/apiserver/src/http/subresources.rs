@@ -50,7 +50,9 @@ impl ApiServer {
         match (&*wanted.subresource, verb) {
             ("scale", _) => self.scale(call, definition, wanted, form, &bytes).await,
             ("token", "create") => {
-                let request = body::parse(body::media_type(call.headers), &bytes)?;
+                let mut request = body::parse(body::media_type(call.headers), &bytes)?;
+                let manager = super::objects::field_manager(call)?;
+                kinds::prepare_token_request(&mut request, &manager, &self.registry.now_text());
                 let answer = self.access.token(&wanted.namespace, &wanted.name, request)?;
                 Ok(respond::document(StatusCode::CREATED, answer.to_string().into(), form))
             }
@@ -223,8 +225,9 @@ impl ApiServer {
     ) -> Result<Response<Body>, Status> {
         let key = ObjectKey::new(&wanted.namespace, &wanted.name);
         let options = self.write_options(call, "", &Bytes::new())?;
-        let delete: crate::registry::DeleteOptions =
+        let mut delete: crate::registry::DeleteOptions =
             serde_json::from_value(eviction["deleteOptions"].clone()).unwrap_or_default();
+        delete.warnings = call.warnings.clone();
         self.registry.delete(definition, &key, &delete, &call.user, options.dry_run).await?;
         let status = serde_json::json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
         Ok(respond::document(StatusCode::CREATED, status.to_string().into(), form))

@@ -28,6 +28,9 @@ pub struct DeleteOptions {
     pub preconditions: Option<Preconditions>,
     /// `["All"]` for a dry run.
     pub dry_run: Vec<String>,
+    /// What the caller should know, whatever comes of it.
+    #[serde(skip)]
+    pub warnings: super::Warnings,
 }
 
 /// What must hold of an object for it to be deleted.
@@ -132,7 +135,7 @@ impl Registry {
                 subresource: "",
                 user,
                 how: How::Delete(options, dry_run),
-                warnings: &super::Warnings::default(),
+                warnings: &options.warnings,
             };
             self.admit(&mut request).await?;
             check_preconditions(definition, &live, options.preconditions.as_ref())?;
