@@ -59,6 +59,10 @@ pub struct Writer<'a> {
 pub fn update_managed(live: Option<&Value>, new: &mut Value, writer: Writer<'_>, schema: SchemaRef<'_>) {
     let Some(mut managers) = managers_of(live, new, writer.subresource) else { return };
     strip(new);
+    // What cannot be told apart, such as elements of a keyed list without their key, nobody can own.
+    if validate(Place::Known(schema), new, true).is_err() {
+        return;
+    }
     let exists = live.and_then(|live| live.pointer("/metadata/uid")).is_some();
     if !(managers.is_empty() && exists) {
         let live = live.cloned().map_or_else(

@@ -148,7 +148,16 @@ pub fn validate(definition: &ResourceDefinition, part: &str, new: &Value, old: O
         }
     }
     let errors = kind(definition).map(|kind| kind.validate(new, old)).unwrap_or_default();
-    errors.iter().map(cause).collect()
+    let mut causes: Vec<Cause> = errors.iter().map(cause).collect();
+    if part == "status" {
+        // A status is judged by itself: what is in it is named from there.
+        for cause in &mut causes {
+            if let Some(own) = cause.field.strip_prefix("status.") {
+                cause.message = cause.message.replace(&format!("status.{own} in body"), &format!("{own} in body"));
+            }
+        }
+    }
+    causes
 }
 
 /// What is taken, but not as its writer may think: formats that nobody knows in a definition, and what a custom kind's rules would

@@ -333,7 +333,7 @@ impl Registry {
             self.dynamic.judge(self, &configured, request).await?;
             self.dynamic.validate(self, &configured, request).await?;
         }
-        crate::admission::may_grow(self, request)?;
+        crate::admission::last_look(self, request)?;
         self.quotas.admit(self, request).await
     }
 

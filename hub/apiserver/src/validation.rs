@@ -140,8 +140,9 @@ pub fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option<&Value
     if old.is_some() && is_judged_twice(group, kind) {
         // Once as if it were new, once as a change.
         let metadata = validate_metadata_update(new, old.unwrap_or(&Value::Null)).len();
-        let mut again = validate_builtin(group, kind, new, None);
-        again.retain(|error| !error.field.starts_with("metadata"));
+        let mut created = validate_metadata(rule, new, None);
+        metadata::standard_finalizers(new, &mut created);
+        let again = validate_builtin(group, kind, new, None).split_off(created.len());
         errors.splice(metadata..metadata, again);
     }
     if errors.is_empty() && rule.is_late() && old.is_none() {
@@ -153,7 +154,10 @@ pub fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option<&Value
 /// Kinds of which an update is judged by the rules of a create too, besides its own, which hold those again.
 fn is_judged_twice(group: &str, kind: &str) -> bool {
     group == "rbac.authorization.k8s.io"
-        || matches!((group, kind), ("", "ReplicationController") | ("networking.k8s.io", "NetworkPolicy"))
+        || matches!(
+            (group, kind),
+            ("", "ReplicationController" | "Node") | ("networking.k8s.io", "NetworkPolicy")
+        )
 }
 
 /// Everything that is wrong with a part that is written by itself; `None` where the kind has no rules of its own for it.

@@ -171,10 +171,7 @@ fn patience(pod: &mut Value) {
 fn runtime(registry: &Registry, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
     const OTHER: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
     let Some(name) = request.object["spec"]["runtimeClassName"].as_str().map(str::to_owned) else {
-        return match request.object["spec"]["overhead"].is_object() {
-            true => Err(refused(request, NO_OVERHEAD)),
-            false => Ok(()),
-        };
+        return Ok(());
     };
     let storage = StorageId("node.k8s.io/runtimeclasses".into());
     let Some(class) = registry.cache().get(&storage, &ObjectKey::new("", &name)) else {
@@ -188,8 +185,6 @@ fn runtime(registry: &Registry, request: &mut AdmissionRequest<'_>) -> Result<()
             return Err(refused(request, OTHER));
         }
         request.object["spec"]["overhead"] = overhead.clone();
-    } else if given.is_object() {
-        return Err(refused(request, NO_OVERHEAD));
     }
     place(&class["scheduling"], request)
 }
@@ -223,14 +218,37 @@ fn place(scheduling: &Value, request: &mut AdmissionRequest<'_>) -> Result<(), S
     Ok(())
 }
 
-/// A claim may only grow where its class lets it (`PersistentVolumeClaimResize`). Asked after the claim's own rules.
-pub(crate) fn may_grow(registry: &Registry, request: &AdmissionRequest<'_>) -> Result<(), Status> {
-    use crate::schema::quantity::Quantity;
-    let definition = request.definition;
-    let Some(old) = request.old.filter(|_| request.subresource.is_empty()) else { return Ok(()) };
-    if !definition.group.is_empty() || &*definition.plural != "persistentvolumeclaims" {
+/// What is asked after an object's own rules: what a Pod's runtime costs, who may look into devices, which claims may grow.
+pub(crate) fn last_look(registry: &Registry, request: &AdmissionRequest<'_>) -> Result<(), Status> {
+    if request.operation == Operation::Delete || !request.subresource.is_empty() {
         return Ok(());
     }
+    match (&*request.definition.group, &*request.definition.plural) {
+        ("", "pods") if request.old.is_none() => known_overhead(registry, request),
+        ("", "persistentvolumeclaims") => may_grow(registry, request),
+        _ => Ok(()),
+    }
+}
+
+/// Nobody makes up what a runtime costs.
+fn known_overhead(registry: &Registry, request: &AdmissionRequest<'_>) -> Result<(), Status> {
+    let spec = &request.object["spec"];
+    if spec["overhead"].is_null() {
+        return Ok(());
+    }
+    let storage = StorageId("node.k8s.io/runtimeclasses".into());
+    let name = spec["runtimeClassName"].as_str().unwrap_or_default();
+    let class = registry.cache().get(&storage, &ObjectKey::new("", name));
+    if class.is_some_and(|class| class.value()["overhead"].is_object()) {
+        return Ok(());
+    }
+    Err(refused(request, NO_OVERHEAD))
+}
+
+/// A claim may only grow where its class lets it (`PersistentVolumeClaimResize`).
+fn may_grow(registry: &Registry, request: &AdmissionRequest<'_>) -> Result<(), Status> {
+    use crate::schema::quantity::Quantity;
+    let Some(old) = request.old else { return Ok(()) };
     let size = |claim: &Value| Quantity::from_value(&claim["spec"]["resources"]["requests"]["storage"]);
     match (size(request.object), size(old)) {
         (Some(now), Some(before)) if now > before => {}

@@ -63,7 +63,7 @@ impl ApiServer {
         {
             // Across namespaces there is only looking.
             return match definition.is_structural() && call.method == Method::POST {
-                true => Err(Status::no_resource()),
+                true => Err(Status::no_page()),
                 false => Err(Status::method_not_allowed()),
             };
         }

@@ -31,6 +31,11 @@ pub(super) fn settle(definition: &ResourceDefinition, part: &str, new: &mut Valu
                 remove(&mut new["status"], field, "errorCode");
             }
         }
+        ("discovery.k8s.io", "endpointslices")
+            if old.is_none_or(|old| old["endpoints"] != new["endpoints"]) =>
+        {
+            each(new, "endpoints").for_each(|one| drop(one.remove("deprecatedTopology")));
+        }
         ("resource.k8s.io", "deviceclasses") => forget(new, old, "spec", &["extendedResourceName"]),
         ("resource.k8s.io", "resourceclaims") => at(new, old, "/spec/devices", devices),
         ("resource.k8s.io", "resourceclaimtemplates") => at(new, old, "/spec/spec/devices", devices),

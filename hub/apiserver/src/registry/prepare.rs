@@ -66,7 +66,7 @@ pub(crate) fn check_type(definition: &ResourceDefinition, object: &Value) -> Res
         )));
     }
     if !kind.is_empty() && kind != &*definition.kind {
-        return Err(Status::bad_request(another_kind(definition, kind)));
+        return Err(Status::bad_request(another_kind(definition, kind, object)));
     }
     match object.get("metadata") {
         // A compiled kind's reader says what it cannot read.
@@ -82,7 +82,7 @@ pub(crate) fn check_type(definition: &ResourceDefinition, object: &Value) -> Res
 }
 
 /// What is said of a body that is of another kind than the path's.
-fn another_kind(definition: &ResourceDefinition, kind: &str) -> String {
+fn another_kind(definition: &ResourceDefinition, kind: &str, object: &Value) -> String {
     let (version, wanted) = (&definition.version, &definition.kind);
     let api_version = definition.api_version();
     if definition.is_structural() {
@@ -94,6 +94,11 @@ fn another_kind(definition: &ResourceDefinition, kind: &str) -> String {
     // Every group has a Status of its own to convert from, save in its own version.
     let known = kind == "Status" || crate::schema::Kind::builtin(&definition.group, version, kind).is_some();
     if known {
+        let own = crate::schema::Kind::builtin(&definition.group, version, kind);
+        // It is read as what it says it is, before it is seen that it cannot be this.
+        if let Some(Err(error)) = own.map(|own| own.decode(&mut object.clone())) {
+            return format!("{begin}{error}");
+        }
         return converting(definition, version, kind);
     }
     format!(
@@ -482,7 +487,8 @@ fn finish_status(definition: &ResourceDefinition, old: &Value, new: &mut Value, 
         }
         ("certificates.k8s.io", _) => {
             let before = old["status"]["conditions"].as_array().cloned().unwrap_or_default();
-            let all = new["status"]["conditions"].as_array_mut().into_iter().flatten();
+            let all = new.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
+            let all = all.into_iter().flatten();
             for condition in all {
                 if condition["lastUpdateTime"].is_null() {
                     condition["lastUpdateTime"] = json!(now);

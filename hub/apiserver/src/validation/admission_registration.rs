@@ -109,7 +109,7 @@ fn client(client: &Value, path: &Path<'_>, errors: &mut Errors) {
         for field in ["name", "namespace"] {
             if text(service, field).is_empty() {
                 let at = path.child("service");
-                errors.push(FieldError::required(&at.child(field), &*format!("service {field} is required")));
+                errors.push(FieldError::required(&at.child(field), ""));
             }
         }
         let at = path.child("service");
@@ -133,8 +133,9 @@ fn service_path(service: &Value, path: &Path<'_>, errors: &mut Errors) {
     if !given.starts_with('/') {
         errors.push(FieldError::invalid(path, given, "must start with a '/'"));
     }
-    let check = given.strip_suffix('/').unwrap_or(given);
-    for (index, part) in check.split('/').skip(1).enumerate() {
+    let check = given.get(1..).unwrap_or_default();
+    let check = check.strip_suffix('/').unwrap_or(check);
+    for (index, part) in check.split('/').enumerate() {
         if part.is_empty() {
             errors.push(FieldError::invalid(path, given, format!("segment[{index}] may not be empty")));
         } else {

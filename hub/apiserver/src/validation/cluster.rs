@@ -203,6 +203,9 @@ pub(super) fn certificate_request(new: &Value, old: Option<&Value>, errors: &mut
     if !text_of.contains("-----BEGIN CERTIFICATE REQUEST-----") {
         let detail = "PEM block type must be CERTIFICATE REQUEST";
         errors.push(FieldError::invalid(&path.child("request"), spec["request"].clone(), detail));
+    } else if blocks(&text_of).first().is_none_or(|(_, der)| der.first() != Some(&0x30)) {
+        let detail = "asn1: structure error: tags don't match";
+        errors.push(FieldError::invalid(&path.child("request"), spec["request"].clone(), detail));
     }
     let usages = path.child("usages");
     let all = list(spec, "usages");
@@ -309,7 +312,11 @@ fn signer_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
         ));
         return;
     }
-    for label in domain.split('.') {
+    if domain.len() > 253 {
+        errors.push(FieldError::too_long(path, 253));
+    }
+    // One wrong label is told of; those after it would be told alike.
+    if let Some(label) = domain.split('.').find(|label| !names::dns_label(label).is_empty()) {
         for message in names::dns_label(label) {
             errors.push(FieldError::invalid(path, domain, format!("validating label {label:?}: {message}")));
         }
@@ -321,16 +328,16 @@ fn signer_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
             "should be a domain with at least two segments separated by dots",
         ));
     }
-    if rest.is_empty() {
-        errors.push(FieldError::invalid(
-            path,
-            name,
-            "must be a fully qualified domain and path of the form 'example.com/signer-name'",
-        ));
-    } else {
-        for message in names::dns_subdomain(rest) {
-            errors.push(FieldError::invalid(path, rest, format!("validating label {rest:?}: {message}")));
+    if let Some(label) = rest.split('.').find(|label| !names::dns_subdomain(label).is_empty()) {
+        for message in names::dns_subdomain(label) {
+            errors.push(FieldError::invalid(path, rest, format!("validating label {label:?}: {message}")));
         }
+    }
+    if rest.len() > 317 {
+        errors.push(FieldError::too_long(path, 317));
+    }
+    if name.len() > 571 {
+        errors.push(FieldError::too_long(path, 571));
     }
 }
 

@@ -19,6 +19,7 @@ const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].imag
 /// A Pod itself.
 pub(super) fn pod(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     spec(&new["spec"], &Path::field("spec"), errors);
+    tokens(&new["spec"], errors);
     if old.is_none() && !list(&new["spec"], "ephemeralContainers").is_empty() {
         let at = Path::field("spec");
         errors.push(FieldError::forbidden(&at.child("ephemeralContainers"), "cannot be set on create"));
@@ -84,6 +85,80 @@ fn pod_update(new: &Value, old: &Value, errors: &mut Errors) {
             &path,
             format!("pod updates may not change fields other than {UPDATABLE}"),
         ));
+    }
+}
+
+/// Who has no account has no token.
+fn tokens(spec: &Value, errors: &mut Errors) {
+    if !text(spec, "serviceAccountName").is_empty() {
+        return;
+    }
+    let path = Path::field("spec");
+    let path = path.child("volumes");
+    for (index, volume) in list(spec, "volumes").iter().enumerate() {
+        let at = path.index(index);
+        let at = at.child("projected");
+        let at = at.child("sources");
+        for (index, source) in list(&volume["projected"], "sources").iter().enumerate() {
+            if source["serviceAccountToken"].is_object() {
+                let at = at.index(index);
+                let detail = "must not be specified when serviceAccountName is not set";
+                errors.push(FieldError::forbidden(&at.child("serviceAccountToken"), detail));
+            }
+        }
+    }
+}
+
+/// What Pods of that system do not have.
+fn windows(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    const DETAIL: &str = "cannot be set for a windows pod";
+    let (own, at) = (&spec["securityContext"], path.child("securityContext"));
+    let set = |of: &Value, field: &str| of.get(field).is_some_and(|value| !value.is_null() && value != false);
+    let mut refuse = |at: &Path<'_>| errors.push(FieldError::forbidden(at, DETAIL));
+    for field in ["appArmorProfile", "seLinuxOptions"].into_iter().filter(|field| set(own, field)) {
+        refuse(&at.child(field));
+    }
+    if !spec["hostUsers"].is_null() {
+        refuse(&path.child("hostUsers"));
+    }
+    for field in ["hostPID", "hostIPC"].into_iter().filter(|field| set(spec, field)) {
+        refuse(&path.child(field));
+    }
+    for field in ["seccompProfile", "fsGroup", "fsGroupChangePolicy", "sysctls"] {
+        if set(own, field) && !super::is_empty(&own[field]) {
+            refuse(&at.child(field));
+        }
+    }
+    if !spec["shareProcessNamespace"].is_null() {
+        refuse(&path.child("shareProcessNamespace"));
+    }
+    for field in ["runAsUser", "runAsGroup", "supplementalGroups", "supplementalGroupsPolicy", "seLinuxChangePolicy"] {
+        if set(own, field) {
+            refuse(&at.child(field));
+        }
+    }
+    for kind in ["initContainers", "containers", "ephemeralContainers"] {
+        let all = path.child(kind);
+        for (index, one) in list(spec, kind).iter().enumerate() {
+            let at = all.index(index);
+            let at = at.child("securityContext");
+            for field in [
+                "appArmorProfile",
+                "seLinuxOptions",
+                "seccompProfile",
+                "capabilities",
+                "readOnlyRootFilesystem",
+                "privileged",
+                "allowPrivilegeEscalation",
+                "procMount",
+                "runAsUser",
+                "runAsGroup",
+            ] {
+                if !one["securityContext"][field].is_null() {
+                    refuse(&at.child(field));
+                }
+            }
+        }
     }
 }
 
@@ -178,6 +253,9 @@ fn spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     one_of(spec, "dnsPolicy", &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"], path, errors);
     labels(&spec["nodeSelector"], &path.child("nodeSelector"), errors);
     security::pod(spec, path, errors);
+    if spec["os"]["name"] == "windows" {
+        windows(spec, path, errors);
+    }
     for (kind, index, one) in ["initContainers", "containers"]
         .into_iter()
         .flat_map(|kind| list(spec, kind).iter().enumerate().map(move |(index, one)| (kind, index, one)))

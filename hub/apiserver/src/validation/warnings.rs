@@ -60,6 +60,7 @@ pub fn warnings(group: &str, kind: &str, new: &Value, old: Option<&Value>) -> Ve
         }
         ("networking.k8s.io", "NetworkPolicy") => policy(new, &mut out),
         ("discovery.k8s.io", "EndpointSlice") => slice(new, &mut out),
+        ("", "Endpoints") => endpoints(new, &mut out),
         _ => {}
     }
     out
@@ -426,6 +427,17 @@ fn policy(new: &Value, out: &mut Warnings) {
                 for (index, range) in list(block, "except").iter().filter_map(Value::as_str).enumerate() {
                     out.extend(addresses::range_warnings(&format!("{at}.except[{index}]"), range));
                 }
+            }
+        }
+    }
+}
+
+fn endpoints(new: &Value, out: &mut Warnings) {
+    for (index, subset) in list(new, "subsets").iter().enumerate() {
+        for field in ["addresses", "notReadyAddresses"] {
+            for (place, one) in list(subset, field).iter().enumerate() {
+                let at = format!("subsets[{index}].{field}[{place}].ip");
+                out.extend(addresses::warning(&at, text(one, "ip")));
             }
         }
     }
