@@ -43,8 +43,7 @@ impl DataDir {
         let accounts = ServiceAccountKey::load_or_create(&keys).context("loading the service-account key")?;
         let proxies = keys.join("front-proxy");
         make_private(&proxies).with_context(|| format!("making {}", proxies.display()))?;
-        let front_proxy =
-            Authority::load_or_create(&proxies, now).context("loading the front proxy's CA")?;
+        let front_proxy = Authority::load_or_create(&proxies, now).context("loading the front proxy's CA")?;
         Ok(DataDir { path: path.to_owned(), authority, accounts, front_proxy })
     }
 

@@ -21,9 +21,7 @@ pub async fn publish(registry: &Registry, data: &DataDir, in_front: Option<&Prox
     let options = WriteOptions { user, field_manager: "karmada-hub".to_owned(), ..WriteOptions::default() };
     let wanted = contents(data, in_front);
     let mut change = |live: Option<&Value>| {
-        let fresh = || {
-            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME, "namespace": "kube-system"}})
-        };
+        let fresh = || json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME, "namespace": "kube-system"}});
         let mut object = live.cloned().unwrap_or_else(fresh);
         object["data"] = wanted.clone();
         Ok(object)

@@ -149,7 +149,9 @@ impl Serve {
         let access = AccessSettings {
             audit: self.audit.settings(),
             seats: self.fairness.enable_priority_and_fairness.then(|| {
-                self.fairness.max_requests_inflight.saturating_add(self.fairness.max_mutating_requests_inflight)
+                self.fairness
+                    .max_requests_inflight
+                    .saturating_add(self.fairness.max_mutating_requests_inflight)
             }),
             proxy: self.proxy.settings()?,
             issuers: self.oidc.issuers()?,
@@ -203,11 +205,14 @@ impl RequestHeader {
 impl Oidc {
     fn issuers(self) -> Result<Vec<IssuerOptions>> {
         if let Some(file) = self.authentication_config {
-            let text = std::fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
+            let text =
+                std::fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
             let read = IssuerOptions::read_configuration(&text).map_err(anyhow::Error::msg);
             return read.with_context(|| format!("reading {}", file.display()));
         }
-        let (Some(url), Some(client)) = (self.oidc_issuer_url, self.oidc_client_id) else { return Ok(Vec::new()) };
+        let (Some(url), Some(client)) = (self.oidc_issuer_url, self.oidc_client_id) else {
+            return Ok(Vec::new());
+        };
         if !url.starts_with("https://") {
             bail!("--oidc-issuer-url {url:?} is no https URL");
         }
@@ -219,12 +224,15 @@ impl Oidc {
             let (claim, value) = text.split_once('=').context("--oidc-required-claim is CLAIM=VALUE")?;
             Ok((claim.to_owned(), value.to_owned()))
         };
-        let required_claims = self.oidc_required_claim.iter().map(claim).collect::<Result<BTreeMap<_, _>>>()?;
+        let required_claims =
+            self.oidc_required_claim.iter().map(claim).collect::<Result<BTreeMap<_, _>>>()?;
         Ok(vec![IssuerOptions {
             url,
             audiences: vec![client],
             username_claim: self.oidc_username_claim,
-            username_prefix: self.oidc_username_prefix.map(|prefix| if prefix == "-" { String::new() } else { prefix }),
+            username_prefix: self
+                .oidc_username_prefix
+                .map(|prefix| if prefix == "-" { String::new() } else { prefix }),
             groups_claim: self.oidc_groups_claim,
             groups_prefix: self.oidc_groups_prefix,
             required_claims,

@@ -270,7 +270,8 @@ fn tls(
         None => None,
         Some(proxy) => {
             let proxies = karmada_certs::certificates(&proxy.ca_pem).context("reading the proxies' CA")?;
-            let signers = Signers { clients: SignedBy::new(&authorities)?, proxies: SignedBy::new(&proxies)? };
+            let signers =
+                Signers { clients: SignedBy::new(&authorities)?, proxies: SignedBy::new(&proxies)? };
             authorities.extend(proxies);
             Some(Arc::new(signers))
         }

@@ -29,7 +29,9 @@ pub fn page(registry: &Registry, fairness: Option<&Fairness>, audit: Option<&Aud
         line(format_args!("# HELP apiserver_audit_event_total Audit events written."));
         line(format_args!("# TYPE apiserver_audit_event_total counter"));
         line(format_args!("apiserver_audit_event_total {written}"));
-        line(format_args!("# HELP apiserver_audit_error_total Audit events lost to a full queue or a failing disk."));
+        line(format_args!(
+            "# HELP apiserver_audit_error_total Audit events lost to a full queue or a failing disk."
+        ));
         line(format_args!("# TYPE apiserver_audit_error_total counter"));
         line(format_args!("apiserver_audit_error_total {lost}"));
     }

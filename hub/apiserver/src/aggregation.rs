@@ -11,6 +11,7 @@ mod connection;
 pub mod keep;
 mod locate;
 mod merge;
+mod openapi;
 mod proxy;
 
 use std::collections::BTreeMap;
@@ -22,9 +23,10 @@ use parking_lot::RwLock;
 use serde_json::Value;
 
 use crate::cache::{Cache, Shard};
-use crate::resource::StorageId;
+use crate::resource::{ResourceDefinition, StorageId};
 pub use connection::ClientIdentity;
 pub(crate) use merge::Groups;
+pub(crate) use openapi::More;
 
 /// Group of APIService.
 pub const GROUP: &str = "apiregistration.k8s.io";
@@ -77,6 +79,16 @@ pub struct Aggregator {
     identity: ClientIdentity,
     now: ArcSwap<Registered>,
     described: RwLock<BTreeMap<Place, Arc<Described>>>,
+}
+
+/// Whether this is an APIService of a group that is served here.
+pub(crate) fn is_local(definition: &ResourceDefinition, object: &Value) -> bool {
+    &*definition.group == GROUP && !object["spec"]["service"].is_object()
+}
+
+/// The status that such a one has from the beginning.
+pub(crate) fn local_status(now: &str) -> Value {
+    check::Condition::local().put_into(&Value::Null, now).unwrap_or_default()
 }
 
 impl Handed {

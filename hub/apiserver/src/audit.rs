@@ -53,7 +53,12 @@ impl Audit {
     }
 
     /// Begins the record of a request; `None` where the policy does not want it. `user` is `None` where nobody could be told.
-    pub fn begin(self: &Arc<Self>, user: Option<&User>, attributes: &Attributes, parts: &Parts) -> Option<Record> {
+    pub fn begin(
+        self: &Arc<Self>,
+        user: Option<&User>,
+        attributes: &Attributes,
+        parts: &Parts,
+    ) -> Option<Record> {
         let ruling = self.policy.judge(user, attributes);
         if ruling.level == Level::None {
             return None;

@@ -114,7 +114,12 @@ impl Fairness {
     }
 
     /// Gives a seat, at once or after a wait.
-    pub async fn seat(&self, user: &User, request: &Attributes, width: u32) -> (Judged, Result<Seat, TooMany>) {
+    pub async fn seat(
+        &self,
+        user: &User,
+        request: &Attributes,
+        width: u32,
+    ) -> (Judged, Result<Seat, TooMany>) {
         let config = self.config();
         let found = config.schemas.iter().find(|(schema, _, _)| schema.matches(user, request));
         // What nobody's schema is about is the catch-all's.
@@ -159,7 +164,10 @@ impl Fairness {
             let uid = HeaderValue::from_str(&schema.uid).unwrap_or(HeaderValue::from_static(""));
             Some((schema, uid, level))
         };
-        Config { revisions, schemas: classify::in_order(&stored).into_iter().filter_map(with_level).collect() }
+        Config {
+            revisions,
+            schemas: classify::in_order(&stored).into_iter().filter_map(with_level).collect(),
+        }
     }
 
     /// What `/metrics` shows, in the Prometheus text format.
@@ -172,8 +180,12 @@ impl Fairness {
             ("rejected_requests_total", "counter", "Requests rejected", |s| s.rejected),
             ("dispatched_requests_total", "counter", "Requests given a seat", |s| s.dispatched),
             ("current_inqueue_requests", "gauge", "Requests waiting", |s| s.waiters.len() as u64),
-            ("current_executing_seats", "gauge", "Seats taken", |s| s.set.as_ref().map_or(0, |set| set.seats_taken().into())),
-            ("nominal_limit_seats", "gauge", "Seats there are", |s| s.set.as_ref().map_or(0, |set| set.seats().into())),
+            ("current_executing_seats", "gauge", "Seats taken", |s| {
+                s.set.as_ref().map_or(0, |set| set.seats_taken().into())
+            }),
+            ("nominal_limit_seats", "gauge", "Seats there are", |s| {
+                s.set.as_ref().map_or(0, |set| set.seats().into())
+            }),
         ];
         for (name, kind, help, read) in rows {
             let name = format!("apiserver_flowcontrol_{name}");

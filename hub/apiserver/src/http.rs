@@ -25,7 +25,7 @@ use futures::FutureExt as _;
 use http::{Method, Request, Response};
 use tokio_util::sync::CancellationToken;
 
-use crate::aggregation::Aggregator;
+use crate::aggregation::{Aggregator, More};
 use crate::audit::{Audit, Record};
 use crate::auth::{Access, Attributes};
 use crate::fairness::{Fairness, Judged, Seat, TooMany};
@@ -84,6 +84,8 @@ pub(crate) struct Call<'a> {
 struct Along {
     record: Option<Record>,
     judged: Option<Judged>,
+    /// Held until the answer is made, and not while it is sent.
+    seat: Option<Seat>,
     /// Whether the answer goes on after its head: a watch.
     long: bool,
 }
@@ -98,7 +100,17 @@ impl ApiServer {
         metrics: Arc<dyn Fn() -> String + Send + Sync>,
         stop: CancellationToken,
     ) -> Self {
-        ApiServer { registry, access, options, ready, metrics, audit: None, fairness: None, aggregator: None, stop }
+        ApiServer {
+            registry,
+            access,
+            options,
+            ready,
+            metrics,
+            audit: None,
+            fairness: None,
+            aggregator: None,
+            stop,
+        }
     }
 
     /// The same server, writing an audit log.
@@ -181,8 +193,7 @@ impl ApiServer {
         let attributes = target.attributes(&parts.method, &query);
         let user = self.identify(parts, &attributes, along).await?;
         let width = self.width(&target, &attributes, &query);
-        // Held until the answer's head is made.
-        let _seat = self.seat(&user, &attributes, width, along).await?;
+        self.seat(&user, &attributes, width, along).await?;
         let decision = self.access.decide(&user, &attributes);
         if let Some(record) = &mut along.record {
             record.decided(&decision);
@@ -205,7 +216,7 @@ impl ApiServer {
         let warnings = along.record.as_ref().map(Record::notes).unwrap_or_default();
         let call = Call { user, method: parts.method.clone(), headers: &parts.headers, query, warnings };
         match target {
-            Target::Path(path) => self.path(&call, &path),
+            Target::Path(path) => self.path(&call, &path).await,
             Target::Resource(wanted) => {
                 let answered = self.resource(&call, &wanted, body).await;
                 let mut response = answered.unwrap_or_else(|status| respond::refused(&status, call.headers));
@@ -255,12 +266,15 @@ impl ApiServer {
         attributes: &Attributes,
         width: u32,
         along: &mut Along,
-    ) -> Result<Option<Seat>, Status> {
-        let Some(fairness) = &self.fairness else { return Ok(None) };
+    ) -> Result<(), Status> {
+        let Some(fairness) = &self.fairness else { return Ok(()) };
         let (judged, seat) = fairness.seat(user, attributes, width).await;
         along.judged = Some(judged);
         match seat {
-            Ok(seat) => Ok(Some(seat)),
+            Ok(seat) => {
+                along.seat = Some(seat);
+                Ok(())
+            }
             Err(TooMany) => {
                 let mut status = Status::plain(429, "Too many requests, please try again later.\n");
                 let details = Details { retry_after_seconds: 1, ..Details::default() };
@@ -288,9 +302,19 @@ impl ApiServer {
     }
 
     /// Paths that are no resource: health, version, discovery, documents.
-    fn path(&self, call: &Call<'_>, path: &str) -> Result<Response<Body>, Status> {
-        const SERVED: [&str; 8] =
-            ["api", "apis", "openapi", "version", "healthz", "livez", "readyz", "metrics"];
+    async fn path(&self, call: &Call<'_>, path: &str) -> Result<Response<Body>, Status> {
+        const SERVED: [&str; 10] = [
+            ".well-known",
+            "api",
+            "apis",
+            "healthz",
+            "livez",
+            "metrics",
+            "openapi",
+            "openid",
+            "readyz",
+            "version",
+        ];
         let first = path.trim_matches('/').split('/').next().unwrap_or("");
         if path.contains("//") || !(matches!(first, "" | "index.html") || SERVED.contains(&first)) {
             return Err(Status::no_page());
@@ -309,9 +333,22 @@ impl ApiServer {
                 Err(why) => Err(Status::unavailable(why)),
             },
             "/metrics" => Ok(respond::text_as((self.metrics)(), "text/plain; version=0.0.4; charset=utf-8")),
+            "/openapi/v2" => {
+                let more = match &self.aggregator {
+                    Some(aggregator) => Box::pin(aggregator.more()).await,
+                    None => More::default(),
+                };
+                Ok(discovery::openapi_v2(call, &self.registry.catalogue(), &more))
+            }
+            "/.well-known/openid-configuration" => {
+                let document = self.access.issuer_document(&self.options.advertise);
+                Ok(respond::public(&document, "application/json"))
+            }
+            "/openid/v1/jwks" => Ok(respond::public(&self.access.issuer_keys(), "application/jwk-set+json")),
             "/version" => Ok(respond::json(&discovery::version(&self.options))),
             "" | "/index.html" => Ok(respond::json(&discovery::paths(&self.registry.catalogue()))),
             _ if is_health => Err(Status::no_page()),
+            _ if matches!(first, ".well-known" | "openid") => Err(Status::no_page()),
             other => self.discover(call, other),
         }
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use crate::aggregation::More;
 use crate::apply::{self, ApplyError, Writer};
 use crate::crd;
 use crate::defaults;
@@ -365,13 +366,13 @@ fn catalogue_entry(definition: &ResourceDefinition) -> Option<&Resource> {
     catalogue::find(&definition.group, &definition.version, &definition.plural)
 }
 
-/// The OpenAPI v2 document in the form asked for, and its content type.
-pub fn openapi_v2(catalogue: &Catalogue, accept: &str) -> (Bytes, &'static str) {
+/// The OpenAPI v2 document in the form asked for, with what other servers add to it, and its content type.
+pub(crate) fn openapi_v2(catalogue: &Catalogue, accept: &str, more: &More) -> (Bytes, &'static str) {
     let documents = Documents::read(catalogue, true, |_, _| true);
     if accept.contains("proto-openapi") {
-        (openapi::v2_protobuf(&documents.served()), openapi::V2_PROTOBUF)
+        (openapi::v2_protobuf(&documents.served(), more), openapi::V2_PROTOBUF)
     } else {
-        (openapi::v2_json(&documents.served()), "application/json")
+        (openapi::v2_json(&documents.served(), more), "application/json")
     }
 }
 

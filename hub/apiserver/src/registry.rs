@@ -10,6 +10,7 @@ mod dropped;
 pub(crate) mod prepare;
 mod services;
 pub(crate) mod strategy;
+mod unstored;
 mod update;
 
 use std::sync::Arc;
@@ -416,6 +417,8 @@ pub enum Operation {
     Update,
     /// A removal.
     Delete,
+    /// A connection to what an object runs.
+    Connect,
 }
 
 /// A store failure as the caller sees it.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::Method;
 use serde_json::{Value, json};
 use tests::api::{condition, text_at};
+use tests::hub::{Hub, HubOptions};
 use tests::runtime;
 use tests::wait::eventually;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -12,26 +13,18 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use crate::access::{certificate, user};
 use crate::extension_server::ExtensionServer;
 use crate::request::Caller;
-use crate::subject::{Subject, shared};
+use crate::subject::{Subject, is_hub};
 
 const SOON: Duration = Duration::from_secs(30);
 const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 
-/// Hands `group` over to the server, by a Service of the form that is asked for.
-fn hand_over(admin: &Caller, group: &str, server: &ExtensionServer, external: bool) {
-    let services = "/api/v1/namespaces/default/services";
+/// Hands `group` over to the server, by a Service of its own.
+fn hand_over(admin: &Caller, group: &str, server: &ExtensionServer) {
     let name = group.split('.').next().unwrap();
-    if external {
-        // Karmada's way: the name resolves wherever the hub runs.
-        let service = json!({"metadata": {"name": name}, "spec": {"type": "ExternalName", "externalName": "localhost"}});
-        admin.post(services, &service).is(201);
-    } else {
-        let service = json!({"metadata": {"name": name}, "spec": {"ports": [{"port": server.port, "name": "https"}]}});
-        admin.post(services, &service).is(201);
-        let slice = json!({"metadata": {"name": format!("{name}-1"), "labels": {"kubernetes.io/service-name": name}},
-            "addressType": "IPv4", "endpoints": [{"addresses": ["127.0.0.1"]}], "ports": [{"name": "https", "port": server.port}]});
-        admin.post("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", &slice).is(201);
-    }
+    // Karmada's way: the name resolves wherever the hub runs.
+    let service =
+        json!({"metadata": {"name": name}, "spec": {"type": "ExternalName", "externalName": "localhost"}});
+    admin.post("/api/v1/namespaces/default/services", &service).is(201);
     let object = json!({"metadata": {"name": format!("v1.{group}")}, "spec": {
         "group": group, "version": "v1", "groupPriorityMinimum": 1500, "versionPriority": 15, "caBundle": server.ca_bundle,
         "service": {"namespace": "default", "name": name, "port": server.port}}});
@@ -41,14 +34,14 @@ fn hand_over(admin: &Caller, group: &str, server: &ExtensionServer, external: bo
 #[track_caller]
 fn available(admin: &Caller, group: &str) -> Value {
     eventually(&format!("{group} to be available"), SOON, || {
-        let object = admin.get(&format!("{SERVICES}/v1.{group}")).is(200).json();
+        let object = admin.get(&format!("{SERVICES}/v1.{group}")).json();
         if condition(&object, "Available") == "True" { Ok(object) } else { Err(object.to_string()) }
     })
 }
 
-fn hub() -> Option<std::sync::Arc<Subject>> {
-    let subject = shared();
-    matches!(&*subject, Subject::Hub(_)).then_some(subject)
+/// A hub of the test's own: others count the groups of theirs.
+fn hub() -> Option<Subject> {
+    is_hub().then(|| Subject::Hub(Hub::start(HubOptions::default())))
 }
 
 #[test]
@@ -57,7 +50,7 @@ fn a_group_that_is_handed_over_is_found_and_answered() {
     let admin = subject.caller();
     let group = "things.example.org";
     let server = ExtensionServer::start(group, "things.default.svc", &subject.pki().join("front-proxy"));
-    hand_over(&admin, group, &server, false);
+    hand_over(&admin, group, &server);
     let object = available(&admin, group);
     assert_eq!(object["status"]["conditions"][0]["reason"], "Passed");
     // It is found in every form of discovery, and by kubectl.
@@ -66,7 +59,8 @@ fn a_group_that_is_handed_over_is_found_and_answered() {
     let place = |name: &str| names.iter().position(|n| *n == name).unwrap();
     assert!(place("apps") < place(group) && place(group) < place("work.karmada.io"), "{names:?}");
     assert_eq!(admin.get(&format!("/apis/{group}")).is(200).json()["preferredVersion"]["version"], "v1");
-    let aggregated = admin.get_as("/apis", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList").json();
+    let aggregated =
+        admin.get_as("/apis", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList").json();
     let items = aggregated["items"].as_array().unwrap();
     let item = items.iter().find(|item| item["metadata"]["name"] == group).unwrap();
     assert_eq!(item["versions"][0]["freshness"], "Current");
@@ -74,26 +68,38 @@ fn a_group_that_is_handed_over_is_found_and_answered() {
     let index = admin.get("/openapi/v3").json();
     let address = text_at(&index["paths"][format!("apis/{group}/v1")], "/serverRelativeURL").to_owned();
     assert_eq!(admin.get(&address).is(200).json()["info"]["title"], "things");
+    let v2 = admin.get("/openapi/v2").is(200).json();
+    assert_eq!(v2["paths"][format!("/apis/{group}/v1/")]["get"]["operationId"], "theirs");
+    assert!(v2["definitions"]["org.example.v1.Thing"].is_object() && v2["paths"]["/apis/apps/v1/deployments"].is_object());
     let listed = subject.kubectl().ok(&["api-resources", "--api-group", group, "-o", "name"]);
     assert_eq!(listed.trim(), format!("things.{group}"));
     // Who asks is said in headers, by a proxy whose certificate says so; nothing that the client says of that gets through.
     let jane = admin.with(certificate(&subject, "jane", &["people"]));
     let things = format!("/apis/{group}/v1/namespaces/default/things");
     let refusal = jane.get(&things).refusal(403, "Forbidden");
-    assert!(refusal.contains(&format!("cannot list resource \"things\" in API group \"{group}\"")), "{refusal}");
+    assert!(
+        refusal.contains(&format!("cannot list resource \"things\" in API group \"{group}\"")),
+        "{refusal}"
+    );
     let roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
     let role = json!({"metadata": {"name": "things"}, "rules": [{"apiGroups": [group], "resources": ["*"], "verbs": ["*"]}]});
     admin.post(roles, &role).is(201);
     let binding = json!({"metadata": {"name": "things"}, "subjects": [user("jane")],
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "things"}});
     admin.post("/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings", &binding).is(201);
-    let forged = [("x-remote-user", "system:admin"), ("x-remote-group", "system:masters"), ("x-remote-extra-a", "b")];
+    let forged =
+        [("x-remote-user", "system:admin"), ("x-remote-group", "system:masters"), ("x-remote-extra-a", "b")];
     let body = "{\"kind\":\"Thing\"}";
     jane.send(Method::POST, &format!("{things}?dryRun=All"), &forged, body).is(200);
     let asked = server.asked(&format!("POST {things}?dryRun=All")).pop().unwrap();
-    let all = |name: &str| asked.headers.get_all(name).iter().map(|v| v.to_str().unwrap().to_owned()).collect::<Vec<_>>();
+    let all = |name: &str| {
+        asked.headers.get_all(name).iter().map(|v| v.to_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
     assert_eq!((asked.client.as_str(), asked.body.as_str()), ("front-proxy-client", body));
-    assert_eq!((all("x-remote-user"), all("x-remote-group")), (vec!["jane".to_owned()], vec!["people".to_owned(), "system:authenticated".to_owned()]));
+    assert_eq!(
+        (all("x-remote-user"), all("x-remote-group")),
+        (vec!["jane".to_owned()], vec!["people".to_owned(), "system:authenticated".to_owned()])
+    );
     assert!(all("x-remote-extra-a").is_empty() && all("authorization").is_empty());
     assert_eq!(jane.get(&format!("{things}/none")).is(404).json()["message"], "theirs");
     // A watch passes event by event.
@@ -112,12 +118,13 @@ fn a_connection_becomes_what_both_ends_agree_on() {
     let admin = subject.caller();
     let group = "shells.example.org";
     let server = ExtensionServer::start(group, "shells.default.svc", &subject.pki().join("front-proxy"));
-    hand_over(&admin, group, &server, true);
+    hand_over(&admin, group, &server);
     available(&admin, group);
     let said = runtime().block_on(async {
         let path = format!("/apis/{group}/v1/namespaces/default/things/a/exec?command=x");
         let request = http::Request::post(path).header("connection", "Upgrade").header("upgrade", "loud");
-        let request = request.header("host", "hub").body(http_body_util::Empty::<hyper::body::Bytes>::new()).unwrap();
+        let request =
+            request.header("host", "hub").body(http_body_util::Empty::<hyper::body::Bytes>::new()).unwrap();
         let mut stream = admin.upgraded(request).await;
         stream.write_all(b"hello").await.unwrap();
         let mut held = [0; 5];
@@ -145,26 +152,40 @@ fn what_does_not_answer_says_why_and_is_unavailable() {
         "service": {"namespace": "default", "name": "absent", "port": 443}}});
     admin.post(SERVICES, &object).is(201);
     let told = reason("ServiceNotFound");
-    assert_eq!((&told["status"], &told["message"]), (&json!("False"), &json!("service/absent in \"default\" is not present")));
+    assert_eq!(
+        (&told["status"], &told["message"]),
+        (&json!("False"), &json!("service/absent in \"default\" is not present"))
+    );
     let answer = admin.get(&format!("/apis/{group}/v1/things"));
     assert_eq!((answer.code, answer.text.as_str()), (503, "service unavailable\n"));
-    let service = json!({"metadata": {"name": "absent"}, "spec": {"ports": [{"port": 443, "name": "https"}]}});
+    let service =
+        json!({"metadata": {"name": "absent"}, "spec": {"ports": [{"port": 443, "name": "https"}]}});
     admin.post("/api/v1/namespaces/default/services", &service).is(201);
     reason("EndpointsNotFound");
     let slice = json!({"metadata": {"name": "absent-1", "labels": {"kubernetes.io/service-name": "absent"}},
-        "addressType": "IPv4", "endpoints": [{"addresses": ["127.0.0.1"], "conditions": {"ready": false}}],
+        "addressType": "IPv4", "endpoints": [{"addresses": ["192.0.2.1"], "conditions": {"ready": false}}],
         "ports": [{"name": "https", "port": 1}]});
     let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
     admin.post(slices, &slice).is(201);
     reason("MissingEndpoints");
-    let ready = json!({"endpoints": [{"addresses": ["127.0.0.1"], "conditions": {"ready": true}}]});
+    let ready = json!({"endpoints": [{"addresses": ["192.0.2.1"], "conditions": {"ready": true}}]});
     admin.patch("merge", &format!("{slices}/absent-1"), &ready).is(200);
     let told = reason("FailedDiscoveryCheck");
     let message = text_at(&told, "/message");
-    assert!(message.starts_with("failing or missing response from https://127.0.0.1:1/apis/absent.example.org/v1: dial tcp"), "{message}");
+    assert!(
+        message
+            .starts_with("failing or missing response from https://192.0.2.1:1/apis/absent.example.org/v1: "),
+        "{message}"
+    );
     // The group is there, and stale; what is served here is not touched.
-    let aggregated = admin.get_as("/apis", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList").json();
-    let item = aggregated["items"].as_array().unwrap().iter().find(|item| item["metadata"]["name"] == group).cloned();
+    let aggregated =
+        admin.get_as("/apis", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList").json();
+    let item = aggregated["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|item| item["metadata"]["name"] == group)
+        .cloned();
     assert_eq!(item.unwrap()["versions"][0]["freshness"], "Stale");
     admin.get("/apis/apps/v1/deployments").is(200);
     admin.delete(&format!("{SERVICES}/v1.{group}"), &Value::Null).is(200);
@@ -177,7 +198,10 @@ fn groups_served_here_have_their_objects_as_long_as_they_are_served() {
     let admin = subject.caller();
     let local = admin.get(&format!("{SERVICES}/v1.apps")).is(200).json();
     assert_eq!(local["metadata"]["labels"]["kube-aggregator.kubernetes.io/automanaged"], "onstart");
-    assert_eq!((condition(&local, "Available"), &local["status"]["conditions"][0]["reason"]), ("True", &json!("Local")));
+    assert_eq!(
+        (condition(&local, "Available"), &local["status"]["conditions"][0]["reason"]),
+        ("True", &json!("Local"))
+    );
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
     let crd = json!({"metadata": {"name": "gadgets.brief.example.org"}, "spec": {"group": "brief.example.org", "scope": "Namespaced",
         "names": {"plural": "gadgets", "kind": "Gadget"}, "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}]}});
@@ -185,7 +209,10 @@ fn groups_served_here_have_their_objects_as_long_as_they_are_served() {
     admin.post(crds, &crd).is(201);
     let own = format!("{SERVICES}/v1.brief.example.org");
     available(&admin, "brief.example.org");
-    assert_eq!(admin.get(&own).json()["metadata"]["labels"]["kube-aggregator.kubernetes.io/automanaged"], "true");
+    assert_eq!(
+        admin.get(&own).json()["metadata"]["labels"]["kube-aggregator.kubernetes.io/automanaged"],
+        "true"
+    );
     admin.delete(&format!("{crds}/gadgets.brief.example.org"), &Value::Null).is(200);
     eventually("its APIService to go", SOON, || {
         let answer = admin.get(&own);
@@ -201,7 +228,11 @@ fn groups_served_here_have_their_objects_as_long_as_they_are_served() {
     let data = reader.get(map).is(200).json()["data"].clone();
     assert_eq!(data["requestheader-allowed-names"], "[\"front-proxy-client\"]");
     assert_eq!(data["requestheader-username-headers"], "[\"X-Remote-User\"]");
-    for (key, file) in [("client-ca-file", "ca.crt"), ("requestheader-client-ca-file", "front-proxy/ca.crt")] {
-        assert_eq!(text_at(&data, &format!("/{key}")), std::fs::read_to_string(subject.pki().join(file)).unwrap());
+    for (key, file) in [("client-ca-file", "ca.crt"), ("requestheader-client-ca-file", "front-proxy/ca.crt")]
+    {
+        assert_eq!(
+            text_at(&data, &format!("/{key}")),
+            std::fs::read_to_string(subject.pki().join(file)).unwrap()
+        );
     }
 }

@@ -111,12 +111,18 @@ fn events_say_who_did_what_and_how_it_ended() {
     assert_eq!(text_at(event, "/level"), "Metadata");
     assert_eq!(text_at(event, "/impersonatedUser/username"), "jane");
     assert_eq!(text_at(event, "/annotations/authorization.k8s.io~1decision"), "forbid");
-    assert_eq!((text_at(event, "/responseStatus/reason"), &event["responseStatus"]["code"]), ("Forbidden", &json!(403)));
+    assert_eq!(
+        (text_at(event, "/responseStatus/reason"), &event["responseStatus"]["code"]),
+        ("Forbidden", &json!(403))
+    );
     assert!(event.get("requestObject").is_none() && event.get("responseObject").is_none());
     let bad = admin.with_token("nonsense");
     bad.send(Method::GET, "/version", &with_id("nobody", &[]), "").is(401);
     let event = &audited.events("nobody", 1)[0];
-    assert_eq!((text_at(event, "/stage"), &event["responseStatus"]["code"]), ("ResponseStarted", &json!(401)));
+    assert_eq!(
+        (text_at(event, "/stage"), &event["responseStatus"]["code"]),
+        ("ResponseStarted", &json!(401))
+    );
     assert_eq!(event["user"], json!({}));
     // A conflict's words are in the status.
     admin.send(Method::POST, maps, &with_id("again", &[]), body).is(409);
@@ -131,13 +137,21 @@ fn what_the_policy_leaves_out_is_not_written_and_no_token_ever() {
     admin.send(Method::POST, "/api/v1/namespaces/default/secrets", &with_id("secret", &[]), secret).is(201);
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
     admin.post(accounts, &json!({"metadata": {"name": "robot"}})).is(201);
-    let made = admin.send(Method::POST, &format!("{accounts}/robot/token"), &with_id("token", &[]), "{}").is(201).json();
+    let made = admin
+        .send(Method::POST, &format!("{accounts}/robot/token"), &with_id("token", &[]), "{}")
+        .is(201)
+        .json();
     let token = text_at(&made, "/status/token").to_owned();
-    let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}});
+    let review =
+        json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}});
     let reviews = "/apis/authentication.k8s.io/v1/tokenreviews";
     admin.send(Method::POST, reviews, &with_id("review", &[]), review.to_string()).is(201);
     admin.with_token(&token).send(Method::GET, "/version", &with_id("bearer", &[]), "").is(200);
-    for (id, user) in [("token", "system:admin"), ("review", "system:admin"), ("bearer", "system:serviceaccount:default:robot")] {
+    for (id, user) in [
+        ("token", "system:admin"),
+        ("review", "system:admin"),
+        ("bearer", "system:serviceaccount:default:robot"),
+    ] {
         assert_eq!(text_at(&audited.events(id, 1)[0], "/user/username"), user);
     }
     let text = std::fs::read_to_string(&audited.log).unwrap();

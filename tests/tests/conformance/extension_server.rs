@@ -60,7 +60,8 @@ impl ExtensionServer {
                 tokio::spawn(async move {
                     let Ok(tls) = acceptor.accept(tcp).await else { return };
                     let chain = tls.get_ref().1.peer_certificates().map(<[_]>::to_vec).unwrap_or_default();
-                    let peer = chain.first().and_then(|leaf| karmada_certs::PeerIdentity::from_der(leaf).ok());
+                    let peer =
+                        chain.first().and_then(|leaf| karmada_certs::PeerIdentity::from_der(leaf).ok());
                     let client = peer.map(|peer| peer.common_name).unwrap_or_default();
                     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
                         let (told, client) = (told.clone(), client.clone());
@@ -101,7 +102,10 @@ async fn answer(
         client,
         body: String::from_utf8_lossy(&body).into_owned(),
     });
-    let aggregated = parts.headers.get("accept").is_some_and(|v| v.to_str().unwrap_or("").contains("APIGroupDiscoveryList"));
+    let aggregated = parts
+        .headers
+        .get("accept")
+        .is_some_and(|v| v.to_str().unwrap_or("").contains("APIGroupDiscoveryList"));
     let root = format!("/apis/{group}/v1");
     let things = format!("{root}/namespaces/default/things");
     match parts.uri.path() {
@@ -114,7 +118,12 @@ async fn answer(
             let address = format!("/openapi/v3/apis/{group}/v1?hash=C0FFEE");
             whole(&json!({"paths": {format!("apis/{group}/v1"): {"serverRelativeURL": address}}}))
         }
-        path if path == format!("/openapi/v3/apis/{group}/v1") => whole(&json!({"openapi": "3.0.0", "info": {"title": "things"}})),
+        "/openapi/v2" => whole(&json!({
+            "swagger": "2.0", "paths": {format!("{root}/"): {"get": {"operationId": "theirs"}}, "/version": {}},
+            "definitions": {"org.example.v1.Thing": {"type": "object"}}})),
+        path if path == format!("/openapi/v3/apis/{group}/v1") => {
+            whole(&json!({"openapi": "3.0.0", "info": {"title": "things"}}))
+        }
         path if path == root => whole(&json!({
             "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": format!("{group}/v1"), "resources": [
                 {"name": "things", "singularName": "thing", "namespaced": true, "kind": "Thing", "verbs": ["get", "list", "watch", "create"]}]})),
@@ -138,16 +147,27 @@ async fn answer(
             response.map(|_| Full::new(Bytes::new()).map_err(|never| match never {}).boxed())
         }
         path if path == things && uri.contains("watch=") => {
-            let event = |name: &str| format!("{}\n", json!({"type": "ADDED", "object": {"kind": "Thing", "metadata": {"name": name}}}));
+            let event = |name: &str| {
+                format!(
+                    "{}\n",
+                    json!({"type": "ADDED", "object": {"kind": "Thing", "metadata": {"name": name}}})
+                )
+            };
             let events = futures::stream::iter([event("a"), event("b")]);
             // It stays open: the client sees both events before any end.
             let events = events.chain(futures::stream::pending());
             let frames = events.map(|line| Ok(Frame::data(Bytes::from(line))));
-            Response::builder().header("content-type", "application/json").body(BodyExt::boxed(StreamBody::new(frames))).unwrap()
+            Response::builder()
+                .header("content-type", "application/json")
+                .body(BodyExt::boxed(StreamBody::new(frames)))
+                .unwrap()
         }
-        path if path == things => whole(&json!({"kind": "ThingList", "apiVersion": format!("{group}/v1"), "items": []})),
+        path if path == things => {
+            whole(&json!({"kind": "ThingList", "apiVersion": format!("{group}/v1"), "items": []}))
+        }
         _ => {
-            let mut response = whole(&json!({"kind": "Status", "status": "Failure", "code": 404, "message": "theirs"}));
+            let mut response =
+                whole(&json!({"kind": "Status", "status": "Failure", "code": 404, "message": "theirs"}));
             *response.status_mut() = StatusCode::NOT_FOUND;
             response
         }

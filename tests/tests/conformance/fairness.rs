@@ -15,7 +15,9 @@ const GROUP: &str = "/apis/flowcontrol.apiserver.k8s.io/v1";
 fn answers_say_by_what_they_were_judged() {
     let subject = shared();
     let admin = subject.caller();
-    let uid = |path: &str| text_at(&admin.get(&format!("{GROUP}/{path}")).is(200).json(), "/metadata/uid").to_owned();
+    let uid = |path: &str| {
+        text_at(&admin.get(&format!("{GROUP}/{path}")).is(200).json(), "/metadata/uid").to_owned()
+    };
     let answer = admin.get("/api/v1/namespaces/default").is(200);
     assert_eq!(answer.header("x-kubernetes-pf-flowschema-uid"), uid("flowschemas/exempt"));
     assert_eq!(answer.header("x-kubernetes-pf-prioritylevel-uid"), uid("prioritylevelconfigurations/exempt"));
@@ -44,7 +46,11 @@ fn what_must_be_there_comes_back_and_what_a_user_takes_over_stays() {
     eventually("the schema to say that its level is missing", std::time::Duration::from_secs(20), || {
         let schema = admin.get(&path("flowschemas/lost")).json();
         let condition = &schema["status"]["conditions"][0];
-        if condition["status"] == "True" && condition["reason"] == "NotFound" { Ok(()) } else { Err(schema.to_string()) }
+        if condition["status"] == "True" && condition["reason"] == "NotFound" {
+            Ok(())
+        } else {
+            Err(schema.to_string())
+        }
     });
     let kept = admin.get(&level).is(200).json();
     assert_eq!(kept["spec"]["limited"]["nominalConcurrencyShares"], 7);
@@ -54,7 +60,8 @@ fn what_must_be_there_comes_back_and_what_a_user_takes_over_stays() {
 /// served too.
 #[test]
 fn a_flood_waits_in_its_own_queues_and_others_are_served() {
-    let args = ["--max-requests-inflight=1", "--max-mutating-requests-inflight=1"].map(str::to_owned).to_vec();
+    let args =
+        ["--max-requests-inflight=1", "--max-mutating-requests-inflight=1"].map(str::to_owned).to_vec();
     let hub = Hub::start(HubOptions { args, env: Vec::new() });
     let admin = Caller::of_kubeconfig(&hub.kubeconfig());
     let pki = hub.data_dir().join("pki");
@@ -71,7 +78,10 @@ fn a_flood_waits_in_its_own_queues_and_others_are_served() {
                 for _ in 0..50 {
                     let answer = flood.get("/api");
                     if answer.code == 429 {
-                        assert_eq!((answer.header("retry-after"), answer.text.trim()), ("1", "Too many requests, please try again later."));
+                        assert_eq!(
+                            (answer.header("retry-after"), answer.text.trim()),
+                            ("1", "Too many requests, please try again later.")
+                        );
                     }
                     codes.lock().unwrap().push(answer.code);
                 }

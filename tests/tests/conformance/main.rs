@@ -19,6 +19,7 @@ mod every_kind;
 mod extension_server;
 mod fairness;
 mod health;
+mod identity;
 mod kubectl_read;
 mod kubectl_write;
 mod lifecycle;

@@ -159,7 +159,8 @@ impl Caller {
         let connector = tokio_rustls::TlsConnector::from(std::sync::Arc::new(tls));
         let stream = connector.connect(name, tcp).await.expect("the server speaks TLS");
         let io = hyper_util::rt::TokioIo::new(stream);
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await.expect("it speaks HTTP");
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(io).await.expect("it speaks HTTP");
         tokio::spawn(connection.with_upgrades());
         let response = sender.send_request(request).await.expect("there is an answer");
         assert_eq!(response.status(), 101);

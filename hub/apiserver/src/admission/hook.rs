@@ -57,7 +57,12 @@ impl Hook {
     /// The webhooks of a configuration.
     pub(super) fn all(configuration: &Value) -> std::sync::Arc<[Hook]> {
         let name = configuration["metadata"]["name"].as_str().unwrap_or_default();
-        configuration["webhooks"].as_array().into_iter().flatten().map(|webhook| Hook::read(name, webhook)).collect()
+        configuration["webhooks"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|webhook| Hook::read(name, webhook))
+            .collect()
     }
 
     fn read(configuration: &str, webhook: &Value) -> Hook {

@@ -148,7 +148,9 @@ impl Policy {
             validations: list("validations").iter().map(validation).collect(),
             annotations: list("auditAnnotations")
                 .iter()
-                .map(|one| (text(one, "key").to_owned(), compiled(text(one, "valueExpression"), Expected::Any)))
+                .map(|one| {
+                    (text(one, "key").to_owned(), compiled(text(one, "valueExpression"), Expected::Any))
+                })
                 .collect(),
             variables,
             parameters: kind

@@ -85,12 +85,21 @@ mod tests {
     fn every_group_that_is_served_has_its_object() {
         let all = wanted(&crate::kinds::shipped());
         let of = |name: &str| all.iter().find(|object| object["metadata"]["name"] == name).cloned();
-        assert_eq!(of("v1.").unwrap()["spec"], json!({"groupPriorityMinimum": 18_000, "version": "v1", "versionPriority": 1}));
+        assert_eq!(
+            of("v1.").unwrap()["spec"],
+            json!({"groupPriorityMinimum": 18_000, "version": "v1", "versionPriority": 1})
+        );
         assert_eq!(of("v1.apps").unwrap()["metadata"]["labels"][AUTOMANAGED], "onstart");
         assert_eq!(of("v1alpha1.work.karmada.io").unwrap()["metadata"]["labels"][AUTOMANAGED], "true");
         assert_eq!(of("v1.apiregistration.k8s.io"), None);
-        assert!(all.iter().filter(|object| !object["metadata"]["name"].as_str().unwrap().contains("karmada") ).all(|object| {
-            object["spec"]["groupPriorityMinimum"].as_i64() > Some(1000) || object["spec"]["group"] == "multicluster.x-k8s.io"
-        }), "a group of Kubernetes' own has no priority");
+        assert!(
+            all.iter()
+                .filter(|object| !object["metadata"]["name"].as_str().unwrap().contains("karmada"))
+                .all(|object| {
+                    object["spec"]["groupPriorityMinimum"].as_i64() > Some(1000)
+                        || object["spec"]["group"] == "multicluster.x-k8s.io"
+                }),
+            "a group of Kubernetes' own has no priority"
+        );
     }
 }

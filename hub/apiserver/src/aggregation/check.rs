@@ -36,7 +36,9 @@ impl Condition {
         let is_it = |one: &&Value| one["type"] == "Available";
         let known = conditions.iter().find(is_it);
         let value = if self.available { "True" } else { "False" };
-        let since = known.filter(|known| known["status"] == value).map_or(json!(now), |k| k["lastTransitionTime"].clone());
+        let since = known
+            .filter(|known| known["status"] == value)
+            .map_or(json!(now), |k| k["lastTransitionTime"].clone());
         let new = json!({
             "lastTransitionTime": since, "message": self.message, "reason": self.reason, "status": value, "type": "Available",
         });
@@ -73,19 +75,27 @@ impl Aggregator {
         (Condition { available: true, reason: "Passed".to_owned(), message }, Some(described))
     }
 
-    async fn describe_version(&self, handed: &Handed, address: &(String, u16), resources: &Value) -> Described {
-        const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
+    async fn describe_version(
+        &self,
+        handed: &Handed,
+        address: &(String, u16),
+        resources: &Value,
+    ) -> Described {
+        const AGGREGATED: &str =
+            "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
         let groups = self.document(handed, address, "/apis", AGGREGATED).await.unwrap_or_default();
         let discovery = version_in(&groups, handed).unwrap_or_else(|| converted(resources, handed));
-        let index = self.document(handed, address, "/openapi/v3", "application/json").await.unwrap_or_default();
+        let index =
+            self.document(handed, address, "/openapi/v3", "application/json").await.unwrap_or_default();
         let location = format!("apis/{}/{}", handed.group, handed.version);
         let address = index["paths"][&location]["serverRelativeURL"].as_str();
-        let openapi_hash = address.and_then(|address| address.split_once("hash=")).map(|(_, hash)| hash.to_owned());
+        let openapi_hash =
+            address.and_then(|address| address.split_once("hash=")).map(|(_, hash)| hash.to_owned());
         Described { discovery, openapi_hash }
     }
 
     /// A document of another server.
-    async fn document(
+    pub(super) async fn document(
         &self,
         handed: &Handed,
         address: &(String, u16),
@@ -93,7 +103,8 @@ impl Aggregator {
         accept: &str,
     ) -> Result<Value, String> {
         let asked = async {
-            let request = proxy::get(path, &handed.server_name(), accept).ok_or("no request can be made of it")?;
+            let request =
+                proxy::get(path, &handed.server_name(), accept).ok_or("no request can be made of it")?;
             let answer = self.ask(handed, address, request).await?;
             if answer.status() != StatusCode::OK {
                 return Err(format!("bad status: {}", answer.status().as_u16()));
@@ -162,10 +173,16 @@ mod tests {
         assert_eq!(local.put_into(&status, "t2"), None);
         let failed = Condition { available: false, reason: "ServiceNotFound".into(), message: "m".into() };
         let status = failed.put_into(&status, "t3").unwrap();
-        assert_eq!((&status["conditions"][0]["status"], &status["conditions"][0]["lastTransitionTime"]), (&json!("False"), &json!("t3")));
+        assert_eq!(
+            (&status["conditions"][0]["status"], &status["conditions"][0]["lastTransitionTime"]),
+            (&json!("False"), &json!("t3"))
+        );
         let other = Condition { reason: "MissingEndpoints".into(), ..failed };
         let status = other.put_into(&status, "t4").unwrap();
-        assert_eq!((&status["conditions"][0]["reason"], &status["conditions"][0]["lastTransitionTime"]), (&json!("MissingEndpoints"), &json!("t3")));
+        assert_eq!(
+            (&status["conditions"][0]["reason"], &status["conditions"][0]["lastTransitionTime"]),
+            (&json!("MissingEndpoints"), &json!("t3"))
+        );
         assert_eq!(status["conditions"].as_array().unwrap().len(), 1);
     }
 }

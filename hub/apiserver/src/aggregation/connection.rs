@@ -58,9 +58,11 @@ pub(super) async fn send(
 ) -> Result<Response<Incoming>, String> {
     let connecting = async {
         let config = tls(trust, identity)?;
-        let tcp = TcpStream::connect((host.as_str(), *port)).await.map_err(|error| dialled(host, *port, &error))?;
+        let tcp =
+            TcpStream::connect((host.as_str(), *port)).await.map_err(|error| dialled(host, *port, &error))?;
         let _ = tcp.set_nodelay(true);
-        let name = ServerName::try_from(trust.server_name.clone()).map_err(|error| format!("tls: {error}"))?;
+        let name =
+            ServerName::try_from(trust.server_name.clone()).map_err(|error| format!("tls: {error}"))?;
         let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
         connector.connect(name, tcp).await.map_err(|error| format!("tls: {error}"))
     };
@@ -80,7 +82,9 @@ pub(super) async fn send(
 
 fn dialled(host: &str, port: u16, error: &std::io::Error) -> String {
     match error.kind() {
-        std::io::ErrorKind::ConnectionRefused => format!("dial tcp {host}:{port}: connect: connection refused"),
+        std::io::ErrorKind::ConnectionRefused => {
+            format!("dial tcp {host}:{port}: connect: connection refused")
+        }
         _ => format!("dial tcp {host}:{port}: {error}"),
     }
 }
@@ -103,7 +107,8 @@ fn tls(trust: &Trust<'_>, identity: &ClientIdentity) -> Result<rustls::ClientCon
         }
         builder.with_root_certificates(roots)
     };
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(identity.certificate_pem.as_bytes()).collect();
+    let chain: Result<Vec<_>, _> =
+        CertificateDer::pem_slice_iter(identity.certificate_pem.as_bytes()).collect();
     let key = PrivateKeyDer::from_pem_slice(identity.key_pem.as_bytes());
     match (chain, key) {
         (Ok(chain), Ok(key)) if !chain.is_empty() => {

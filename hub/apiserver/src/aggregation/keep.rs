@@ -52,8 +52,12 @@ pub async fn settle(registry: &Registry) -> Result<(), Status> {
 
 /// Keeps everything until `stop`.
 pub async fn run(registry: Arc<Registry>, aggregator: Arc<Aggregator>, stop: CancellationToken) {
-    let storages =
-        ["apiregistration.k8s.io/apiservices", "core/services", "core/endpoints", "discovery.k8s.io/endpointslices"];
+    let storages = [
+        "apiregistration.k8s.io/apiservices",
+        "core/services",
+        "core/endpoints",
+        "discovery.k8s.io/endpointslices",
+    ];
     let shards = storages.map(|storage| registry.cache().shard(&StorageId(storage.into())));
     let mut served = registry.catalogue_changes();
     let mut pause = SOON;
@@ -125,7 +129,7 @@ fn options(subresource: &str) -> WriteOptions {
         standing: Standing::Hub,
         ..User::default()
     };
-    let (field_manager, subresource) = ("kube-aggregator".to_owned(), subresource.to_owned());
+    let (field_manager, subresource) = ("kube-apiserver".to_owned(), subresource.to_owned());
     WriteOptions { user, field_manager, subresource, ..WriteOptions::default() }
 }
 
@@ -154,7 +158,9 @@ async fn tell(
     object: &Stored,
     condition: Condition,
 ) -> Result<(), Status> {
-    let Some(status) = condition.put_into(&object.value()["status"], &registry.now_text()) else { return Ok(()) };
+    let Some(status) = condition.put_into(&object.value()["status"], &registry.now_text()) else {
+        return Ok(());
+    };
     let mut change = |live: Option<&Value>| {
         let mut live = live.cloned().unwrap_or_default();
         live["status"] = status.clone();

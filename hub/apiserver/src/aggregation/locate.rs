@@ -27,7 +27,8 @@ pub(super) fn address(cache: &Cache, wanted: &ServiceRef) -> Result<(String, u16
         return Err(Nowhere { reason: "ServiceNotFound", message });
     };
     let slices = cache.shard(&StorageId("discovery.k8s.io/endpointslices".into()));
-    let of_service = |object: &crate::object::Stored| object.label("kubernetes.io/service-name") == Some(&wanted.name);
+    let of_service =
+        |object: &crate::object::Stored| object.label("kubernetes.io/service-name") == Some(&wanted.name);
     let slices: Vec<Value> =
         slices.list(&wanted.namespace, None, 0, &of_service).0.iter().map(|slice| slice.value()).collect();
     of_objects(wanted, &service, &slices, get("endpoints").as_ref())
@@ -95,7 +96,8 @@ mod tests {
         let find = |service: Value, slices: &[Value], endpoints: Option<Value>| {
             of_objects(&wanted, &service, slices, endpoints.as_ref()).map_err(|nowhere| nowhere.reason)
         };
-        let service = || json!({"spec": {"ports": [{"port": 80}, {"port": 443, "name": "https", "targetPort": 6443}]}});
+        let service =
+            || json!({"spec": {"ports": [{"port": 80}, {"port": 443, "name": "https", "targetPort": 6443}]}});
         let slice = |ready: bool| {
             json!({"ports": [{"name": "https", "port": 6443}],
                 "endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": ready}}]})

@@ -21,15 +21,24 @@ impl Aggregator {
             return None;
         }
         let described = self.described.read();
-        let mut all: Vec<_> =
-            registered.handed.iter().map(|(place, handed)| (handed.clone(), described.get(place).cloned())).collect();
+        let mut all: Vec<_> = registered
+            .handed
+            .iter()
+            .map(|(place, handed)| (handed.clone(), described.get(place).cloned()))
+            .collect();
         all.sort_by_key(|(handed, _)| std::cmp::Reverse((handed.group_priority, handed.version_priority)));
         Some(Groups(all))
     }
 }
 
 /// Puts a group where its priority says, and answers its place.
-fn place_of(groups: &mut Vec<Value>, group: &str, priority: i64, name: fn(&Value) -> &Value, new: Value) -> usize {
+fn place_of(
+    groups: &mut Vec<Value>,
+    group: &str,
+    priority: i64,
+    name: fn(&Value) -> &Value,
+    new: Value,
+) -> usize {
     if let Some(at) = groups.iter().position(|one| *name(one) == *group) {
         return at;
     }

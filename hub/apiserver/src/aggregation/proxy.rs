@@ -18,8 +18,15 @@ use crate::registry::User;
 use crate::status::Status;
 
 /// Headers that are about one connection only.
-const HOP_BY_HOP: [&str; 7] =
-    ["keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding"];
+const HOP_BY_HOP: [&str; 7] = [
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+];
 
 impl Aggregator {
     /// Passes a request on. `upgrade`: the client's connection, where it may become something else.
@@ -63,7 +70,8 @@ impl Aggregator {
         address: &(String, u16),
         request: http::Request<Outgoing>,
     ) -> Result<Response<hyper::body::Incoming>, String> {
-        let trust = Trust { server_name: handed.server_name(), ca_pem: &handed.ca_pem, insecure: handed.insecure };
+        let trust =
+            Trust { server_name: handed.server_name(), ca_pem: &handed.ca_pem, insecure: handed.insecure };
         Box::pin(connection::send(address, &trust, &self.identity, request)).await
     }
 }
@@ -129,7 +137,8 @@ fn headers(from: &HeaderMap, user: &User, upgrading: bool) -> HeaderMap {
 /// Says who asks.
 pub(super) fn set_user(headers: &mut HeaderMap, user: &User) {
     let mut say = |name: &str, value: &str| {
-        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_bytes(value.as_bytes())) {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_bytes(value.as_bytes()))
+        {
             headers.append(name, value);
         }
     };
@@ -189,11 +198,20 @@ mod tests {
             from.insert(name, value.parse().unwrap());
         }
         let extra = [("acme.com/project".to_owned(), vec!["p".to_owned()])].into();
-        let user = User { name: "jane".into(), groups: vec!["a".into(), "b".into()], extra, ..User::default() };
+        let user =
+            User { name: "jane".into(), groups: vec!["a".into(), "b".into()], extra, ..User::default() };
         let sent = headers(&from, &user, false);
-        let all = |name: &str| sent.get_all(name).iter().map(|v| v.to_str().unwrap().to_owned()).collect::<Vec<_>>();
-        assert_eq!((all("x-remote-user"), all("x-remote-group")), (vec!["jane".to_owned()], vec!["a".to_owned(), "b".to_owned()]));
-        assert_eq!((all("x-remote-extra-acme.com%2Fproject"), all("x-custom")), (vec!["p".to_owned()], vec!["stays".to_owned()]));
+        let all = |name: &str| {
+            sent.get_all(name).iter().map(|v| v.to_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (all("x-remote-user"), all("x-remote-group")),
+            (vec!["jane".to_owned()], vec!["a".to_owned(), "b".to_owned()])
+        );
+        assert_eq!(
+            (all("x-remote-extra-acme.com%2Fproject"), all("x-custom")),
+            (vec!["p".to_owned()], vec!["stays".to_owned()])
+        );
         for gone in ["authorization", "x-remote-extra-a", "impersonate-user", "connection", "x-remote-uid"] {
             assert!(!sent.contains_key(gone), "{gone}");
         }

@@ -78,7 +78,10 @@ async fn groups_stand_where_their_priority_says() {
     let groups = aggregator.groups().unwrap();
     let mut items = vec![json!({"metadata": {"name": "apps"}, "versions": [{"version": "v1"}]})];
     groups.add_to_discovery(&mut items);
-    assert_eq!(items[2]["versions"][0], json!({"version": "v1beta1", "freshness": "Current", "resources": [{"resource": "nodes"}]}));
+    assert_eq!(
+        items[2]["versions"][0],
+        json!({"version": "v1beta1", "freshness": "Current", "resources": [{"resource": "nodes"}]})
+    );
     assert_eq!(items[0]["versions"][1], json!({"version": "v2", "freshness": "Stale"}));
     let mut index = json!({"paths": {}});
     groups.add_to_openapi(&mut index);

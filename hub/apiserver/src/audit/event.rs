@@ -309,7 +309,11 @@ mod tests {
     fn a_line_says_who_what_when() {
         let request = parts(
             "/api/v1/namespaces/a/pods?limit=1",
-            &[("user-agent", "kubectl"), ("x-forwarded-for", "1.2.3.4, nonsense"), ("authorization", "Bearer s3cret")],
+            &[
+                ("user-agent", "kubectl"),
+                ("x-forwarded-for", "1.2.3.4, nonsense"),
+                ("authorization", "Bearer s3cret"),
+            ],
         );
         let attributes = Attributes {
             verb: "list".into(),
@@ -347,11 +351,19 @@ mod tests {
         let mut reviewed = event(&review, &parts("/", &[]));
         reviewed.request(json!({"spec": {"token": "s3cret", "audiences": ["a"]}}), true);
         assert_eq!(reviewed.request_object, Some(json!({"spec": {"audiences": ["a"]}})));
-        let issued = Attributes { resource: "serviceaccounts".into(), subresource: "token".into(), ..Attributes::default() };
+        let issued = Attributes {
+            resource: "serviceaccounts".into(),
+            subresource: "token".into(),
+            ..Attributes::default()
+        };
         let mut event = event(&issued, &parts("/", &[]));
         event.request(json!({"spec": {}}), true);
         event.response(json!({"status": {"token": "s3cret", "expirationTimestamp": "t"}}));
-        assert!(!String::from_utf8(event.line(Stage::ResponseComplete, jiff::Timestamp::UNIX_EPOCH)).unwrap().contains("s3cret"));
+        assert!(
+            !String::from_utf8(event.line(Stage::ResponseComplete, jiff::Timestamp::UNIX_EPOCH))
+                .unwrap()
+                .contains("s3cret")
+        );
     }
 
     #[test]
@@ -362,7 +374,8 @@ mod tests {
         let reference = event.object_ref.as_ref().unwrap();
         assert_eq!((reference.name.as_str(), reference.uid.as_str()), ("n", "u"));
         assert!(event.request_object.is_none());
-        let mut list = json!({"metadata": {}, "items": [{"metadata": {"managedFields": [1], "name": "a"}}, 5]});
+        let mut list =
+            json!({"metadata": {}, "items": [{"metadata": {"managedFields": [1], "name": "a"}}, 5]});
         drop_managed_fields(&mut list);
         assert_eq!(list, json!({"metadata": {}, "items": [{"metadata": {"name": "a"}}, 5]}));
         event.truncate();

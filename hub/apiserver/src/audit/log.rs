@@ -78,7 +78,9 @@ impl AuditLog {
         let (sender, receiver) = mpsc::channel(LINES);
         let counts = Arc::new(Counts::default());
         let told = counts.clone();
-        let writer = std::thread::Builder::new().name("audit-log".into()).spawn(move || run(receiver, target, &told))?;
+        let writer = std::thread::Builder::new()
+            .name("audit-log".into())
+            .spawn(move || run(receiver, target, &told))?;
         Ok(Arc::new(AuditLog {
             sender: Mutex::new(Some(sender)),
             room: Arc::new(Semaphore::new(ROOM)),
@@ -197,7 +199,8 @@ impl Turning {
     }
 
     fn limit(&self) -> u64 {
-        let megabytes = if self.options.max_megabytes == 0 { DEFAULT_MEGABYTES } else { self.options.max_megabytes };
+        let megabytes =
+            if self.options.max_megabytes == 0 { DEFAULT_MEGABYTES } else { self.options.max_megabytes };
         megabytes << 20
     }
 
@@ -246,7 +249,8 @@ fn append(path: &Path) -> io::Result<File> {
 const BACKUP_TIME: &str = "%Y-%m-%dT%H-%M-%S%.3f";
 
 fn stem_and_extension(path: &Path) -> (String, String) {
-    let text = |part: Option<&std::ffi::OsStr>| part.map(|p| p.to_string_lossy().into_owned()).unwrap_or_default();
+    let text =
+        |part: Option<&std::ffi::OsStr>| part.map(|p| p.to_string_lossy().into_owned()).unwrap_or_default();
     let extension = text(path.extension());
     (text(path.file_stem()), if extension.is_empty() { extension } else { format!(".{extension}") })
 }
@@ -292,7 +296,8 @@ mod tests {
         let path = Path::new("/var/log/audit.log");
         let name = |time: &str| backup_name(path, at(time));
         assert_eq!(name("2026-05-01T12:00:00.5Z"), "audit-2026-05-01T12-00-00.500.log");
-        let names: Vec<String> = ["2026-04-01T00:00:00Z", "2026-04-29T00:00:00Z", "2026-04-30T00:00:00Z"].map(name).into();
+        let names: Vec<String> =
+            ["2026-04-01T00:00:00Z", "2026-04-29T00:00:00Z", "2026-04-30T00:00:00Z"].map(name).into();
         let others = ["audit.log", "audit-x.log", "other-2026-04-01T00-00-00.000.log"].map(str::to_owned);
         let all: Vec<String> = names.iter().cloned().chain(others).collect();
         let gone = |max_age_days, max_backups| {
@@ -307,7 +312,11 @@ mod tests {
 
     #[tokio::test]
     async fn lines_stay_in_order_and_a_full_file_is_turned_over() {
-        let folder = std::env::temp_dir().join(format!("audit-{}-{:?}", std::process::id(), std::thread::current().id()));
+        let folder = std::env::temp_dir().join(format!(
+            "audit-{}-{:?}",
+            std::process::id(),
+            std::thread::current().id()
+        ));
         let _ = fs::remove_dir_all(&folder);
         let path = folder.join("audit.log");
         let options = LogOptions { path: path.clone(), max_megabytes: 1, ..LogOptions::default() };

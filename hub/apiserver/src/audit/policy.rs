@@ -164,15 +164,21 @@ fn bits(stages: &[Stage]) -> u8 {
 
 fn check(rule: &RuleText) -> Result<(), String> {
     if !rule.non_resource_urls.is_empty() && !(rule.resources.is_empty() && rule.namespaces.is_empty()) {
-        return Err("nonResourceURLs: rules cannot apply to both regular resources and non-resource URLs".into());
+        return Err(
+            "nonResourceURLs: rules cannot apply to both regular resources and non-resource URLs".into()
+        );
     }
     for url in &rule.non_resource_urls {
         let inner = url.strip_suffix('*').unwrap_or(url);
         if url != "*" && !url.starts_with('/') {
-            return Err(format!("nonResourceURLs: {url:?}: non-resource URL rules must begin with a '/' character"));
+            return Err(format!(
+                "nonResourceURLs: {url:?}: non-resource URL rules must begin with a '/' character"
+            ));
         }
         if url != "*" && inner.contains('*') {
-            return Err(format!("nonResourceURLs: {url:?}: non-resource URL wildcards '*' must be the final character of the rule"));
+            return Err(format!(
+                "nonResourceURLs: {url:?}: non-resource URL wildcards '*' must be the final character of the rule"
+            ));
         }
     }
     let unnamed = |one: &Resources| !one.resource_names.is_empty() && one.resources.is_empty();
@@ -231,7 +237,9 @@ impl Resources {
         }
         let combined = request.combined_resource();
         self.resources.iter().any(|wanted| {
-            let of_any = wanted.strip_prefix("*/").is_some_and(|sub| !request.subresource.is_empty() && sub == request.subresource);
+            let of_any = wanted
+                .strip_prefix("*/")
+                .is_some_and(|sub| !request.subresource.is_empty() && sub == request.subresource);
             let any_of = wanted.strip_suffix("/*").is_some_and(|resource| resource == request.resource);
             *wanted == combined || wanted == "*" || of_any || any_of
         })
@@ -289,7 +297,11 @@ rules:
     #[test]
     fn the_first_rule_that_matches_rules() {
         let policy = Policy::read(POLICY).unwrap();
-        let user = |name: &str| User { name: name.into(), groups: vec!["system:authenticated".into()], ..User::default() };
+        let user = |name: &str| User {
+            name: name.into(),
+            groups: vec!["system:authenticated".into()],
+            ..User::default()
+        };
         let level = |who: &str, request: &Attributes| policy.judge(Some(&user(who)), request).level;
         for (who, request, wanted) in [
             ("system:kube-proxy", about("watch", "endpoints"), Level::None),

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::reviews::user_info;
 use super::{
-    Attributes, Authenticator, Authorizer, Decision, FrontProxy, Issuers, ProxyPeer, Reviews, ServiceAccountTokens,
-    impersonate,
+    Attributes, Authenticator, Authorizer, Decision, FrontProxy, Issuers, ProxyPeer, Reviews,
+    ServiceAccountTokens, impersonate,
 };
 use crate::registry::{Registry, User};
 use crate::resource::ResourceDefinition;
@@ -19,6 +19,7 @@ pub struct Access {
     authenticator: Arc<Authenticator>,
     authorizer: Arc<Authorizer>,
     reviews: Reviews,
+    tokens: Arc<dyn ServiceAccountTokens>,
     front_proxy: Option<FrontProxy>,
     issuers: Option<Arc<Issuers>>,
 }
@@ -31,8 +32,9 @@ impl Access {
         tokens: Arc<dyn ServiceAccountTokens>,
     ) -> Self {
         let authenticator = Arc::new(Authenticator::new(registry.clone(), tokens.clone()));
-        let reviews = Reviews::new(registry.clone(), authorizer.clone(), authenticator.clone(), tokens);
-        Access { authenticator, authorizer, reviews, front_proxy: None, issuers: None }
+        let reviews =
+            Reviews::new(registry.clone(), authorizer.clone(), authenticator.clone(), tokens.clone());
+        Access { authenticator, authorizer, reviews, tokens, front_proxy: None, issuers: None }
     }
 
     /// The same door, believing the headers of a proxy in front of it.
@@ -104,6 +106,21 @@ impl Access {
             answer["status"] = json!({"authenticated": true, "user": user_info(&user)});
         }
         Ok(answer)
+    }
+
+    /// What others need to verify service accounts' tokens: the discovery document of this API as an issuer, whose keys are at
+    /// `address`.
+    pub fn issuer_document(&self, address: &str) -> Value {
+        json!({
+            "issuer": super::tokens::ISSUER, "jwks_uri": format!("https://{address}/openid/v1/jwks"),
+            "response_types_supported": ["id_token"], "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": ["ES256"],
+        })
+    }
+
+    /// The keys themselves.
+    pub fn issuer_keys(&self) -> Value {
+        self.tokens.keys()
     }
 
     /// Issues a token for a service account (`serviceaccounts/NAME/token`).

@@ -137,7 +137,9 @@ impl Authenticator {
                 self.lives("nodes", "", node)?;
             }
             extra.insert(extra_key("node-name"), vec![node.name.clone()]);
-            extra.insert(extra_key("node-uid"), vec![node.uid.clone()]);
+            if !node.uid.is_empty() {
+                extra.insert(extra_key("node-uid"), vec![node.uid.clone()]);
+            }
         }
         Some(service_account(&bound.namespace, &account.name, &account.uid, extra))
     }

@@ -96,7 +96,10 @@ mod tests {
         }
         let proxy = FrontProxy { allowed_names: vec!["front".into()], ..FrontProxy::default() };
         let user = proxy.user(&ProxyPeer("front".into()), &headers).unwrap().unwrap();
-        assert_eq!((user.name.as_str(), user.uid.as_str(), user.groups), ("jane", "u1", vec!["a".into(), "b".into()]));
+        assert_eq!(
+            (user.name.as_str(), user.uid.as_str(), user.groups),
+            ("jane", "u1", vec!["a".into(), "b".into()])
+        );
         assert_eq!(user.extra, BTreeMap::from([("acme.com/project".to_owned(), vec!["p".to_owned()])]));
         assert_eq!(proxy.user(&ProxyPeer("other".into()), &headers).unwrap_err().code, 401);
         assert!(FrontProxy::default().user(&ProxyPeer("other".into()), &headers).unwrap().is_some());

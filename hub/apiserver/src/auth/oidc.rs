@@ -84,7 +84,8 @@ pub struct Issuers {
 impl Issuers {
     /// Believes these issuers; none is asked yet.
     pub fn new(all: Vec<IssuerOptions>, clock: Clock) -> Arc<Issuers> {
-        let issuer = |options| Issuer { options, known: RwLock::default(), asking: tokio::sync::Mutex::default() };
+        let issuer =
+            |options| Issuer { options, known: RwLock::default(), asking: tokio::sync::Mutex::default() };
         Arc::new(Issuers { issuers: all.into_iter().map(issuer).collect(), clock })
     }
 
@@ -114,7 +115,8 @@ impl Issuers {
 impl Issuer {
     async fn signed(&self, token: &Unverified<'_>) -> Result<(), String> {
         let before = self.known.read().keys.clone();
-        let verdict = |keys: &Option<Arc<KeySet>>| keys.as_ref().map_or(Verdict::UnknownKey, |keys| keys.verify(token));
+        let verdict =
+            |keys: &Option<Arc<KeySet>>| keys.as_ref().map_or(Verdict::UnknownKey, |keys| keys.verify(token));
         let verdict = match verdict(&before) {
             Verdict::UnknownKey => {
                 self.refresh(before.as_ref()).await?;

@@ -75,8 +75,20 @@ pub(super) fn problems(review: &Value, own: bool, local: Option<&str>) -> Vec<Ca
 /// The metadata as Go's JSON has it, where there is any beside what the server itself put there.
 fn shown(review: &Value, with_namespace: bool) -> Option<String> {
     const ORDER: [&str; 14] = [
-        "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp",
-        "deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences", "finalizers",
+        "name",
+        "generateName",
+        "namespace",
+        "selfLink",
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "labels",
+        "annotations",
+        "ownerReferences",
+        "finalizers",
     ];
     const ENTRY: [&str; 7] =
         ["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
@@ -147,11 +159,12 @@ fn selector(selector: &Value, at: &str, is_label: bool, all: &mut Vec<Cause>) {
 /// Which selectors were passed over, wholly or in part, as they cannot be read.
 pub(super) fn passed_over(review: &Value) -> Option<String> {
     let resource = &review["spec"]["resourceAttributes"];
-    let told = [("fieldSelector", false), ("labelSelector", true)].into_iter().filter_map(|(field, is_label)| {
-        let (good, bad) = readable(&resource[field], is_label);
-        let partly = if good { "partially " } else { "" };
-        bad.then(|| format!("spec.resourceAttributes.{field} {partly}ignored due to parse error"))
-    });
+    let told =
+        [("fieldSelector", false), ("labelSelector", true)].into_iter().filter_map(|(field, is_label)| {
+            let (good, bad) = readable(&resource[field], is_label);
+            let partly = if good { "partially " } else { "" };
+            bad.then(|| format!("spec.resourceAttributes.{field} {partly}ignored due to parse error"))
+        });
     let told: Vec<String> = told.collect();
     (!told.is_empty()).then(|| told.join("; "))
 }
@@ -199,7 +212,12 @@ mod tests {
             "spec": {"user": "u", "resourceAttributes": pods(), "nonResourceAttributes": {"path": "/"}}});
         assert_eq!(
             fields(local, false, Some("b")),
-            ["spec.nonResourceAttributes", "metadata", "spec.resourceAttributes.namespace", "spec.nonResourceAttributes"]
+            [
+                "spec.nonResourceAttributes",
+                "metadata",
+                "spec.resourceAttributes.namespace",
+                "spec.nonResourceAttributes"
+            ]
         );
         let mut selected = pods();
         selected["labelSelector"] = json!({"requirements": [{"key": "a b", "operator": "In"}]});
@@ -216,7 +234,9 @@ mod tests {
 
     #[test]
     fn selectors_that_cannot_be_read_are_passed_over_and_that_is_told() {
-        let told = |selector: Value| passed_over(&json!({"spec": {"resourceAttributes": {"labelSelector": selector}}}));
+        let told = |selector: Value| {
+            passed_over(&json!({"spec": {"resourceAttributes": {"labelSelector": selector}}}))
+        };
         let requirement = |operator: &str| json!({"key": "a", "operator": operator, "values": ["b"]});
         assert_eq!(told(json!(null)), None);
         assert_eq!(told(json!({"rawSelector": "a=b"})), None);

@@ -249,11 +249,22 @@ impl Reviews {
         }
         let claim = ObjectClaim { name: text("name").to_owned(), uid: object.uid.to_string() };
         match plural {
-            "pods" => bound.pod = Some(claim),
+            "pods" => {
+                bound.node = self.node_of(&object);
+                bound.pod = Some(claim);
+            }
             "secrets" => bound.secret = Some(claim),
             _ => bound.node = Some(claim),
         }
         Ok(())
+    }
+
+    /// The node that a Pod is on: its name also where there is no such object.
+    fn node_of(&self, pod: &Stored) -> Option<ObjectClaim> {
+        let pod = pod.value();
+        let name = pod["spec"]["nodeName"].as_str().filter(|name| !name.is_empty())?;
+        let uid = self.object("nodes", "", name).map(|node| node.uid.to_string()).unwrap_or_default();
+        Some(ObjectClaim { name: name.to_owned(), uid })
     }
 
     fn object(&self, plural: &str, namespace: &str, name: &str) -> Result<Arc<Stored>, Status> {

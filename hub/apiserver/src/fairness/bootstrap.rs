@@ -18,7 +18,8 @@ fn object(kind: &str, name: &str, spec: Value) -> Value {
 }
 
 fn limited(name: &str, shares: u32, lendable: u32, response: &Value) -> Value {
-    let limited = json!({"nominalConcurrencyShares": shares, "lendablePercent": lendable, "limitResponse": response});
+    let limited =
+        json!({"nominalConcurrencyShares": shares, "lendablePercent": lendable, "limitResponse": response});
     object("PriorityLevelConfiguration", name, json!({"type": "Limited", "limited": limited}))
 }
 
@@ -121,10 +122,28 @@ pub fn schemas() -> Vec<Value> {
         schema("system-node-high", "node-high", 400, "ByUser", only(groups(&["system:nodes"]), nodes)),
         schema("probes", "exempt", 2, "", probes),
         schema("system-leader-election", "leader-election", 100, "ByUser", only(electors, vec![leases()])),
-        schema("kube-controller-manager", "workload-high", 800, "ByNamespace", everything(users(&servants[..1]))),
+        schema(
+            "kube-controller-manager",
+            "workload-high",
+            800,
+            "ByNamespace",
+            everything(users(&servants[..1])),
+        ),
         schema("kube-scheduler", "workload-high", 800, "ByNamespace", everything(users(&servants[1..]))),
-        schema("kube-system-service-accounts", "workload-high", 900, "ByNamespace", everything(accounts(&["*"]))),
-        schema("service-accounts", "workload-low", 9000, "ByUser", everything(groups(&["system:serviceaccounts"]))),
+        schema(
+            "kube-system-service-accounts",
+            "workload-high",
+            900,
+            "ByNamespace",
+            everything(accounts(&["*"])),
+        ),
+        schema(
+            "service-accounts",
+            "workload-low",
+            9000,
+            "ByUser",
+            everything(groups(&["system:serviceaccounts"])),
+        ),
         schema("global-default", "global-default", 9900, "ByUser", everything(groups(&ANYBODY))),
     ]);
     all

@@ -137,7 +137,8 @@ impl Schema {
             Distinguisher::Namespace => &*request.namespace,
             Distinguisher::None => "",
         };
-        let digest = Sha256::new().chain_update(&self.name).chain_update(",").chain_update(distinguished).finalize();
+        let digest =
+            Sha256::new().chain_update(&self.name).chain_update(",").chain_update(distinguished).finalize();
         digest.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
     }
 }
@@ -160,7 +161,10 @@ impl Subject {
             Subject::User(name) => name == "*" || *name == user.name,
             Subject::Group(group) => group == "*" || user.groups.contains(group),
             Subject::Account(namespace, name) => {
-                let own = user.name.strip_prefix(crate::auth::SERVICE_ACCOUNT).and_then(|rest| rest.split_once(':'));
+                let own = user
+                    .name
+                    .strip_prefix(crate::auth::SERVICE_ACCOUNT)
+                    .and_then(|rest| rest.split_once(':'));
                 own.is_some_and(|(in_, called)| in_ == namespace && (name == "*" || called == name))
             }
         }
@@ -211,7 +215,8 @@ mod tests {
             namespace: namespace.into(),
             ..Attributes::default()
         };
-        let (leases, pods) = (about("update", "coordination.k8s.io", "leases", "a"), about("list", "", "pods", ""));
+        let (leases, pods) =
+            (about("update", "coordination.k8s.io", "leases", "a"), about("list", "", "pods", ""));
         let robot = "system:serviceaccount:kube-system:gc";
         let accounts = "system:serviceaccounts";
         for (user, request, schema, level) in [
@@ -220,28 +225,46 @@ mod tests {
             (person("jane", &[known]), &Attributes::path("get", "/healthz"), "probes", "exempt"),
             (person("jane", &[known]), &Attributes::path("get", "/healthz/etcd"), "probes", "exempt"),
             (person("jane", &[known]), &Attributes::path("get", "/apis"), "global-default", "global-default"),
-            (person("system:anonymous", &["system:unauthenticated"]), &pods, "global-default", "global-default"),
+            (
+                person("system:anonymous", &["system:unauthenticated"]),
+                &pods,
+                "global-default",
+                "global-default",
+            ),
             (person("nobody", &[]), &pods, "catch-all", "catch-all"),
             (person("system:node:a", &["system:nodes", known]), &leases, "system-node-high", "node-high"),
             (person("system:node:a", &["system:nodes", known]), &pods, "system-nodes", "system"),
             (person(robot, &[accounts, known]), &leases, "system-leader-election", "leader-election"),
             (person(robot, &[accounts, known]), &pods, "kube-system-service-accounts", "workload-high"),
-            (person("system:serviceaccount:a:b", &[accounts, known]), &pods, "service-accounts", "workload-low"),
+            (
+                person("system:serviceaccount:a:b", &[accounts, known]),
+                &pods,
+                "service-accounts",
+                "workload-low",
+            ),
             (person("system:kube-scheduler", &[known]), &pods, "kube-scheduler", "workload-high"),
         ] {
             let found = schemas.iter().find(|schema| schema.matches(&user, request));
             let found = found.map(|schema| (&*schema.name, &*schema.level));
-            assert_eq!(found, if schema == "catch-all" { None } else { Some((schema, level)) }, "{} {request:?}", user.name);
+            assert_eq!(
+                found,
+                if schema == "catch-all" { None } else { Some((schema, level)) },
+                "{} {request:?}",
+                user.name
+            );
         }
     }
 
     #[test]
     fn flows_are_told_apart_by_what_the_schema_says() {
         let read = |kind: &str| {
-            Schema::read(&serde_json::json!({"metadata": {"name": "s"}, "spec": {"distinguisherMethod": {"type": kind}}}))
+            Schema::read(
+                &serde_json::json!({"metadata": {"name": "s"}, "spec": {"distinguisherMethod": {"type": kind}}}),
+            )
         };
         let at = |namespace: &str| Attributes { namespace: namespace.into(), ..Attributes::default() };
-        let flow = |kind: &str, user: &str, namespace: &str| read(kind).flow(&person(user, &[]), &at(namespace));
+        let flow =
+            |kind: &str, user: &str, namespace: &str| read(kind).flow(&person(user, &[]), &at(namespace));
         assert_ne!(flow("ByUser", "a", "n"), flow("ByUser", "b", "n"));
         assert_eq!(flow("ByUser", "a", "n"), flow("ByUser", "a", "m"));
         assert_ne!(flow("ByNamespace", "a", "n"), flow("ByNamespace", "a", "m"));

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::{GROUP, bootstrap};
 use crate::auth::MASTERS;
 use crate::cache::any_changed;
+use crate::kinds;
 use crate::object::{ObjectKey, Stored, meta};
 use crate::registry::{Registry, Standing, User, WriteOptions};
 use crate::resource::ResourceDefinition;
@@ -39,8 +40,9 @@ pub async fn settle(registry: &Registry) -> Result<(), Status> {
 
 /// Keeps everything in place until `stop`.
 pub async fn run(registry: Arc<Registry>, stop: CancellationToken) {
-    let shards = ["flowschemas", "prioritylevelconfigurations"]
-        .map(|plural| registry.cache().shard(&crate::resource::StorageId(format!("{GROUP}/{plural}").into())));
+    let shards = ["flowschemas", "prioritylevelconfigurations"].map(|plural| {
+        registry.cache().shard(&crate::resource::StorageId(format!("{GROUP}/{plural}").into()))
+    });
     loop {
         let seen: Vec<_> = shards.iter().map(|shard| (shard.clone(), shard.revision())).collect();
         if let Err(status) = settle(&registry).await {
@@ -132,34 +134,40 @@ async fn tell(
     let object = schema.value();
     let level = object["spec"]["priorityLevelConfiguration"]["name"].as_str().unwrap_or_default();
     let exists = registry.get(levels, "", level).is_ok();
-    let Some(status) = status(&object, level, exists, &registry.now_text()) else { return Ok(()) };
-    let mut change = |live: Option<&Value>| {
-        let mut live = live.cloned().unwrap_or_default();
-        live["status"] = status.clone();
-        Ok(live)
-    };
-    let written = registry.update(schemas, &schema.key, &options(STATUS_MANAGER, "status"), false, &mut change).await;
+    let now = registry.now_text();
+    let Some(status) = status(&object, level, exists, &now) else { return Ok(()) };
+    // Applied, as kube-apiserver does: other conditions are others'.
+    let applied = json!({"apiVersion": schemas.api_version(), "kind": &*schemas.kind,
+        "metadata": {"name": &*schema.key.name}, "status": status});
+    let mut change =
+        |live: Option<&Value>| kinds::apply(schemas, live, &applied, STATUS_MANAGER, true, "status", &now);
+    let options = WriteOptions { applied: true, ..options(STATUS_MANAGER, "status") };
+    let written = registry.update(schemas, &schema.key, &options, false, &mut change).await;
     match written {
         Err(status) if matches!(&*status.reason, "Conflict" | "NotFound") => Ok(()),
         other => other.map(drop),
     }
 }
 
-/// The status that the schema should have; `None` where it has it. Pure.
+/// The part of its status that the schema lacks; `None` where it has it. Pure.
 fn status(schema: &Value, level: &str, exists: bool, now: &str) -> Option<Value> {
-    let (value, reason, rest) =
-        if exists { ("False", "Found", "and it exists") } else { ("True", "NotFound", "but there is no such object") };
+    let (value, reason, rest) = if exists {
+        ("False", "Found", "and it exists")
+    } else {
+        ("True", "NotFound", "but there is no such object")
+    };
     let message =
         format!("This FlowSchema references the PriorityLevelConfiguration object named \"{level}\" {rest}");
     let conditions = schema["status"]["conditions"].as_array().cloned().unwrap_or_default();
     let is_it = |condition: &&Value| condition["type"] == "Dangling";
     let known = conditions.iter().find(is_it);
-    if known.is_some_and(|known| known["status"] == value && known["reason"] == reason && known["message"] == *message) {
+    if known.is_some_and(|known| {
+        known["status"] == value && known["reason"] == reason && known["message"] == *message
+    }) {
         return None;
     }
-    let mut all: Vec<Value> = conditions.iter().filter(|one| !is_it(one)).cloned().collect();
-    all.push(json!({"type": "Dangling", "status": value, "lastTransitionTime": now, "reason": reason, "message": message}));
-    Some(json!({"conditions": all}))
+    let own = json!({"type": "Dangling", "status": value, "lastTransitionTime": now, "reason": reason, "message": message});
+    Some(json!({"conditions": [own]}))
 }
 
 #[cfg(test)]
@@ -188,6 +196,9 @@ mod tests {
         schema["status"] = first;
         assert_eq!(status(&schema, "exempt", true, "t2"), None);
         let gone = status(&schema, "exempt", false, "t3").unwrap();
-        assert_eq!((&gone["conditions"][0]["reason"], gone["conditions"].as_array().unwrap().len()), (&json!("NotFound"), 1));
+        assert_eq!(
+            (&gone["conditions"][0]["reason"], gone["conditions"].as_array().unwrap().len()),
+            (&json!("NotFound"), 1)
+        );
     }
 }

@@ -23,7 +23,10 @@ impl Wanted {
     pub(super) fn widest(&self) -> u32 {
         let Some(limits) = self.limits else { return u32::MAX };
         let share = limits.seats * 15 / 100;
-        let by_hand = u32::try_from(limits.hand).ok().filter(|hand| *hand > 0).map_or(share, |hand| limits.seats / hand);
+        let by_hand = u32::try_from(limits.hand)
+            .ok()
+            .filter(|hand| *hand > 0)
+            .map_or(share, |hand| limits.seats / hand);
         share.min(by_hand).max(1)
     }
 }
@@ -70,13 +73,27 @@ mod tests {
         let seats = |name: &str| all[name].limits.map(|limits| limits.seats);
         assert_eq!(seats("exempt"), None);
         assert_eq!(
-            ["system", "node-high", "leader-election", "workload-high", "workload-low", "global-default", "catch-all"]
-                .map(|name| seats(name).unwrap()),
+            [
+                "system",
+                "node-high",
+                "leader-election",
+                "workload-high",
+                "workload-low",
+                "global-default",
+                "catch-all"
+            ]
+            .map(|name| seats(name).unwrap()),
             [74, 98, 25, 98, 245, 49, 13]
         );
         assert_eq!(all["catch-all"].limits.map(|limits| limits.queues), Some(0));
-        assert_eq!(all["global-default"].limits, Some(Limits { seats: 49, queues: 128, hand: 6, length: 50 }));
-        assert_eq!((all["global-default"].widest(), all["catch-all"].widest(), all["workload-low"].widest()), (7, 1, 36));
+        assert_eq!(
+            all["global-default"].limits,
+            Some(Limits { seats: 49, queues: 128, hand: 6, length: 50 })
+        );
+        assert_eq!(
+            (all["global-default"].widest(), all["catch-all"].widest(), all["workload-low"].widest()),
+            (7, 1, 36)
+        );
         let alone = wanted(&[], 600);
         assert_eq!(alone.keys().collect::<Vec<_>>(), ["catch-all", "exempt"]);
     }

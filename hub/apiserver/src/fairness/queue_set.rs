@@ -207,8 +207,8 @@ impl QueueSet {
     /// The queue whose turn it is: the lowest virtual start; of several, the one in which the fewest wait.
     fn turn(&self) -> Option<usize> {
         let waiting = self.queues.iter().enumerate();
-        let waiting =
-            waiting.filter_map(|(at, queue)| Some((queue.next, queue.waiting.len(), queue.waiting.front()?.0, at)));
+        let waiting = waiting
+            .filter_map(|(at, queue)| Some((queue.next, queue.waiting.len(), queue.waiting.front()?.0, at)));
         waiting.min().map(|(_, _, _, at)| at)
     }
 }

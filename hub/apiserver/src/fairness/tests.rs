@@ -45,7 +45,12 @@ fn user(name: &str) -> User {
 }
 
 fn pods() -> Attributes {
-    Attributes { verb: "list".into(), resource: "pods".into(), namespace: "a".into(), ..Attributes::default() }
+    Attributes {
+        verb: "list".into(),
+        resource: "pods".into(),
+        namespace: "a".into(),
+        ..Attributes::default()
+    }
 }
 
 impl World {
@@ -110,7 +115,8 @@ async fn masters_never_wait_and_new_levels_count_at_once() {
     let held = world.seat("a").await.unwrap();
     let mut waits = Box::pin(world.seat("a"));
     assert!(waits.as_mut().now_or_never().is_none());
-    let mut level = bootstrap::levels().into_iter().find(|level| meta::name(level) == "global-default").unwrap();
+    let mut level =
+        bootstrap::levels().into_iter().find(|level| meta::name(level) == "global-default").unwrap();
     level["metadata"]["uid"] = json!("u-1");
     level["spec"]["limited"]["nominalConcurrencyShares"] = json!(1000);
     let revision = put(&*world.store, &level).await;

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::respond::{self, Body};
 use super::{ApiServer, Call, ServerOptions};
-use crate::aggregation::Groups;
+use crate::aggregation::{Groups, More};
 use crate::kinds;
 use crate::resource::{Catalogue, ResourceDefinition, api_version};
 use crate::status::Status;
@@ -45,7 +45,9 @@ impl ApiServer {
         let handed = self.aggregator.as_ref().and_then(|aggregator| aggregator.groups());
         let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty()).collect();
         match parts.as_slice() {
-            ["api"] if aggregated(call) => Ok(cached(call, aggregated_groups(&catalogue, true, None), AGGREGATED)),
+            ["api"] if aggregated(call) => {
+                Ok(cached(call, aggregated_groups(&catalogue, true, None), AGGREGATED))
+            }
             ["apis"] if aggregated(call) => {
                 Ok(cached(call, aggregated_groups(&catalogue, false, handed.as_ref()), AGGREGATED))
             }
@@ -55,20 +57,17 @@ impl ApiServer {
                 Ok(respond::json(&json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})))
             }
             ["api", version] => resource_list(&catalogue, "", version),
-            ["apis", group] => match groups(&catalogue, handed.as_ref()).into_iter().find(|g| g["name"] == **group) {
-                Some(mut body) => {
-                    body["kind"] = json!("APIGroup");
-                    body["apiVersion"] = json!("v1");
-                    Ok(respond::json(&body))
+            ["apis", group] => {
+                match groups(&catalogue, handed.as_ref()).into_iter().find(|g| g["name"] == **group) {
+                    Some(mut body) => {
+                        body["kind"] = json!("APIGroup");
+                        body["apiVersion"] = json!("v1");
+                        Ok(respond::json(&body))
+                    }
+                    None => Err(Status::no_page()),
                 }
-                None => Err(Status::no_page()),
-            },
-            ["apis", group, version] => resource_list(&catalogue, group, version),
-            ["openapi", "v2"] => {
-                let accept = call.headers.get(ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or("");
-                let (bytes, content_type) = kinds::openapi_v2(&catalogue, accept);
-                Ok(cached(call, bytes, content_type))
             }
+            ["apis", group, version] => resource_list(&catalogue, group, version),
             ["openapi", "v3"] => {
                 let mut index = kinds::openapi_v3_index(&catalogue);
                 if let Some(handed) = handed
@@ -98,6 +97,13 @@ impl ApiServer {
             _ => Err(Status::no_resource()),
         }
     }
+}
+
+/// `/openapi/v2`, with what other servers add to it.
+pub(super) fn openapi_v2(call: &Call<'_>, catalogue: &Catalogue, more: &More) -> Response<Body> {
+    let accept = call.headers.get(ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or("");
+    let (bytes, content_type) = kinds::openapi_v2(catalogue, accept, more);
+    cached(call, bytes, content_type)
 }
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";

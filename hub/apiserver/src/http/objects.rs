@@ -16,7 +16,9 @@ use super::{ApiServer, Call, list};
 use crate::kinds;
 use crate::object::{ObjectKey, Stored};
 use crate::registry::strategy;
-use crate::registry::{DeleteOptions, Deleted, FieldValidation, PatchShown, WriteOptions, Written};
+use crate::registry::{
+    DeleteOptions, Deleted, FieldValidation, Operation, PatchShown, WriteOptions, Written,
+};
 use crate::resource::ResourceDefinition;
 use crate::status::Status;
 
@@ -229,6 +231,9 @@ impl ApiServer {
             kinds::decode(definition, &mut value)?;
             let (manager, now) = (field_manager(call)?, self.registry.now_text());
             kinds::update_managed(definition, None, &mut value, &manager, "", &now);
+            let options = self.write_options(call, "", &Bytes::new())?;
+            let key = ObjectKey::new(&wanted.namespace, "");
+            self.registry.admit_unstored(definition, &key, Operation::Create, &mut value, &options).await?;
             let answer = self.access.review(definition, &call.user, &wanted.namespace, value).await?;
             return Ok(respond::document(StatusCode::CREATED, answer.to_string().into(), form));
         }

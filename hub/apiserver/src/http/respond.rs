@@ -71,6 +71,13 @@ pub(super) fn text_as(words: String, content_type: &'static str) -> Response<Bod
     with_type(StatusCode::OK, full(words), content_type)
 }
 
+/// A document that anybody may keep for an hour.
+pub(super) fn public(value: &Value, content_type: &'static str) -> Response<Body> {
+    let mut response = with_type(StatusCode::OK, full(value.to_string()), content_type);
+    response.headers_mut().insert("cache-control", HeaderValue::from_static("public, max-age=3600"));
+    response
+}
+
 pub(super) fn json(value: &Value) -> Response<Body> {
     with_type(StatusCode::OK, full(value.to_string()), "application/json")
 }

@@ -38,7 +38,8 @@ pub(super) fn user(options: &IssuerOptions, claims: &Value, now: jiff::Timestamp
         None if claim == "email" => String::new(),
         None => format!("{}#", options.url),
     };
-    let groups = if options.groups_claim.is_empty() { Vec::new() } else { texts(&claims[&options.groups_claim]) };
+    let groups =
+        if options.groups_claim.is_empty() { Vec::new() } else { texts(&claims[&options.groups_claim]) };
     let mut user = User {
         name: format!("{prefix}{name}"),
         groups: groups.into_iter().map(|group| format!("{}{group}", options.groups_prefix)).collect(),
@@ -92,7 +93,10 @@ mod tests {
     #[test]
     fn claims_make_a_user() {
         let jane = read(&options(), json!({"jti": "x"})).unwrap();
-        assert_eq!((jane.name.as_str(), jane.groups), ("https://i#jane", vec!["oidc:a".into(), "oidc:b".into()]));
+        assert_eq!(
+            (jane.name.as_str(), jane.groups),
+            ("https://i#jane", vec!["oidc:a".into(), "oidc:b".into()])
+        );
         assert_eq!(jane.extra["authentication.kubernetes.io/credential-id"], ["JTI=x"]);
         assert_eq!(read(&options(), json!({"groups": "one"})).unwrap().groups, ["oidc:one"]);
         assert!(read(&options(), json!({"groups": 5})).unwrap().groups.is_empty());

@@ -88,12 +88,17 @@ pub(super) fn read(text: &str) -> Result<Vec<IssuerOptions>, String> {
             file.api_version, file.kind
         ));
     }
-    file.jwt.into_iter().enumerate().map(|(at, jwt)| jwt.options().map_err(|why| format!("jwt[{at}]: {why}"))).collect()
+    file.jwt
+        .into_iter()
+        .enumerate()
+        .map(|(at, jwt)| jwt.options().map_err(|why| format!("jwt[{at}]: {why}")))
+        .collect()
 }
 
 impl Jwt {
     fn options(self) -> Result<IssuerOptions, String> {
-        let Jwt { issuer, claim_mappings: mappings, claim_validation_rules: rules, user_validation_rules } = self;
+        let Jwt { issuer, claim_mappings: mappings, claim_validation_rules: rules, user_validation_rules } =
+            self;
         let expressions = [&mappings.username, &mappings.groups, &mappings.uid];
         let has_expressions = expressions.iter().any(|mapping| !mapping.expression.is_empty())
             || rules.iter().any(|rule| !rule.expression.is_empty());
@@ -107,7 +112,10 @@ impl Jwt {
             return Err("issuer.audiences: at least one is required".to_owned());
         }
         if !matches!(issuer.audience_match_policy.as_str(), "" | "MatchAny") {
-            return Err(format!("issuer.audienceMatchPolicy: {:?} is not known", issuer.audience_match_policy));
+            return Err(format!(
+                "issuer.audienceMatchPolicy: {:?} is not known",
+                issuer.audience_match_policy
+            ));
         }
         let with_prefix = |mapping: &Mapping, field: &str| match (&*mapping.claim, &mapping.prefix) {
             ("", _) => Ok(String::new()),

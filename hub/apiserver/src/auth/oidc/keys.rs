@@ -24,7 +24,10 @@ pub(super) enum Verdict {
 
 #[derive(Debug)]
 enum Key {
-    Rsa { n: Vec<u8>, e: Vec<u8> },
+    Rsa {
+        n: Vec<u8>,
+        e: Vec<u8>,
+    },
     /// An uncompressed point.
     P256(Vec<u8>),
     P384(Vec<u8>),
@@ -45,7 +48,8 @@ impl KeySet {
 
     /// What they say of a token.
     pub(super) fn verify(&self, token: &Unverified<'_>) -> Verdict {
-        let mut named = self.0.iter().filter(|(id, _)| token.key_id.is_empty() || *id == token.key_id).peekable();
+        let mut named =
+            self.0.iter().filter(|(id, _)| token.key_id.is_empty() || *id == token.key_id).peekable();
         if named.peek().is_none() {
             return Verdict::UnknownKey;
         }
@@ -130,7 +134,11 @@ mod tests {
         assert_eq!(verdict(&token(&one, json!({"alg": "ES256", "kid": "2"}))), Some(Verdict::Bad));
         assert_eq!(verdict(&token(&one, json!({"alg": "ES256", "kid": "3"}))), Some(Verdict::UnknownKey));
         for algorithm in ["none", "HS256", "RS256", "ES384", ""] {
-            assert_eq!(verdict(&token(&one, json!({"alg": algorithm, "kid": "1"}))), Some(Verdict::Bad), "{algorithm}");
+            assert_eq!(
+                verdict(&token(&one, json!({"alg": algorithm, "kid": "1"}))),
+                Some(Verdict::Bad),
+                "{algorithm}"
+            );
         }
         for bad in ["", "a.b.c", "..", &token(&one, json!({"alg": "ES256"})).replace('.', "")] {
             assert_eq!(verdict(bad), None, "{bad}");

@@ -35,6 +35,12 @@ impl Unverified<'_> {
         let text = |field: &str| header[field].as_str().unwrap_or_default().to_owned();
         let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
         let (algorithm, key_id) = (text("alg"), text("kid"));
-        claims.is_object().then_some(Unverified { algorithm, key_id, message: message.as_bytes(), signature, claims })
+        claims.is_object().then_some(Unverified {
+            algorithm,
+            key_id,
+            message: message.as_bytes(),
+            signature,
+            claims,
+        })
     }
 }
