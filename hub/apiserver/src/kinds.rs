@@ -90,7 +90,10 @@ fn kind(definition: &ResourceDefinition) -> Option<Kind<'_>> {
             kind: &definition.kind,
             style: Style::Crd,
             schema: custom.schema().root(),
-            scale: custom.resource.subresource("scale").and_then(|sub| Some(sub.scale.as_ref()?.0.as_str())),
+            scale: custom.resource.subresource("scale").and_then(|sub| {
+                let (wanted, there, selector) = sub.scale.as_ref()?;
+                Some((wanted.as_str(), there.as_str(), selector.as_str()))
+            }),
         });
     }
     Kind::builtin(&definition.group, &definition.version, &definition.kind)
@@ -241,22 +244,40 @@ pub fn apply(
     let kind = kind(definition).ok_or_else(Status::no_resource)?;
     let api_version = definition.api_version();
     let writer = writer(definition, &api_version, manager, subresource, now);
-    apply::apply(live, applied, writer, force, kind.schema).map_err(|error| {
-        let message = error.to_string();
-        match error {
-            ApplyError::BadRequest(_) => Status::bad_request(message),
-            // As kube-apiserver's: an error that nothing gives a reason to.
-            ApplyError::Typed(_) => Status { code: 500, reason: "".into(), message, details: None },
-            ApplyError::Conflicts(conflicts) => {
-                let causes = conflicts.iter().map(|conflict| Cause {
-                    reason: "FieldManagerConflict".into(),
-                    message: format!("conflict with {}", conflict.manager),
-                    field: conflict.field.clone(),
-                });
-                Status::apply_conflict(message, causes.collect())
-            }
+    apply::apply(live, applied, writer, force, kind.schema).map_err(not_applied)
+}
+
+/// Applies a Scale to the one that stands, with who owns its replicas.
+pub(crate) fn apply_scale(
+    live: &Value,
+    applied: &Value,
+    manager: &str,
+    force: bool,
+    now: &str,
+) -> Result<Value, Status> {
+    let kind = Kind::builtin("autoscaling", "v1", "Scale").ok_or_else(Status::no_resource)?;
+    let (api_version, subresource) = ("autoscaling/v1", "scale");
+    let writer = Writer { manager, api_version, subresource, now, has_status: false };
+    let mut applied = applied.clone();
+    kind.decode(&mut applied).map_err(|error| Status::bad_request(error.wrap("v1", "Scale")))?;
+    apply::apply(Some(live), &applied, writer, force, kind.schema).map_err(not_applied)
+}
+
+fn not_applied(error: ApplyError) -> Status {
+    let message = error.to_string();
+    match error {
+        ApplyError::BadRequest(_) => Status::bad_request(message),
+        // As kube-apiserver's: an error that nothing gives a reason to.
+        ApplyError::Typed(_) => Status { code: 500, reason: "".into(), message, details: None },
+        ApplyError::Conflicts(conflicts) => {
+            let causes = conflicts.iter().map(|conflict| Cause {
+                reason: "FieldManagerConflict".into(),
+                message: format!("conflict with {}", conflict.manager),
+                field: conflict.field.clone(),
+            });
+            Status::apply_conflict(message, causes.collect())
         }
-    })
+    }
 }
 
 /// Whether strategic merge patches are understood.

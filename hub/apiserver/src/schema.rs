@@ -36,7 +36,7 @@ pub(crate) use decode::go_kind;
 pub use decode::{DecodeError, decode_go};
 pub use default::{apply_defaults, drop_nulls};
 pub use duplicate::duplicate_fields;
-pub(crate) use field_error::go_json;
+pub(crate) use field_error::{go_json, go_struct};
 pub use field_error::{ErrorType, FieldError, Shown};
 pub(crate) use formats::is_known as is_known_format;
 pub use kind::{Kind, Style};

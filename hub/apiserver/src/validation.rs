@@ -79,7 +79,16 @@ pub fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option<&Value
         ("apps", "DaemonSet") => apps::daemon_set(new, old, out),
         ("batch", "Job") => batch::job(new, old, out),
         ("batch", "CronJob") => batch::cron_job(new, old, out),
-        ("autoscaling", "HorizontalPodAutoscaler") => autoscaling::horizontal_pod_autoscaler(new, old, out),
+        ("autoscaling", "HorizontalPodAutoscaler") => {
+            let whole = |object: &Value| {
+                let mut object = object.clone();
+                if object["apiVersion"] == "autoscaling/v1" {
+                    crate::conversion::autoscaler_v2(&mut object);
+                }
+                object
+            };
+            autoscaling::horizontal_pod_autoscaler(&whole(new), old.map(whole).as_ref(), out);
+        }
         ("autoscaling", "Scale") => batch::scale(new, out),
         ("policy", "PodDisruptionBudget") => batch::pod_disruption_budget(new, out),
         ("", "Service") => service::service(new, old, out),

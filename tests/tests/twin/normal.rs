@@ -158,7 +158,10 @@ impl Normal {
             _ => {}
         }
         // Where a Pod's update is refused, kube-apiserver adds how its own structs differ.
-        let mut text = text.split("\n@@").next().unwrap_or(text).to_owned();
+        let mut text = without_diffs(text);
+        for (address, plain) in &self.addresses {
+            text = text.replace(&format!("{address:?}"), &format!("{plain:?}"));
+        }
         for (name, plain) in &self.names {
             text = text.replace(name, plain);
         }
@@ -203,6 +206,13 @@ impl Normal {
         }
         out
     }
+}
+
+/// Without how Go's structs differ, which some refusals of updates add: up to the next error.
+fn without_diffs(text: &str) -> String {
+    let Some((before, diff)) = text.split_once("\n@@") else { return text.to_owned() };
+    let rest = diff.find("\n, ").map_or("", |end| &diff[end + 1..]);
+    format!("{before}{}", without_diffs(rest))
 }
 
 /// A struct of kube-apiserver's own memory, which some messages print: nobody reads it, and who has no such struct cannot write it.

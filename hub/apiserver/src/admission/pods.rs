@@ -8,7 +8,7 @@ use super::Admission;
 use crate::object::ObjectKey;
 use crate::registry::{AdmissionRequest, Operation, Registry};
 use crate::resource::StorageId;
-use crate::status::Status;
+use crate::status::{Cause, Status};
 
 /// Seconds that a Pod stays on a node that is lost, where it does not say.
 const PATIENCE: i64 = 300;
@@ -226,6 +226,9 @@ pub(crate) fn last_look(registry: &Registry, request: &AdmissionRequest<'_>) -> 
     match (&*request.definition.group, &*request.definition.plural) {
         ("", "pods") if request.old.is_none() => known_overhead(registry, request),
         ("", "persistentvolumeclaims") => may_grow(registry, request),
+        ("resource.k8s.io", "resourceclaims" | "resourceclaimtemplates") if request.old.is_none() => {
+            may_administer(registry, request)
+        }
         _ => Ok(()),
     }
 }
@@ -243,6 +246,34 @@ fn known_overhead(registry: &Registry, request: &AdmissionRequest<'_>) -> Result
         return Ok(());
     }
     Err(refused(request, NO_OVERHEAD))
+}
+
+/// Whoever looks into devices that others use does so in a namespace that is marked for it.
+fn may_administer(registry: &Registry, request: &AdmissionRequest<'_>) -> Result<(), Status> {
+    const LABEL: &str = "resource.kubernetes.io/admin-access";
+    let path = if &*request.definition.plural == "resourceclaims" { "spec" } else { "spec.spec" };
+    let spec = path.split('.').fold(&*request.object, |at, part| &at[part]);
+    let requests = spec["devices"]["requests"].as_array().into_iter().flatten();
+    let asks = |one: &Value| one["exactly"]["adminAccess"] == true;
+    let asking: Vec<usize> = requests.enumerate().filter(|(_, one)| asks(one)).map(|(index, _)| index).collect();
+    if asking.is_empty() {
+        return Ok(());
+    }
+    let storage = StorageId("core/namespaces".into());
+    let space = registry.cache().get(&storage, &ObjectKey::new("", &request.key.namespace));
+    if space.is_some_and(|space| space.value()["metadata"]["labels"][LABEL] == "true") {
+        return Ok(());
+    }
+    let cause = |index: usize| Cause {
+        reason: "FieldValueForbidden".into(),
+        message: format!(
+            "Forbidden: admin access to devices requires the `{LABEL}: true` label on the containing namespace"
+        ),
+        field: format!("{path}.devices.requests[{index}].adminAccess"),
+    };
+    let definition = request.definition;
+    let causes = asking.into_iter().map(cause).collect();
+    Err(Status::invalid(&definition.group, &definition.kind, &request.key.name, causes))
 }
 
 /// A claim may only grow where its class lets it (`PersistentVolumeClaimResize`).

@@ -134,15 +134,18 @@ impl ApiServer {
             }
             Some(_) => Value::Null,
         };
-        let options = self.write_options(call, "scale", &Bytes::new())?;
+        let mut options = self.write_options(call, "scale", &Bytes::new())?;
+        options.applied = patch.as_ref().is_some_and(Patch::is_apply);
         let key = ObjectKey::new(&wanted.namespace, &wanted.name);
         let (manager, now) = (options.field_manager.clone(), self.registry.now_text());
+        let force = call.query.flag("force");
+        let writer = scale::Writer { manager: &manager, force, now: &now };
         let mut change = |live: Option<&Value>| {
             let live = live.ok_or_else(|| Status::not_found(definition, &wanted.name))?;
             let scale = match &patch {
                 None => sent.clone(),
-                Some(Patch::Apply(_)) => {
-                    return Err(Status::unsupported_media_type("application/merge-patch+json"));
+                Some(Patch::Apply(applied)) => {
+                    return scale::apply(definition, &paths, live, applied, &writer);
                 }
                 Some(Patch::Strategic(bytes)) => kinds::merge_patch(&scale::of(&paths, live), bytes)?,
                 Some(patch) => patch.carry_out(

@@ -10,7 +10,17 @@ use crate::resource::ResourceDefinition;
 
 /// Drops and fills in what the kind's own strategy does.
 pub(super) fn settle(definition: &ResourceDefinition, part: &str, new: &mut Value, old: Option<&Value>) {
-    if definition.is_structural() || !matches!(part, "" | "ephemeralcontainers" | "resize") {
+    if definition.is_structural() {
+        return;
+    }
+    if (&*definition.plural, part) == ("volumeattachments", "status") {
+        for field in ["attachError", "detachError"] {
+            if let Some(status) = new.get_mut("status") {
+                remove(status, field, "errorCode");
+            }
+        }
+    }
+    if !matches!(part, "" | "ephemeralcontainers" | "resize") {
         return;
     }
     match (&*definition.group, &*definition.plural) {

@@ -323,6 +323,9 @@ fn timestamp(
         let what = what(value);
         return Err(DecodeError(format!("json: cannot unmarshal {what} into Go value of type string")));
     };
+    if layout.contains(".000000") && time::parse(text).is_some() {
+        time::six_places(text, layout).map_err(DecodeError)?;
+    }
     let parsed = time::parse(text).ok_or_else(|| DecodeError(time::error(text, layout)))?;
     *value = Value::String(write(parsed));
     Ok(())

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{Errors, addresses, immutable, invalid_each, list, names, text};
-use crate::schema::FieldError;
+use crate::schema::{FieldError, Shown, go_struct};
 use crate::schema::path::Path;
 
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
@@ -214,7 +214,18 @@ pub(super) fn event(new: &Value, old: Option<&Value>, strict: bool, errors: &mut
                 ("reportingController", "reportingController"),
                 ("reportingInstance", "reportingInstance"),
             ] {
-                immutable(&new[field], &old[field], &Path::field(named), errors);
+                let (now, before) = (&new[field], &old[field]);
+                if matches!(field, "regarding" | "related" | "deprecatedSource") && now != before {
+                    let shown = Shown::Raw(go_struct(now).to_string());
+                    errors.push(FieldError::invalid(&Path::field(named), shown, "field is immutable"));
+                } else {
+                    immutable(now, before, &Path::field(named), errors);
+                }
+            }
+            // Compared as bytes of another length: a time that was never set may be.
+            if new["eventTime"] != old["eventTime"] {
+                let (at, now) = (Path::field("eventTime"), new["eventTime"].clone());
+                errors.push(FieldError::invalid(&at, now, "field is immutable"));
             }
         }
     }

@@ -6,7 +6,40 @@ use super::{Errors, invalid_each, is_empty, list, names, text};
 use crate::schema::path::Path;
 use crate::schema::{FieldError, Shown};
 
+/// What the server keeps as it is, by name.
+fn fixed(all: Vec<Value>, name: &Value) -> Option<Value> {
+    all.into_iter().find(|one| one["metadata"]["name"] == *name).map(|one| one["spec"].clone())
+}
+
+fn not_fixed(name: &Value, except: &str, errors: &mut Errors) {
+    let detail = format!("spec of '{}'{except} must equal the fixed value", name.as_str().unwrap_or_default());
+    // Where kube-apiserver prints its own struct.
+    errors.push(FieldError::invalid(&Path::field("spec"), Shown::Raw("{\"Spec\":null}".to_owned()), detail));
+}
+
 pub(super) fn flow_schema(new: &Value, errors: &mut Errors) {
+    checked_schema(new, errors);
+    let name = &new["metadata"]["name"];
+    let wanted = fixed(crate::fairness::bootstrap::mandatory_schemas(), name);
+    if wanted.is_some_and(|wanted| !covers(&new["spec"], &wanted)) {
+        not_fixed(name, "", errors);
+    }
+}
+
+/// Whether both say the same, where empty lists and zeros need not be said.
+fn covers(new: &Value, wanted: &Value) -> bool {
+    let nothing = |value: &Value| is_empty(value) || *value == 0 || *value == "" || *value == false;
+    match (new, wanted) {
+        (Value::Object(a), Value::Object(b)) => {
+            let names = a.keys().chain(b.keys());
+            names.into_iter().all(|name| covers(&new[name], &wanted[name]))
+        }
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| covers(a, b)),
+        _ => new == wanted || (nothing(new) && nothing(wanted)),
+    }
+}
+
+fn checked_schema(new: &Value, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
     let precedence = spec["matchingPrecedence"].as_i64().unwrap_or(0);
     let at = path.child("matchingPrecedence");
@@ -215,6 +248,24 @@ fn queuing(queuing: &Value, path: &Path<'_>, errors: &mut Errors) {
 }
 
 pub(super) fn priority_level(new: &Value, errors: &mut Errors) {
+    checked_level(new, errors);
+    let name = &new["metadata"]["name"];
+    let Some(mut wanted) = fixed(crate::fairness::bootstrap::mandatory_levels(), name) else { return };
+    if name == "exempt" {
+        // How much it gets may be told.
+        let mut given = new["spec"].clone();
+        for spec in [&mut given, &mut wanted] {
+            spec.as_object_mut().map(|spec| spec.remove("exempt"));
+        }
+        if !covers(&given, &wanted) {
+            not_fixed(name, " except the 'spec.exempt' field", errors);
+        }
+    } else if !covers(&new["spec"], &wanted) {
+        not_fixed(name, "", errors);
+    }
+}
+
+fn checked_level(new: &Value, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
     let (kind, exempt) = (text(spec, "type"), new["metadata"]["name"] == "exempt");
     if exempt != (kind == "Exempt") {

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::{Errors, addresses, cluster, devices, invalid_each, list, names, non_negative, text};
-use super::{one_of, pod, quota, storage, volume_sources};
+use super::{node, one_of, pod, quota, storage, volume_sources};
 use crate::schema::FieldError;
 use crate::schema::path::Path;
 
@@ -44,6 +44,7 @@ pub(super) fn validate(
         ("certificates.k8s.io", "CertificateSigningRequest", "status" | "approval") => {
             cluster::certificate_status(new, old, part, errors);
         }
+        ("", "Node", "status") => node::node(new, Some(old), errors),
         ("storage.k8s.io", "VolumeAttachment", "status") => storage::attachment_status(new, errors),
         _ => return false,
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::selector::label_selector;
 use super::{Errors, entries, immutable, invalid_each, list, names, resources, text};
 use crate::schema::path::Path;
-use crate::schema::{FieldError, Shown, go_json};
+use crate::schema::{FieldError, Shown, go_struct};
 
 /// Bytes that parameters may hold in all.
 const MAX_PARAMETERS: usize = 256 << 10;
@@ -159,7 +159,7 @@ pub(super) fn csi_node(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     for before in old.map_or(&[][..], |old| list(&old["spec"], "drivers")) {
         for now in list(&new["spec"], "drivers") {
             if now["name"] == before["name"] && now != before {
-                let shown = Shown::Raw(go_json(now));
+                let shown = Shown::Raw(go_struct(now).to_string());
                 errors.push(FieldError::invalid(&path, shown, "field is immutable"));
             }
         }
@@ -215,7 +215,7 @@ pub(super) fn volume_attachment(new: &Value, old: Option<&Value>, errors: &mut E
     invalid_each(errors, &path.child("nodeName"), node, names::dns_subdomain(node));
     match old {
         Some(old) if old["spec"] != *spec => {
-            errors.push(FieldError::invalid(&path, Shown::Raw(go_json(spec)), "field is immutable"));
+            errors.push(FieldError::invalid(&path, Shown::Raw(go_struct(spec).to_string()), "field is immutable"));
         }
         Some(_) => {}
         None => {
