@@ -204,7 +204,10 @@ fn issuers_may_be_configured_by_a_file() {
     let other = self::hub(&[format!("--authentication-config={}", file.display())]);
     let caller = Caller::of_kubeconfig(&other.kubeconfig());
     let who = whoami(&caller.with_token(&issuer.token(&json!({}))), &[]).is(201).json();
-    assert_eq!(who["status"]["userInfo"], json!({"username": "a/jane", "groups": ["r-ops", "system:authenticated"]}));
+    assert_eq!(
+        who["status"]["userInfo"],
+        json!({"username": "a/jane", "groups": ["r-ops", "system:authenticated"]})
+    );
     for changed in [json!({"team": "c"}), json!({"sub": "root"})] {
         whoami(&caller.with_token(&issuer.token(&changed)), &[]).is(401);
     }

@@ -27,7 +27,8 @@ pub(super) fn user(
         return Err("it makes an empty name".to_owned());
     }
     let groups = made.groups.unwrap_or_else(|| {
-        let groups = if options.groups_claim.is_empty() { Vec::new() } else { texts(&claims[&options.groups_claim]) };
+        let groups =
+            if options.groups_claim.is_empty() { Vec::new() } else { texts(&claims[&options.groups_claim]) };
         groups.into_iter().map(|group| format!("{}{group}", options.groups_prefix)).collect()
     });
     let mut user = User { name, groups, extra: made.extra, ..User::default() };
@@ -113,7 +114,7 @@ mod tests {
         for (claim, value) in changed.as_object().unwrap() {
             claims[claim] = value.clone();
         }
-        super::user(options, &Expressions::default(), &claims, jiff::Timestamp::from_second(900).unwrap())
+        user(options, &Expressions::default(), &claims, jiff::Timestamp::from_second(900).unwrap())
     }
 
     #[test]

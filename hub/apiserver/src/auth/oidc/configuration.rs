@@ -162,7 +162,10 @@ impl Jwt {
             uid_expression: mappings.uid.expression,
             extra: mappings.extra.into_iter().map(|extra| (extra.key, extra.value_expression)).collect(),
             claim_rules: by_expression.into_iter().map(|rule| (rule.expression, rule.message)).collect(),
-            user_rules: user_validation_rules.into_iter().map(|rule| (rule.expression, rule.message)).collect(),
+            user_rules: user_validation_rules
+                .into_iter()
+                .map(|rule| (rule.expression, rule.message))
+                .collect(),
         };
         verified_email(&options)?;
         Expressions::compile(&options).map(|_| options)
@@ -177,7 +180,10 @@ fn verified_email(options: &IssuerOptions) -> Result<(), String> {
     all.extend(options.extra.iter().map(|(_, expression)| expression));
     all.extend(options.claim_rules.iter().map(|(expression, _)| expression));
     if unverified && !all.iter().any(|expression| expression.contains(VERIFIED)) {
-        return Err("claimMappings.username.expression: claims.email_verified must be used where claims.email is".into());
+        return Err(
+            "claimMappings.username.expression: claims.email_verified must be used where claims.email is"
+                .into(),
+        );
     }
     Ok(())
 }

@@ -74,7 +74,8 @@ impl Expressions {
         }
         let mut evaluator = Evaluator::new(Limits::default());
         evaluator.set("claims", Cel::from_json(claims));
-        let text = |program: &Option<Program>| program.as_ref().map(|program| evaluated_text(&evaluator, program));
+        let text =
+            |program: &Option<Program>| program.as_ref().map(|program| evaluated_text(&evaluator, program));
         made.username = text(&self.username).transpose()?;
         made.uid = text(&self.uid).transpose()?;
         made.groups = self.groups.as_ref().map(|program| texts(&evaluator, program)).transpose()?;
@@ -93,7 +94,8 @@ impl Expressions {
         if self.user_rules.is_empty() {
             return Ok(());
         }
-        let shown = json!({"username": user.name, "uid": user.uid, "groups": user.groups, "extra": user.extra});
+        let shown =
+            json!({"username": user.name, "uid": user.uid, "groups": user.groups, "extra": user.extra});
         let mut evaluator = Evaluator::new(Limits::default());
         evaluator.set("user", Cel::from_json(&shown));
         hold(&evaluator, &self.user_rules)
