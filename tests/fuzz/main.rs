@@ -1,5 +1,7 @@
 //! libFuzzer's way into a target: which one, `FUZZ_TARGET` says.
 
+#![no_main]
+
 mod targets;
 
 use std::sync::LazyLock;
