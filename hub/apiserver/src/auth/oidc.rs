@@ -126,7 +126,7 @@ impl Issuers {
         let named = token.claims["iss"].as_str().unwrap_or_default();
         let issuer = self.issuers.iter().find(|issuer| issuer.options.url == named);
         let issuer = issuer.ok_or("of an issuer that is not believed")?;
-        if !issuer.options.algorithms.iter().any(|algorithm| *algorithm == token.algorithm) {
+        if !issuer.options.algorithms.contains(&token.algorithm) {
             return Err("signed by an algorithm that is not taken".to_owned());
         }
         issuer.signed(&token).await?;

@@ -109,6 +109,7 @@ mod tests {
         }
     }
 
+    #[allow(clippy::needless_pass_by_value, reason = "the calls read better")]
     fn read(options: &IssuerOptions, changed: Value) -> Result<User, String> {
         let mut claims = json!({"iss": "https://i", "aud": "hub", "exp": 1000, "sub": "jane", "hd": "example.org", "groups": ["a", "b"]});
         for (claim, value) in changed.as_object().unwrap() {
