@@ -10,7 +10,7 @@ use bytes::Bytes;
 use karmada_proto::body;
 use karmada_proto::v1::{Applied, ClusterStatus, EventReport, Orphans, Removed, WorkStatus, agent_frame};
 
-/// Between two reports of one Work.
+/// Between two reports of one Work that say the same of applying it.
 const SPACING: Duration = Duration::from_secs(1);
 /// Events waiting at once; the oldest is dropped first.
 const EVENTS: usize = 256;
@@ -33,13 +33,29 @@ pub struct Standing {
 #[derive(Debug)]
 struct Entry {
     standing: Standing,
-    dirty: bool,
-    sent_at: Option<Duration>,
+    /// Where the index of what is due holds it.
+    due: Option<Duration>,
+    sent: Option<Sent>,
+}
+
+/// What was told last.
+#[derive(Debug)]
+struct Sent {
+    at: Duration,
+    revision: u64,
+    applied: Option<Applied>,
 }
 
 impl Entry {
     fn due_at(&self) -> Duration {
-        self.sent_at.map_or(Duration::ZERO, |at| at + SPACING)
+        match &self.sent {
+            Some(sent)
+                if sent.revision == self.standing.revision && sent.applied == self.standing.applied =>
+            {
+                sent.at + SPACING
+            }
+            _ => Duration::ZERO,
+        }
     }
 }
 
@@ -62,7 +78,7 @@ impl Outbox {
             Some(entry) if entry.standing == standing => return false,
             Some(entry) => entry.standing = standing,
             None => {
-                self.works.insert(key.to_owned(), Entry { standing, dirty: false, sent_at: None });
+                self.works.insert(key.to_owned(), Entry { standing, due: None, sent: None });
             }
         }
         self.mark(key);
@@ -71,13 +87,18 @@ impl Outbox {
 
     fn mark(&mut self, key: &str) {
         let Some(entry) = self.works.get_mut(key) else { return };
-        entry.dirty = true;
-        self.due.insert((entry.due_at(), key.to_owned()));
+        let at = entry.due_at();
+        match entry.due.replace(at) {
+            Some(before) if before == at => return,
+            Some(before) => drop(self.due.remove(&(before, key.to_owned()))),
+            None => {}
+        }
+        self.due.insert((at, key.to_owned()));
     }
 
     fn drop_work(&mut self, key: &str) {
-        if let Some(entry) = self.works.remove(key) {
-            self.due.remove(&(entry.due_at(), key.to_owned()));
+        if let Some(due) = self.works.remove(key).and_then(|entry| entry.due) {
+            self.due.remove(&(due, key.to_owned()));
         }
     }
 
@@ -124,7 +145,7 @@ impl Outbox {
     /// A new session: everything is told again.
     pub fn session_begins(&mut self) {
         for entry in self.works.values_mut() {
-            (entry.dirty, entry.sent_at) = (true, None);
+            (entry.due, entry.sent) = (Some(Duration::ZERO), None);
         }
         self.due = self.works.keys().map(|key| (Duration::ZERO, key.clone())).collect();
         for (_, dirty) in self.removed.values_mut() {
@@ -170,8 +191,9 @@ impl Outbox {
         self.due.first().filter(|(at, _)| *at <= now)?;
         let (_, key) = self.due.pop_first()?;
         let entry = self.works.get_mut(&key)?;
-        (entry.dirty, entry.sent_at) = (false, Some(now));
         let standing = &entry.standing;
+        let sent = Sent { at: now, revision: standing.revision, applied: standing.applied.clone() };
+        (entry.due, entry.sent) = (None, Some(sent));
         let mut frame = WorkStatus {
             key,
             uid: standing.uid.clone(),
@@ -224,15 +246,30 @@ mod tests {
         assert!(outbox.work("a", standing(1)));
         assert!(!outbox.work("a", standing(1)), "nothing changed");
         assert_eq!(reports(&mut outbox, 10), [1]);
-        for revision in 2..5 {
-            outbox.work("a", standing(revision));
+        for statuses in ["[1]", "[2]", "[3]"] {
+            let manifest_statuses = Some(Bytes::from_static(statuses.as_bytes()));
+            outbox.work("a", Standing { manifest_statuses, ..standing(1) });
         }
         assert_eq!(reports(&mut outbox, 10), [0; 0]);
         assert_eq!(outbox.due_at(), Some(Duration::from_secs(11)));
-        assert_eq!(reports(&mut outbox, 11), [4]);
+        assert_eq!(reports(&mut outbox, 11), [1]);
         assert_eq!(outbox.due_at(), None);
         outbox.session_begins();
-        assert_eq!(reports(&mut outbox, 11), [4], "a new session hears everything");
+        assert_eq!(reports(&mut outbox, 11), [1], "a new session hears everything");
+    }
+
+    #[test]
+    fn an_outcome_waits_for_nothing() {
+        let mut outbox = Outbox::default();
+        outbox.work("a", standing(1));
+        assert_eq!(reports(&mut outbox, 10), [1]);
+        outbox.work("a", Standing { manifest_statuses: None, ..standing(1) });
+        assert_eq!(outbox.due_at(), Some(Duration::from_secs(11)));
+        outbox.work("a", standing(2));
+        assert_eq!(reports(&mut outbox, 10), [2], "a new body's");
+        outbox.work("a", Standing { applied: Some(Applied::default()), ..standing(2) });
+        assert_eq!(reports(&mut outbox, 10), [2], "a new outcome");
+        assert_eq!(outbox.due_at(), None, "nothing is told twice");
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub use identity::PeerIdentity;
 pub use jwt::ServiceAccountKey;
 pub use pin::Pin;
 pub use request::{CertificateRequest, ClientKey};
-pub use tls::{PinMismatch, Trust, client_config, client_config_h2, server_config};
+pub use tls::{PinMismatch, SignedBy, Trust, certificates, client_config, client_config_h2, server_config};
 pub use token::JoinToken;
 
 /// Organisation of every agent's certificate.

@@ -9,6 +9,7 @@ use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring as provider, verify_tls12_signature, verify_tls13_signature};
 use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, OtherError, RootCertStore, ServerConfig,
     SignatureScheme,
@@ -63,6 +64,41 @@ pub fn server_config(
         .with_single_cert(chain, key)?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)
+}
+
+/// Which of several CAs signed a client's certificate, after the handshake has taken it for one of theirs.
+pub struct SignedBy(Arc<dyn ClientCertVerifier>);
+
+impl std::fmt::Debug for SignedBy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("SignedBy").finish()
+    }
+}
+
+impl SignedBy {
+    /// These CAs.
+    pub fn new(authorities: &[CertificateDer<'static>]) -> Result<SignedBy, CertError> {
+        let mut roots = RootCertStore::empty();
+        for ca in authorities {
+            roots.add(ca.clone())?;
+        }
+        let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), crypto()).build();
+        verifier.map(SignedBy).map_err(|_| CertError::Malformed("set of client CAs"))
+    }
+
+    /// Whether they signed the first certificate of a chain, by way of the others.
+    pub fn signed(&self, chain: &[CertificateDer<'static>]) -> bool {
+        let Some((leaf, others)) = chain.split_first() else { return false };
+        self.0.verify_client_cert(leaf, others, UnixTime::now()).is_ok()
+    }
+}
+
+/// The certificates of a PEM text; at least one.
+pub fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, CertError> {
+    let all: Vec<_> = CertificateDer::pem_slice_iter(pem.as_bytes())
+        .collect::<Result<_, _>>()
+        .map_err(|_| CertError::Malformed("CA bundle"))?;
+    if all.is_empty() { Err(CertError::Malformed("CA bundle")) } else { Ok(all) }
 }
 
 /// A client's TLS: `trust`, and `identity` to show where the server asks. No ALPN: set by the caller's HTTP.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use karmada_apiserver::auth::{Claims, ServiceAccountTokens};
 use karmada_controllers::platform::service_account::AccountTokens;
 
@@ -18,6 +20,16 @@ impl ServiceAccountTokens for HubTokens {
 
     fn verify(&self, token: &str) -> Option<Claims> {
         serde_json::from_slice(&self.0.accounts.verify(token).ok()?).ok()
+    }
+
+    fn keys(&self) -> serde_json::Value {
+        let key = &self.0.accounts;
+        // An uncompressed point: a byte that says so, then both coordinates.
+        let (x, y) = key.public_point()[1..].split_at(32);
+        let encoded = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
+        serde_json::json!({"keys": [{
+            "use": "sig", "kty": "EC", "kid": key.key_id(), "crv": "P-256", "alg": "ES256", "x": encoded(x), "y": encoded(y),
+        }]})
     }
 }
 

@@ -81,7 +81,10 @@ impl Control {
         let stop = self.stop.clone();
         self.tasks.spawn(async move { recorder.run(stop).await });
         let (templates, works, statuses) = (Arc::default(), Arc::default(), Arc::default());
-        self.detector(&templates, [Arc::clone(&works), Arc::clone(&statuses)]);
+        self.detector(
+            &templates,
+            [(Arc::clone(&works), Duration::ZERO), (Arc::clone(&statuses), STATUS_SETTLES)],
+        );
         self.policies(&templates);
         self.scheduler();
         self.binding(works);
@@ -118,7 +121,7 @@ impl Control {
         self.tasks.spawn(platform::run(self.shared.api.clone(), parts, self.stop.clone()));
     }
 
-    fn detector(&self, queue: &Arc<Queue<TemplateKey>>, bindings: [Arc<Queue<Key>>; 2]) {
+    fn detector(&self, queue: &Arc<Queue<TemplateKey>>, bindings: [(Arc<Queue<Key>>, Duration); 2]) {
         let detector = Detector::new(self.shared.clone(), SkipRules::default(), bindings);
         self.tasks.spawn(detector.clone().watch(queue.clone(), self.stop.clone()));
         self.run(detector, queue.clone(), Vec::new());

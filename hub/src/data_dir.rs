@@ -19,6 +19,9 @@ const SERVER_LIFE: Duration = Duration::from_secs(400 * 24 * 3600);
 /// The administrator's certificate.
 const ADMIN_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
 
+/// The common name of the front proxy's certificate.
+pub const FRONT_PROXY: &str = "front-proxy-client";
+
 /// What the directory holds.
 pub struct DataDir {
     path: PathBuf,
@@ -26,6 +29,8 @@ pub struct DataDir {
     pub authority: Authority,
     /// Signs service-account tokens.
     pub accounts: ServiceAccountKey,
+    /// Signs what this hub shows to API servers that groups are handed over to.
+    pub front_proxy: Authority,
 }
 
 impl DataDir {
@@ -36,7 +41,10 @@ impl DataDir {
         make_private(&keys).with_context(|| format!("making {}", keys.display()))?;
         let authority = Authority::load_or_create(&keys, now).context("loading the hub's CA")?;
         let accounts = ServiceAccountKey::load_or_create(&keys).context("loading the service-account key")?;
-        Ok(DataDir { path: path.to_owned(), authority, accounts })
+        let proxies = keys.join("front-proxy");
+        make_private(&proxies).with_context(|| format!("making {}", proxies.display()))?;
+        let front_proxy = Authority::load_or_create(&proxies, now).context("loading the front proxy's CA")?;
+        Ok(DataDir { path: path.to_owned(), authority, accounts, front_proxy })
     }
 
     /// The store's file.
@@ -52,6 +60,13 @@ impl DataDir {
     /// A server certificate for these names.
     pub fn server_certificate(&self, names: &[String], now: Timestamp) -> Result<KeyedCertificate> {
         self.authority.issue_server(names, SERVER_LIFE, now).context("making the server certificate")
+    }
+
+    /// The certificate by which other API servers know this hub as the proxy in front of them. Made anew at every start.
+    pub fn front_proxy_client(&self, now: Timestamp) -> Result<KeyedCertificate> {
+        let subject = Subject { common_name: FRONT_PROXY.to_owned(), organizations: Vec::new() };
+        let made = self.front_proxy.issue_client_with_key(&subject, SERVER_LIFE, now);
+        made.context("making the front proxy's certificate")
     }
 
     /// Writes the administrator's kubeconfig for `server`. One that is there keeps its credential, unless it is for another CA.

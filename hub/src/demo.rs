@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::{Hub, Settings, StoreKind};
+use crate::{AccessSettings, Hub, Settings, StoreKind};
 
 /// How long an embedded member's Pods take to become ready.
 const READY_AFTER: Duration = Duration::from_millis(300);
@@ -43,6 +43,7 @@ pub async fn run(clusters: usize, clock: Clock, stop: CancellationToken) -> Resu
         advertise: Vec::new(),
         store: StoreKind::Memory,
         controllers: true,
+        access: AccessSettings::default(),
     };
     let hub = Hub::start(&settings, clock).await?;
     say(started, &format!("hub          {}", hub.url));

@@ -1,7 +1,6 @@
 //! One hub: store, cache, registry, API, controllers, gateway, port; started in order, stopped in the reverse.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,12 +8,16 @@ use anyhow::{Context, Result, bail};
 use karmada_apiserver::admission::{
     Admission, DeletionProtection, KarmadaPolicies, LimitRanger, NamespaceLifecycle, PodDefaults,
 };
-use karmada_apiserver::auth::{Access, Authorizer, Escalation, reconcile};
+use karmada_apiserver::aggregation::{self, Aggregator, ClientIdentity};
+use karmada_apiserver::audit::{Audit, AuditLog, Policy};
+use karmada_apiserver::auth::{Access, Authorizer, Escalation, Issuers, reconcile};
 use karmada_apiserver::cache::Cache;
 use karmada_apiserver::crd::Keeper;
+use karmada_apiserver::fairness::{self, Fairness};
 use karmada_apiserver::http::{ApiServer, ServerOptions};
 use karmada_apiserver::kinds;
 use karmada_apiserver::registry::{Clock, Registry, Standing, User, WriteOptions};
+use karmada_certs::{KeyedCertificate, SignedBy};
 use karmada_gateway::ports::{Ports, Registrar};
 use karmada_gateway::{Gateway, Options};
 use karmada_store::{MemoryStore, SqliteOptions, SqliteStore, Store};
@@ -29,9 +32,11 @@ use crate::certificates::CertificateRequests;
 use crate::cluster_info;
 use crate::control::Control;
 use crate::data_dir::DataDir;
+use crate::extension_servers;
 use crate::fleet::{CachedWorks, HubRegistrar, Repair, Reports, StoredSessions, Told};
-use crate::listener::{self, Services};
+use crate::listener::{self, Services, Signers};
 use crate::metrics;
+use crate::settings::{AuditSettings, Settings, StoreKind};
 
 /// The Kubernetes version that clients see: kubectl picks its behaviour by it.
 const KUBERNETES_VERSION: &str = "v1.34.4";
@@ -41,30 +46,6 @@ const NAMESPACES: [&str; 5] = ["default", "kube-system", "kube-public", "karmada
 
 /// Over how long agents are asked to leave when the hub stops.
 const DRAIN: Duration = Duration::from_secs(2);
-
-/// Which store keeps the state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StoreKind {
-    /// One file in the data directory.
-    Sqlite,
-    /// Nothing outlives the process.
-    Memory,
-}
-
-/// How a hub runs.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Where CA, keys and state live.
-    pub data_dir: PathBuf,
-    /// Where to listen; port 0 takes any.
-    pub listen: SocketAddr,
-    /// Hosts or URLs under which clients and agents reach the hub, the first one first.
-    pub advertise: Vec<String>,
-    /// The store.
-    pub store: StoreKind,
-    /// Whether the control loops run; without them this is an API server alone.
-    pub controllers: bool,
-}
 
 /// A running hub.
 pub struct Hub {
@@ -84,12 +65,15 @@ pub struct Hub {
     tasks: TaskTracker,
     following: tokio::task::JoinHandle<()>,
     gateway: Arc<Gateway>,
+    audit_log: Option<Arc<AuditLog>>,
 }
 
 impl Hub {
     /// Starts a hub. When this returns, it answers.
     pub async fn start(settings: &Settings, clock: Clock) -> Result<Hub> {
         let now = clock();
+        // What cannot be audited is not begun.
+        let audit = settings.access.audit.as_ref().map(|audit| audited(audit, &clock)).transpose()?;
         let data = Arc::new(DataDir::open(&settings.data_dir, now)?);
         let store = open_store(settings.store, &data).await?;
         let cache = Cache::load(&*store).await.context("reading the store")?;
@@ -119,6 +103,8 @@ impl Hub {
         keeper.start();
         make_namespaces(&registry).await?;
         reconcile(&registry).await.context("laying down the default roles")?;
+        fairness::keep::settle(&registry).await.context("laying down flow schemas and priority levels")?;
+        aggregation::keep::settle(&registry).await.context("laying down APIServices")?;
 
         let listener = TcpListener::bind(settings.listen)
             .await
@@ -127,10 +113,20 @@ impl Hub {
         let url = url(&settings.advertise, address);
         data.write_kubeconfig(&url, now)?;
         cluster_info::publish(&registry, &url, data.authority.certificate_pem()).await?;
-        let tls = tls(&data, &settings.advertise, now)?;
+        let (tls, signers) = tls(&data, settings, now)?;
         tasks.spawn(keeper.run(stop.clone()));
-        let access = Arc::new(Access::new(&registry, authorizer, Arc::new(HubTokens(data.clone()))));
-        let api = api_server(&registry, access, &url, &stop);
+        tasks.spawn(fairness::keep::run(registry.clone(), stop.clone()));
+        extension_servers::publish(&registry, &data, settings.access.proxy.as_ref()).await?;
+        let KeyedCertificate { certificate_pem, key_pem } = data.front_proxy_client(now)?;
+        let aggregator = Aggregator::new(registry.cache(), ClientIdentity { certificate_pem, key_pem });
+        tasks.spawn(aggregation::keep::run(registry.clone(), aggregator.clone(), stop.clone()));
+        let issuers = issuers(settings, &clock, &tasks);
+        let access = Access::new(&registry, authorizer, Arc::new(HubTokens(data.clone())))
+            .behind(settings.access.proxy.as_ref().map(|proxy| proxy.headers.clone()))
+            .trusting(issuers);
+        let seats = settings.access.seats.map(|seats| Fairness::new(registry.cache(), seats));
+        let audit_log = audit.as_ref().map(|audit| audit.log().clone());
+        let api = api_server(&registry, access, &url, &stop, (audit, seats, aggregator));
         let control = Control::new(&registry, &clock, &tasks, &stop);
         if settings.controllers {
             control.start(&data).await.context("starting the controllers")?;
@@ -143,7 +139,7 @@ impl Hub {
         control.repair(Repair::new(registry.clone(), told, gateway.clone()));
         let closing = CancellationToken::new();
         let grpc = Some(BoxCloneSyncService::new(gateway.service()));
-        let services = Services { api, grpc, registrar };
+        let services = Services { api, grpc, registrar, signers };
         tasks.spawn(listener::serve(listener, tls, services, closing.clone(), stop.clone()));
         Ok(Hub {
             address,
@@ -158,6 +154,7 @@ impl Hub {
             failed,
             tasks,
             gateway,
+            audit_log,
         })
     }
 
@@ -178,7 +175,30 @@ impl Hub {
         self.stop_cache.cancel();
         let _ = self.following.await;
         self.store.close().await;
+        if let Some(log) = self.audit_log {
+            let _ = tokio::task::spawn_blocking(move || log.close()).await;
+        }
     }
+}
+
+fn audited(settings: &AuditSettings, clock: &Clock) -> Result<Arc<Audit>> {
+    let file = settings.policy_file.display();
+    let text = std::fs::read_to_string(&settings.policy_file);
+    let policy = Policy::read(&text.with_context(|| format!("reading the audit policy {file}"))?)
+        .map_err(|why| anyhow::anyhow!("the audit policy {file}: {why}"))?;
+    let log = AuditLog::start(&settings.log, clock.clone())
+        .with_context(|| format!("opening the audit log {}", settings.log.path.display()))?;
+    Ok(Arc::new(Audit::new(policy, log, clock.clone(), Arc::new(uuid::Uuid::new_v4))))
+}
+
+fn issuers(settings: &Settings, clock: &Clock, tasks: &TaskTracker) -> Option<Arc<Issuers>> {
+    if settings.access.issuers.is_empty() {
+        return None;
+    }
+    let issuers = Issuers::new(settings.access.issuers.clone(), clock.clone());
+    let warmed = issuers.clone();
+    tasks.spawn(async move { warmed.warm().await });
+    Some(issuers)
 }
 
 async fn open_store(kind: StoreKind, data: &DataDir) -> Result<Arc<dyn Store>> {
@@ -236,12 +256,28 @@ fn url(advertise: &[String], address: SocketAddr) -> String {
     }
 }
 
-fn tls(data: &DataDir, advertise: &[String], now: jiff::Timestamp) -> Result<tokio_rustls::TlsAcceptor> {
+/// The port's TLS, and what tells certificates apart where a proxy in front has a CA of its own.
+fn tls(
+    data: &DataDir,
+    settings: &Settings,
+    now: jiff::Timestamp,
+) -> Result<(tokio_rustls::TlsAcceptor, Option<Arc<Signers>>)> {
     let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
-    let names = karmada_certs::server_names(hostname.as_deref().map(str::trim), advertise);
+    let names = karmada_certs::server_names(hostname.as_deref().map(str::trim), &settings.advertise);
     let certificate = data.server_certificate(&names, now)?;
-    let config = karmada_certs::server_config(&certificate, &[data.authority.certificate().clone()])?;
-    Ok(tokio_rustls::TlsAcceptor::from(Arc::new(config)))
+    let mut authorities = vec![data.authority.certificate().clone()];
+    let signers = match &settings.access.proxy {
+        None => None,
+        Some(proxy) => {
+            let proxies = karmada_certs::certificates(&proxy.ca_pem).context("reading the proxies' CA")?;
+            let signers =
+                Signers { clients: SignedBy::new(&authorities)?, proxies: SignedBy::new(&proxies)? };
+            authorities.extend(proxies);
+            Some(Arc::new(signers))
+        }
+    };
+    let config = karmada_certs::server_config(&certificate, &authorities)?;
+    Ok((tokio_rustls::TlsAcceptor::from(Arc::new(config)), signers))
 }
 
 fn gateway(
@@ -269,23 +305,20 @@ fn gateway(
 
 fn api_server(
     registry: &Arc<Registry>,
-    access: Arc<Access>,
+    access: Access,
     url: &str,
     stop: &CancellationToken,
+    (audit, seats, aggregator): (Option<Arc<Audit>>, Option<Arc<Fairness>>, Arc<Aggregator>),
 ) -> Arc<ApiServer> {
     let options = ServerOptions {
         git_version: KUBERNETES_VERSION.to_owned(),
         git_commit: env!("CARGO_PKG_VERSION").to_owned(),
         advertise: url.trim_start_matches("https://").to_owned(),
     };
-    let shown = registry.clone();
-    let server = ApiServer::new(
-        registry.clone(),
-        access,
-        options,
-        Arc::new(|| Ok(())),
-        Arc::new(move || metrics::page(&shown)),
-        stop.clone(),
-    );
-    Arc::new(server)
+    let (shown, shown_seats) = (registry.clone(), seats.clone());
+    let shown_log = audit.as_ref().map(|audit| audit.log().clone());
+    let page = move || metrics::page(&shown, shown_seats.as_deref(), shown_log.as_deref());
+    let (registry, access) = (registry.clone(), Arc::new(access));
+    let server = ApiServer::new(registry, access, options, Arc::new(|| Ok(())), Arc::new(page), stop.clone());
+    Arc::new(server.audited(audit).fair(seats).aggregating(Some(aggregator)))
 }

@@ -9,10 +9,14 @@ mod cluster_info;
 mod control;
 mod data_dir;
 pub mod demo;
+mod extension_servers;
+pub mod flags;
 mod fleet;
 mod hub;
 mod listener;
 mod metrics;
+mod settings;
 
 pub use data_dir::DataDir;
-pub use hub::{Hub, Settings, StoreKind};
+pub use hub::Hub;
+pub use settings::{AccessSettings, AuditSettings, ProxySettings, Settings, StoreKind};

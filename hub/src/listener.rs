@@ -15,10 +15,13 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use karmada_apiserver::audit::PeerAddress;
+use karmada_apiserver::auth::ProxyPeer;
 use karmada_apiserver::http::{ApiServer, CertificateUser};
 use karmada_apiserver::registry::User;
-use karmada_certs::PeerIdentity;
+use karmada_certs::{CertError, PeerIdentity, SignedBy};
 use karmada_gateway::ports::Registrar;
+use rustls::pki_types::CertificateDer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -47,6 +50,8 @@ pub struct Services {
     pub grpc: Option<Grpc>,
     /// Knows which keys are agents' now.
     pub registrar: Arc<dyn Registrar>,
+    /// Tells certificates apart, where proxies have a CA of their own.
+    pub signers: Option<Arc<Signers>>,
 }
 
 /// Takes connections until `closing`, serves them until `stop`, then drains.
@@ -64,8 +69,9 @@ pub async fn serve(
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((socket, _)) => {
-                connections.spawn(connection(socket, tls.clone(), services.clone(), stop.clone()));
+            Ok((socket, from)) => {
+                let from = PeerAddress(from.ip());
+                connections.spawn(connection(socket, from, tls.clone(), services.clone(), stop.clone()));
             }
             Err(error) => {
                 // Out of file descriptors, mostly: waiting lets some connection end.
@@ -82,7 +88,13 @@ pub async fn serve(
     }
 }
 
-async fn connection(socket: TcpStream, tls: TlsAcceptor, services: Services, stop: CancellationToken) {
+async fn connection(
+    socket: TcpStream,
+    from: PeerAddress,
+    tls: TlsAcceptor,
+    services: Services,
+    stop: CancellationToken,
+) {
     let _ = socket.set_nodelay(true);
     // Boxed, as other things are below that end long before the connection does: a task is as large as its largest moment, and
     // there is one for each agent.
@@ -91,13 +103,13 @@ async fn connection(socket: TcpStream, tls: TlsAcceptor, services: Services, sto
         Ok(Err(error)) => return tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => return tracing::debug!("a TLS handshake took too long"),
     };
-    let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
-    let peer = match certificate.map(|certificate| PeerIdentity::from_der(certificate)).transpose() {
+    let peer = match peer(stream.get_ref().1.peer_certificates(), &services) {
         Ok(peer) => peer,
         Err(error) => return tracing::debug!(%error, "a client certificate cannot be read"),
     };
-    let service = service_fn(move |request: Request<Incoming>| {
+    let service = service_fn(move |mut request: Request<Incoming>| {
         let (services, peer) = (services.clone(), peer.clone());
+        request.extensions_mut().insert(from);
         async move { Ok::<_, Infallible>(answer(services, peer, request).await) }
     });
     let builder = settings();
@@ -132,11 +144,36 @@ fn settings() -> Builder<TokioExecutor> {
     builder
 }
 
-async fn answer(
-    services: Services,
-    peer: Option<PeerIdentity>,
-    mut request: Request<Incoming>,
-) -> Response<Body> {
+/// Whom the certificate speaks for: somebody whom the hub's own CA knows, a proxy in front, or both.
+#[derive(Clone, Default)]
+struct Peer {
+    identity: Option<PeerIdentity>,
+    proxy: Option<ProxyPeer>,
+}
+
+/// Where proxies have a CA of their own, who signed says what a certificate is good for.
+fn peer(chain: Option<&[CertificateDer<'static>]>, services: &Services) -> Result<Peer, CertError> {
+    let Some((leaf, _)) = chain.and_then(<[_]>::split_first) else { return Ok(Peer::default()) };
+    let identity = PeerIdentity::from_der(leaf)?;
+    let Some(signers) = &services.signers else { return Ok(Peer { identity: Some(identity), proxy: None }) };
+    let chain = chain.unwrap_or_default();
+    let proxy = signers.proxies.signed(chain).then(|| ProxyPeer(identity.common_name.clone()));
+    Ok(Peer { identity: signers.clients.signed(chain).then_some(identity), proxy })
+}
+
+/// Tells clients' certificates from proxies'.
+pub struct Signers {
+    /// The hub's own CA.
+    pub clients: SignedBy,
+    /// The CA of proxies in front.
+    pub proxies: SignedBy,
+}
+
+async fn answer(services: Services, peer: Peer, mut request: Request<Incoming>) -> Response<Body> {
+    let Peer { identity: peer, proxy } = peer;
+    if let Some(proxy) = proxy {
+        request.extensions_mut().insert(proxy);
+    }
     if let (true, Some(mut grpc)) = (is_grpc(&request), services.grpc) {
         if let Some(peer) = peer {
             request.extensions_mut().insert(peer);

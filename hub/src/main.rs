@@ -1,13 +1,12 @@
 //! karmada-hub: parse, build, run, drain.
 
 use std::io::IsTerminal;
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::{Parser, Subcommand, ValueEnum};
-use karmada_hub::{Hub, Settings, StoreKind};
+use clap::{Parser, Subcommand};
+use karmada_hub::Hub;
+use karmada_hub::flags::Serve;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
@@ -28,44 +27,13 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Run a hub.
-    Serve(Serve),
+    Serve(Box<Serve>),
     /// Try it: a hub, agents and embedded members in one process, with a sample spread over them.
     Demo {
         /// How many clusters.
         #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
         clusters: u16,
     },
-}
-
-#[derive(clap::Args)]
-struct Serve {
-    /// Where the CA, keys and state live; made at the first start.
-    #[arg(long)]
-    data_dir: PathBuf,
-    /// Address and port of everything: Kubernetes API, agents, page.
-    #[arg(long, default_value = "0.0.0.0:5443")]
-    listen: SocketAddr,
-    /// A host, host:port or URL under which the hub is reached; may be given again, the first is handed out.
-    #[arg(long)]
-    advertise: Vec<String>,
-    /// What keeps the state.
-    #[arg(long, value_enum, default_value_t = StoreArgument::Sqlite)]
-    store: StoreArgument,
-    /// Which control loops run: all, or none for an API server alone.
-    #[arg(long, value_enum, default_value_t = ControllersArgument::All)]
-    controllers: ControllersArgument,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum StoreArgument {
-    Sqlite,
-    Memory,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ControllersArgument {
-    All,
-    None,
 }
 
 fn main() -> ExitCode {
@@ -82,7 +50,7 @@ fn main() -> ExitCode {
         Err(error) => return fail(&anyhow::anyhow!("starting threads: {error}")),
     };
     let outcome = match arguments.command {
-        Command::Serve(serve) => runtime.block_on(run(serve)),
+        Command::Serve(serve) => runtime.block_on(run(*serve)),
         Command::Demo { clusters } => runtime.block_on(demo(clusters)),
     };
     match outcome {
@@ -97,16 +65,7 @@ fn fail(error: &anyhow::Error) -> ExitCode {
 }
 
 async fn run(serve: Serve) -> anyhow::Result<()> {
-    let settings = Settings {
-        data_dir: serve.data_dir,
-        listen: serve.listen,
-        advertise: serve.advertise,
-        store: match serve.store {
-            StoreArgument::Sqlite => StoreKind::Sqlite,
-            StoreArgument::Memory => StoreKind::Memory,
-        },
-        controllers: serve.controllers == ControllersArgument::All,
-    };
+    let settings = serve.settings()?;
     let stop = on_signal()?;
     let hub = Hub::start(&settings, Arc::new(jiff::Timestamp::now)).await?;
     tracing::info!(url = hub.url, kubeconfig = %hub.data.kubeconfig_file().display(), "the hub is ready");

@@ -40,13 +40,22 @@ pub struct MemberOptions {
     pub apiserver_args: Vec<String>,
     /// Whether controllers, scheduler and nodes run; without, it is a bare API server.
     pub workloads: bool,
+    /// Whether etcd and the API server are set as in production: writes are on disk before they are acknowledged, and Go's own
+    /// default for its memory. For benches; tests need neither.
+    pub production: bool,
 }
 
 impl MemberOptions {
     /// Two nodes of 8 CPUs and 32 GiB.
     pub fn new(name: &str) -> MemberOptions {
         let nodes = vec![Node::new(&format!("{name}-node-1")), Node::new(&format!("{name}-node-2"))];
-        MemberOptions { name: name.to_owned(), nodes, apiserver_args: Vec::new(), workloads: true }
+        MemberOptions {
+            name: name.to_owned(),
+            nodes,
+            apiserver_args: Vec::new(),
+            workloads: true,
+            production: false,
+        }
     }
 
     /// An API server alone.
@@ -179,6 +188,11 @@ impl Member {
         self.folder.path()
     }
 
+    /// Resident memory of its API server and its etcd, in KiB.
+    pub fn resident_kib(&self) -> u64 {
+        [&self.apiserver, &self.etcd].into_iter().flatten().map(Process::resident_kib).sum()
+    }
+
     /// Processor time of its API server and its etcd so far.
     pub fn processor_time(&self) -> Duration {
         [&self.apiserver, &self.etcd].into_iter().flatten().map(Process::processor_time).sum()
@@ -291,7 +305,7 @@ impl Member {
             format!("--listen-peer-urls={peer}"),
             format!("--initial-advertise-peer-urls={peer}"),
             format!("--initial-cluster=default={peer}"),
-            "--unsafe-no-fsync".to_owned(),
+            format!("--unsafe-no-fsync={}", !self.options.production),
             "--log-level=warn".to_owned(),
         ])
     }
@@ -301,7 +315,7 @@ impl Member {
         let program = Program::new("kube-apiserver", &self.programs.kube_apiserver, self.folder.path());
         // Half of Go's default: a member's memory matters more than its speed.
         program
-            .env("GOGC", "50")
+            .env("GOGC", if self.options.production { "100" } else { "50" })
             .args([
                 format!("--etcd-servers=http://127.0.0.1:{}", self.etcd_ports.0),
                 "--bind-address=127.0.0.1".to_owned(),

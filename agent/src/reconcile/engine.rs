@@ -543,8 +543,9 @@ impl Engine {
 
     // ------------------------------------------------------------------------------------------ telling
 
+    /// Before there is an outcome there is nothing to tell: that a body is on disk, its ack says.
     fn tell(&self, key: &str) {
-        if let Some(standing) = self.board.standing(key) {
+        if let Some(standing) = self.board.standing(key).filter(|standing| standing.applied.is_some()) {
             self.parts.shared.report(|outbox| outbox.work(key, standing));
         }
     }

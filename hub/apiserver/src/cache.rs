@@ -180,6 +180,17 @@ impl Cache {
     }
 }
 
+/// Resolves once one of the shards has an event after the revision beside it.
+pub async fn any_changed(shards: &[(Arc<Shard>, Revision)]) {
+    let each = shards.iter().map(|(shard, seen)| {
+        Box::pin(async move {
+            // Who fell off the ring has something to look at, too.
+            let _ = shard.subscribe(*seen).next().await;
+        })
+    });
+    futures::future::select_all(each).await;
+}
+
 fn object_key(storage: &StorageId, key: &str) -> ObjectKey {
     let rest = &key[(PREFIX.len() + storage.0.len() + 1).min(key.len())..];
     match rest.split_once('/') {

@@ -22,13 +22,18 @@ mod watch;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::FutureExt as _;
 use http::{Method, Request, Response};
 use tokio_util::sync::CancellationToken;
 
+use crate::aggregation::{Aggregator, More};
+use crate::audit::{Audit, Record};
 use crate::auth::{Access, Attributes};
+use crate::fairness::{Fairness, Judged, Seat, TooMany};
 use crate::registry::{Registry, User, Warnings};
-use crate::status::Status;
+use crate::status::{Details, Status};
 pub use body::MAX_BODY;
+use body::Received;
 
 /// What is wrong with a text that is no JSON, in Go's words; `None` where it is JSON.
 pub(crate) fn json_syntax_error(bytes: &[u8]) -> Option<String> {
@@ -60,6 +65,9 @@ pub struct ApiServer {
     options: ServerOptions,
     ready: Arc<dyn Fn() -> Result<(), String> + Send + Sync>,
     metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    audit: Option<Arc<Audit>>,
+    fairness: Option<Arc<Fairness>>,
+    aggregator: Option<Arc<Aggregator>>,
     stop: CancellationToken,
 }
 
@@ -72,6 +80,17 @@ pub(crate) struct Call<'a> {
     pub warnings: Warnings,
 }
 
+/// What goes along with a request from its head to the end of its answer.
+#[derive(Default)]
+struct Along {
+    record: Option<Record>,
+    judged: Option<Judged>,
+    /// Held until the answer is made, and not while it is sent.
+    seat: Option<Seat>,
+    /// Whether the answer goes on after its head: a watch.
+    long: bool,
+}
+
 impl ApiServer {
     /// A server over a registry. `ready` says why not yet; `stop` ends watches.
     pub fn new(
@@ -82,7 +101,38 @@ impl ApiServer {
         metrics: Arc<dyn Fn() -> String + Send + Sync>,
         stop: CancellationToken,
     ) -> Self {
-        ApiServer { registry, access, options, ready, metrics, stop }
+        ApiServer {
+            registry,
+            access,
+            options,
+            ready,
+            metrics,
+            audit: None,
+            fairness: None,
+            aggregator: None,
+            stop,
+        }
+    }
+
+    /// The same server, writing an audit log.
+    #[must_use]
+    pub fn audited(mut self, audit: Option<Arc<Audit>>) -> Self {
+        self.audit = audit;
+        self
+    }
+
+    /// The same server, giving out seats.
+    #[must_use]
+    pub fn fair(mut self, fairness: Option<Arc<Fairness>>) -> Self {
+        self.fairness = fairness;
+        self
+    }
+
+    /// The same server, handing groups over.
+    #[must_use]
+    pub fn aggregating(mut self, aggregator: Option<Arc<Aggregator>>) -> Self {
+        self.aggregator = aggregator;
+        self
     }
 
     /// The registry behind it.
@@ -93,52 +143,81 @@ impl ApiServer {
     /// Answers one request.
     pub async fn handle<B>(self: Arc<Self>, request: Request<B>) -> Response<Body>
     where
-        B: http_body::Body<Data = Bytes> + Send,
+        B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: std::fmt::Display,
     {
         let (parts, body) = request.into_parts();
-        let accepts_gzip = respond::accepts_gzip(&parts.headers);
-        let answer = self.answer(&parts, body).await;
-        match answer {
-            Ok(response) => respond::compress(response, accepts_gzip).await,
-            Err(status) => {
+        let mut along = Along::default();
+        let answering = std::panic::AssertUnwindSafe(self.answer(&parts, Received::new(body), &mut along));
+        let answer = answering.catch_unwind().await;
+        let mut response = match answer {
+            Ok(Ok(response)) => response,
+            Ok(Err(status)) => {
                 let mut response = respond::refused(&status, &parts.headers);
                 if status.code == 403 {
                     respond::no_sniffing(&mut response);
                 }
                 response
             }
+            Err(_) => {
+                tracing::error!(method = %parts.method, path = parts.uri.path(), "answering a request panicked");
+                if let Some(record) = along.record.take() {
+                    record.panicked().await;
+                }
+                let words = "This request caused apiserver to panic. Look in the logs for details.\n";
+                respond::refused(&Status::plain(500, words), &parts.headers)
+            }
+        };
+        if let Some(judged) = along.judged {
+            let headers = response.headers_mut();
+            headers.insert("x-kubernetes-pf-flowschema-uid", judged.schema);
+            headers.insert("x-kubernetes-pf-prioritylevel-uid", judged.level);
         }
+        if let Some(record) = along.record {
+            response = record.answered(response, along.long).await;
+        }
+        respond::compress(response, respond::accepts_gzip(&parts.headers)).await
     }
 
     async fn answer<B>(
         self: &Arc<Self>,
         parts: &http::request::Parts,
-        body: B,
+        mut body: Received<B>,
+        along: &mut Along,
     ) -> Result<Response<Body>, Status>
     where
-        B: http_body::Body<Data = Bytes> + Send,
+        B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: std::fmt::Display,
     {
-        let certificate = parts.extensions.get::<CertificateUser>().map(|c| &c.0);
-        let user = self.access.identify(&parts.headers, certificate, parts.uri.path())?;
         let query = Query::parse(parts.uri.query().unwrap_or(""));
         let target = Target::parse(parts.uri.path());
         let attributes = target.attributes(&parts.method, &query);
-        if let Err(status) = self.access.allow(&user, &attributes) {
-            let mut response = respond::refused(&status, &parts.headers);
-            respond::no_sniffing(&mut response);
-            return Ok(response);
+        let user = self.identify(parts, &attributes, along).await?;
+        let width = self.width(&target, &attributes, &query);
+        self.seat(&user, &attributes, width, along).await?;
+        let decision = self.access.decide(&user, &attributes);
+        if let Some(record) = &mut along.record {
+            record.decided(&decision);
         }
-        let call = Call {
-            user,
-            method: parts.method.clone(),
-            headers: &parts.headers,
-            query,
-            warnings: Warnings::default(),
-        };
+        if !decision.allowed {
+            return Err(attributes.forbidden(&user, &decision.reason));
+        }
+        along.long = attributes.verb == "watch";
+        if let Some(aggregator) = &self.aggregator
+            && let Some(handed) = aggregator.answers(parts.uri.path())
+        {
+            let upgrade = parts.extensions.get::<hyper::upgrade::OnUpgrade>().cloned();
+            return Box::pin(aggregator.pass(&handed, &user, parts, body, upgrade)).await;
+        }
+        if let Some(record) = along.record.as_mut().filter(|record| record.wants_body(&attributes.verb)) {
+            let bytes = body::read(body).await?;
+            record.request(body::object_of(&parts.headers, &bytes), bytes.len());
+            body = Received::read(bytes);
+        }
+        let warnings = along.record.as_ref().map(Record::notes).unwrap_or_default();
+        let call = Call { user, method: parts.method.clone(), headers: &parts.headers, query, warnings };
         match target {
-            Target::Path(path) => self.path(&call, &path),
+            Target::Path(path) => self.path(&call, &path).await,
             Target::Resource(wanted) => {
                 let answered = self.resource(&call, &wanted, body).await;
                 let mut response = answered.unwrap_or_else(|status| respond::refused(&status, call.headers));
@@ -148,10 +227,95 @@ impl ApiServer {
         }
     }
 
+    /// Who asks, and whom they act as; the record of the request begins here.
+    async fn identify(
+        &self,
+        parts: &http::request::Parts,
+        attributes: &Attributes,
+        along: &mut Along,
+    ) -> Result<User, Status> {
+        let certificate = parts.extensions.get::<CertificateUser>().map(|c| &c.0);
+        let known = self.access.authenticate(&parts.headers, certificate, parts.extensions.get()).await;
+        if let Some(audit) = &self.audit {
+            along.record = audit.begin(known.as_ref().ok(), attributes, parts);
+        }
+        let user = match known {
+            Ok(user) => user,
+            Err(status) => {
+                if let Some(record) = along.record.take() {
+                    let tried = parts.headers.contains_key(http::header::AUTHORIZATION);
+                    record.unknown(if tried { "attempted: bearer" } else { "no credentials provided" }).await;
+                }
+                return Err(status);
+            }
+        };
+        if let Some(record) = &mut along.record {
+            record.received().await;
+        }
+        let is_other = parts.headers.contains_key("impersonate-user");
+        let user = self.access.impersonate(user, &parts.headers, parts.uri.path())?;
+        if let Some(record) = along.record.as_mut().filter(|_| is_other) {
+            record.acts_as(&user);
+        }
+        Ok(user)
+    }
+
+    /// A seat for the request, where seats are given out.
+    async fn seat(
+        &self,
+        user: &User,
+        attributes: &Attributes,
+        width: u32,
+        along: &mut Along,
+    ) -> Result<(), Status> {
+        let Some(fairness) = &self.fairness else { return Ok(()) };
+        let (judged, seat) = fairness.seat(user, attributes, width).await;
+        along.judged = Some(judged);
+        match seat {
+            Ok(seat) => {
+                along.seat = Some(seat);
+                Ok(())
+            }
+            Err(TooMany) => {
+                let mut status = Status::plain(429, "Too many requests, please try again later.\n");
+                let details = Details { retry_after_seconds: 1, ..Details::default() };
+                status.details = Some(Box::new(details));
+                Err(status)
+            }
+        }
+    }
+
+    /// How many seats a request takes: lists, and watches that begin with one, by how many objects they read.
+    fn width(&self, target: &Target, attributes: &Attributes, query: &Query) -> u32 {
+        let Target::Resource(wanted) = target else { return 1 };
+        let reads = match attributes.verb.as_str() {
+            "list" => true,
+            "watch" => query.flag("sendInitialEvents"),
+            _ => false,
+        };
+        if self.fairness.is_none() || !reads || !attributes.name.is_empty() {
+            return 1;
+        }
+        let catalogue = self.registry.catalogue();
+        let definition = catalogue.resource(&wanted.group, &wanted.version, &wanted.plural);
+        let stored = definition.map(|definition| self.registry.cache().shard(&definition.storage).len());
+        Fairness::width(stored.unwrap_or(0))
+    }
+
     /// Paths that are no resource: health, version, discovery, documents.
-    fn path(&self, call: &Call<'_>, path: &str) -> Result<Response<Body>, Status> {
-        const SERVED: [&str; 8] =
-            ["api", "apis", "openapi", "version", "healthz", "livez", "readyz", "metrics"];
+    async fn path(&self, call: &Call<'_>, path: &str) -> Result<Response<Body>, Status> {
+        const SERVED: [&str; 10] = [
+            ".well-known",
+            "api",
+            "apis",
+            "healthz",
+            "livez",
+            "metrics",
+            "openapi",
+            "openid",
+            "readyz",
+            "version",
+        ];
         let first = path.trim_matches('/').split('/').next().unwrap_or("");
         if path.contains("//") || !(matches!(first, "" | "index.html") || SERVED.contains(&first)) {
             return Err(Status::no_page());
@@ -170,9 +334,22 @@ impl ApiServer {
                 Err(why) => Err(Status::unavailable(why)),
             },
             "/metrics" => Ok(respond::text_as((self.metrics)(), "text/plain; version=0.0.4; charset=utf-8")),
+            "/openapi/v2" => {
+                let more = match &self.aggregator {
+                    Some(aggregator) => Box::pin(aggregator.more()).await,
+                    None => More::default(),
+                };
+                Ok(discovery::openapi_v2(call, &self.registry.catalogue(), &more))
+            }
+            "/.well-known/openid-configuration" => {
+                let document = self.access.issuer_document(&self.options.advertise);
+                Ok(respond::public(&document, "application/json"))
+            }
+            "/openid/v1/jwks" => Ok(respond::public(&self.access.issuer_keys(), "application/jwk-set+json")),
             "/version" => Ok(respond::json(&discovery::version(&self.options))),
             "" | "/index.html" => Ok(respond::json(&discovery::paths(&self.registry.catalogue()))),
             _ if is_health => Err(Status::no_page()),
+            _ if matches!(first, ".well-known" | "openid") => Err(Status::no_page()),
             other => self.discover(call, other),
         }
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use crate::aggregation::More;
 use crate::apply::{self, ApplyError, Writer};
 use crate::crd;
 use crate::defaults;
@@ -181,6 +182,21 @@ pub fn update_managed(
     apply::update_managed(old, new, writer(definition, &api_version, manager, subresource, now), kind.schema);
 }
 
+/// Fills in what a TokenRequest leaves out, and records who asks.
+pub fn prepare_token_request(request: &mut Value, manager: &str, now: &str) {
+    let (group, version, name) = ("authentication.k8s.io", "v1", "TokenRequest");
+    let Some(kind) = Kind::builtin(group, version, name) else { return };
+    if !matches!(request["kind"].as_str(), None | Some("" | "TokenRequest")) {
+        return;
+    }
+    if request["spec"]["expirationSeconds"].is_null() {
+        request["spec"]["expirationSeconds"] = json!(3600);
+    }
+    let api_version = kind.api_version();
+    let writer = Writer { manager, api_version: &api_version, subresource: "token", now, has_status: true };
+    apply::update_managed(None, request, writer, kind.schema);
+}
+
 /// Server-side apply of `applied` on the live object, or of a new one.
 pub fn apply(
     definition: &ResourceDefinition,
@@ -319,13 +335,13 @@ fn catalogue_entry(definition: &ResourceDefinition) -> Option<&Resource> {
     catalogue::find(&definition.group, &definition.version, &definition.plural)
 }
 
-/// The OpenAPI v2 document in the form asked for, and its content type.
-pub fn openapi_v2(catalogue: &Catalogue, accept: &str) -> (Bytes, &'static str) {
+/// The OpenAPI v2 document in the form asked for, with what other servers add to it, and its content type.
+pub(crate) fn openapi_v2(catalogue: &Catalogue, accept: &str, more: &More) -> (Bytes, &'static str) {
     let documents = Documents::read(catalogue, true, |_, _| true);
     if accept.contains("proto-openapi") {
-        (openapi::v2_protobuf(&documents.served()), openapi::V2_PROTOBUF)
+        (openapi::v2_protobuf(&documents.served(), more), openapi::V2_PROTOBUF)
     } else {
-        (openapi::v2_json(&documents.served()), "application/json")
+        (openapi::v2_json(&documents.served(), more), "application/json")
     }
 }
 

@@ -5,12 +5,15 @@
 //! This crate knows the store and no fleet: not the scheduler, not the agents.
 
 pub mod admission;
+pub mod aggregation;
 pub mod apply;
+pub mod audit;
 pub mod auth;
 pub mod cache;
 pub mod conversion;
 pub mod crd;
 pub mod defaults;
+pub mod fairness;
 pub mod http;
 pub mod kinds;
 pub mod object;

@@ -18,6 +18,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use crate::aggregation::More;
 use crate::schema::catalogue::{self, Resource};
 use crate::schema::{SchemaRef, Schemas};
 use components::Components;
@@ -119,20 +120,28 @@ pub fn v3_document(resources: &[ServedResource<'_>], location: &str) -> Option<B
 }
 
 /// The v2 document of everything served, as JSON.
-pub fn v2_json(resources: &[ServedResource<'_>]) -> Bytes {
+pub(crate) fn v2_json(resources: &[ServedResource<'_>], more: &More) -> Bytes {
     let mut out = Writer(b"{\"swagger\":\"2.0\",\"info\":".to_vec());
     out.json(&info());
     out.text(",\"paths\":{");
     let mut components = Components::new(Dialect::V2);
     write_paths(&mut out, resources, Dialect::V2, &mut components);
+    more.paths.iter().for_each(|(path, item)| out.entry(path, item, false));
     out.text("},\"definitions\":{");
-    components.write(&mut |name, schema, first| out.entry(name, schema, first));
+    // What both have is alike: Kubernetes' own types.
+    let mut own: BTreeSet<String> = BTreeSet::new();
+    components.write(&mut |name, schema, first| {
+        own.insert(name.to_owned());
+        out.entry(name, schema, first);
+    });
+    let theirs = more.definitions.iter().filter(|(name, _)| !own.contains(*name));
+    theirs.for_each(|(name, definition)| out.entry(name, definition, false));
     out.text("}}");
     out.0.into()
 }
 
 /// The v2 document of everything served, as the protobuf of [`V2_PROTOBUF`].
-pub fn v2_protobuf(resources: &[ServedResource<'_>]) -> Bytes {
+pub(crate) fn v2_protobuf(resources: &[ServedResource<'_>], more: &More) -> Bytes {
     let mut components = Components::new(Dialect::V2);
     let mut paths = Vec::new();
     for served in resources {
@@ -141,7 +150,14 @@ pub fn v2_protobuf(resources: &[ServedResource<'_>]) -> Bytes {
         }
     }
     let mut definitions = Vec::new();
-    components.write(&mut |name, schema, _| proto::definition(&mut definitions, name, schema));
+    more.paths.iter().for_each(|(path, item)| proto::path(&mut paths, path, item));
+    let mut own: BTreeSet<String> = BTreeSet::new();
+    components.write(&mut |name, schema, _| {
+        own.insert(name.to_owned());
+        proto::definition(&mut definitions, name, schema);
+    });
+    let theirs = more.definitions.iter().filter(|(name, _)| !own.contains(*name));
+    theirs.for_each(|(name, definition)| proto::definition(&mut definitions, name, definition));
     proto::document(&info(), &paths, &definitions)
 }
 

@@ -9,6 +9,7 @@ mod delete;
 pub(crate) mod prepare;
 mod services;
 pub(crate) mod strategy;
+mod unstored;
 mod update;
 
 use std::sync::Arc;
@@ -109,11 +110,45 @@ pub enum PatchShown {
     Outcome,
 }
 
-/// Where sentences for the caller are gathered; clones share them.
+/// Where sentences for the caller, and notes for the audit log, are gathered; clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Warnings(Arc<Mutex<Vec<String>>>);
+pub struct Warnings(Arc<Mutex<Vec<String>>>, Option<Arc<Mutex<Notes>>>);
+
+/// What the audit log should know, by key.
+type Notes = std::collections::BTreeMap<String, String>;
 
 impl Warnings {
+    /// Where notes are gathered too.
+    pub fn noting() -> Warnings {
+        Warnings(Arc::default(), Some(Arc::default()))
+    }
+
+    /// Whether anybody reads the notes.
+    pub fn takes_notes(&self) -> bool {
+        self.1.is_some()
+    }
+
+    /// Notes something for the audit log; the first word counts.
+    pub fn note(&self, key: impl Into<String>, value: impl Into<String>) {
+        if let Some(notes) = &self.1 {
+            notes.lock().entry(key.into()).or_insert_with(|| value.into());
+        }
+    }
+
+    /// Adds to the list that a note is.
+    pub fn append_note(&self, key: &str, more: Vec<Value>) {
+        let Some(notes) = &self.1 else { return };
+        let mut notes = notes.lock();
+        let known = notes.get(key).and_then(|list| serde_json::from_str::<Vec<Value>>(list).ok());
+        let all: Vec<Value> = known.unwrap_or_default().into_iter().chain(more).collect();
+        notes.insert(key.to_owned(), Value::from(all).to_string());
+    }
+
+    /// Every note so far.
+    pub fn notes(&self) -> std::collections::BTreeMap<String, String> {
+        self.1.as_ref().map(|notes| notes.lock().clone()).unwrap_or_default()
+    }
+
     /// Adds a sentence, unless it was said.
     pub fn add(&self, text: String) {
         let mut all = self.0.lock();
@@ -380,6 +415,8 @@ pub enum Operation {
     Update,
     /// A removal.
     Delete,
+    /// A connection to what an object runs.
+    Connect,
 }
 
 /// A store failure as the caller sees it.

@@ -30,14 +30,14 @@ use crate::schema::FieldError;
 use crate::schema::path::Path;
 
 pub use metadata::{NameRule, validate_metadata, validate_metadata_update};
-pub(crate) use names::{dns_1035_label, dns_subdomain};
+pub(crate) use names::{dns_1035_label, dns_subdomain, qualified_name};
 
 #[cfg(test)]
 mod tests;
 
 /// What is wrong with the key of a label; several sentences as one.
 pub fn label_key_problems(key: &str) -> Option<String> {
-    Some(names::qualified_name(key)).filter(|all| !all.is_empty()).map(|all| all.join("; "))
+    Some(qualified_name(key)).filter(|all| !all.is_empty()).map(|all| all.join("; "))
 }
 
 /// What is wrong with the value of a label.

@@ -1,4 +1,4 @@
-//! Calls out to webhooks: one HTTPS POST of JSON, bounded in time and size.
+//! Calls out: one HTTPS POST of JSON to a webhook, one GET of a document, bounded in time and size.
 //!
 //! In: where to ([`Target`]), the CA that the other end's certificate must come from, a body. Out: the answer's JSON, or why
 //! there is none, in words. Nothing is kept between calls.
@@ -103,12 +103,45 @@ impl Target {
 /// # Errors
 /// No connection, no trust, no time, no JSON, or a code other than 200.
 pub async fn post(target: &Target, ca_pem: &[u8], body: &Value, within: Duration) -> Result<Value, String> {
-    let call = tokio::time::timeout(within, exchange(target, ca_pem, body.to_string().into()));
-    let outcome = call.await.unwrap_or_else(|_| Err("context deadline exceeded".to_owned()));
+    let trust = trusting(ca_pem);
+    let call = async { exchange(target, trust, http::Method::POST, body.to_string().into()).await };
+    let outcome = tokio::time::timeout(within, call).await;
+    let outcome = outcome.unwrap_or_else(|_| Err("context deadline exceeded".to_owned()));
     outcome.map_err(|why| format!("Post {:?}: {why}", target.url))
 }
 
-async fn exchange(target: &Target, ca_pem: &[u8], body: Bytes) -> Result<Value, String> {
+/// Gets the JSON at `target`. Without a CA, those that the system trusts are believed.
+///
+/// # Errors
+/// As of [`post`].
+pub async fn get(target: &Target, ca_pem: &[u8], within: Duration) -> Result<Value, String> {
+    let call = async {
+        let trust = if ca_pem.is_empty() { trusting_any(&system_roots()?) } else { trusting(ca_pem) };
+        exchange(target, trust, http::Method::GET, Bytes::new()).await
+    };
+    let outcome = tokio::time::timeout(within, call).await;
+    let outcome = outcome.unwrap_or_else(|_| Err("context deadline exceeded".to_owned()));
+    outcome.map_err(|why| format!("Get {:?}: {why}", target.url))
+}
+
+/// The CAs of this machine, where Linux distributions keep them.
+fn system_roots() -> Result<Vec<u8>, String> {
+    const FILES: [&str; 4] = [
+        "/etc/ssl/certs/ca-certificates.crt",
+        "/etc/pki/tls/certs/ca-bundle.crt",
+        "/etc/ssl/ca-bundle.pem",
+        "/etc/ssl/cert.pem",
+    ];
+    let found = FILES.iter().find_map(|file| std::fs::read(file).ok());
+    found.ok_or_else(|| "this machine keeps no CA bundle where one is looked for: name one".to_owned())
+}
+
+async fn exchange(
+    target: &Target,
+    trust: Result<rustls::ClientConfig, String>,
+    method: http::Method,
+    body: Bytes,
+) -> Result<Value, String> {
     let (host, port) = &target.address;
     let tcp = TcpStream::connect((host.as_str(), *port)).await;
     let tcp = tcp.map_err(|error| match error.kind() {
@@ -118,12 +151,14 @@ async fn exchange(target: &Target, ca_pem: &[u8], body: Bytes) -> Result<Value, 
         _ => format!("dial tcp {host}:{port}: {error}"),
     })?;
     let name = ServerName::try_from(target.server_name.clone()).map_err(|error| format!("tls: {error}"))?;
-    let connector = tokio_rustls::TlsConnector::from(Arc::new(trusting(ca_pem)?));
+    let connector = tokio_rustls::TlsConnector::from(Arc::new(trust?));
     let tls = connector.connect(name, tcp).await.map_err(|error| format!("tls: {error}"))?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(tls))
         .await
         .map_err(|error| format!("http: {error}"))?;
-    let request = Request::post(target.path.as_str())
+    let request = Request::builder()
+        .method(method)
+        .uri(target.path.as_str())
         .header(http::header::HOST, target.server_name.as_str())
         .header(http::header::CONTENT_TYPE, "application/json")
         .header(http::header::ACCEPT, "application/json")
@@ -148,6 +183,13 @@ async fn exchange(target: &Target, ca_pem: &[u8], body: Bytes) -> Result<Value, 
     }
 }
 
+/// Believes those CAs of a bundle that can be used.
+fn trusting_any(bundle: &[u8]) -> Result<rustls::ClientConfig, String> {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add_parsable_certificates(CertificateDer::pem_slice_iter(bundle).filter_map(Result::ok));
+    client(roots)
+}
+
 fn trusting(ca_pem: &[u8]) -> Result<rustls::ClientConfig, String> {
     let mut roots = rustls::RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(ca_pem) {
@@ -157,6 +199,10 @@ fn trusting(ca_pem: &[u8]) -> Result<rustls::ClientConfig, String> {
     if roots.is_empty() {
         return Err("tls: no caBundle is given, so no certificate is trusted".to_owned());
     }
+    client(roots)
+}
+
+fn client(roots: rustls::RootCertStore) -> Result<rustls::ClientConfig, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let builder = builder.map_err(|error| format!("tls: {error}"))?;

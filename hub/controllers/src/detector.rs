@@ -40,13 +40,17 @@ pub struct TemplateKey {
 pub struct Detector {
     shared: Arc<Shared>,
     skip: SkipRules,
-    bindings: [Arc<Queue<Key>>; 2],
+    bindings: [(Arc<Queue<Key>>, Duration); 2],
 }
 
 impl Detector {
-    /// A detector that skips what `skip` says. `bindings` are the queues of those who make Works and statuses of bindings: a change
-    /// of a template that leaves its binding as it is concerns them all the same.
-    pub fn new(shared: Arc<Shared>, skip: SkipRules, bindings: [Arc<Queue<Key>>; 2]) -> Arc<Self> {
+    /// A detector that skips what `skip` says. `bindings` are the queues of those who make Works and statuses of bindings, and how
+    /// long each lets changes settle: a change of a template that leaves its binding as it is concerns them all the same.
+    pub fn new(
+        shared: Arc<Shared>,
+        skip: SkipRules,
+        bindings: [(Arc<Queue<Key>>, Duration); 2],
+    ) -> Arc<Self> {
         Arc::new(Detector { shared, skip, bindings })
     }
 
@@ -113,7 +117,7 @@ impl Detector {
         let written = match change {
             Ok(BindingChange::Nothing) => {
                 let key = Key { namespace: namespace.into(), name: name.into() };
-                self.bindings.iter().for_each(|queue| queue.add(key.clone()));
+                self.bindings.iter().for_each(|(queue, settle)| queue.add_after(key.clone(), *settle));
                 return Ok(Action::Done);
             }
             Ok(BindingChange::Create(binding)) => api.create(&resource, fetch::to_value(&binding)?).await,

@@ -122,6 +122,17 @@ impl<K: Ord + Clone> Queue<K> {
         delay
     }
 
+    /// Asks for the key again at once where it had not failed before, else after its backoff: for what somebody else changed
+    /// meanwhile, and a second look mends. Returns the delay.
+    pub fn look_again(&self, key: K) -> Duration {
+        if self.state.lock().failures.contains_key(&key) {
+            return self.retry(key);
+        }
+        self.state.lock().failures.insert(key.clone(), 0);
+        self.add(key);
+        Duration::ZERO
+    }
+
     /// Forgets the key's failures: it succeeded.
     pub fn forget(&self, key: &K) {
         self.state.lock().failures.remove(key);
@@ -278,6 +289,16 @@ mod tests {
         queue.forget(&7);
         assert_eq!(queue.retry(7).as_millis(), 10);
         assert_eq!(Backoff::default().delay(200), Duration::from_secs(60));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_first_look_again_is_at_once_and_the_next_wait() {
+        let queue = Queue::new(Backoff { base: Duration::from_millis(10), limit: Duration::from_millis(50) });
+        let delays: Vec<u128> = (0..3).map(|_| queue.look_again(7).as_millis()).collect();
+        assert_eq!(delays, [0, 10, 20]);
+        queue.forget(&7);
+        assert_eq!(queue.look_again(7).as_millis(), 0);
+        assert_eq!(queue.retry(7).as_millis(), 10);
     }
 
     #[tokio::test(start_paused = true)]

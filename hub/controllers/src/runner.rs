@@ -189,7 +189,9 @@ async fn feed<K: Ord + Clone + Send + 'static>(
 /// One worker: takes keys until the queue is closed.
 async fn work<C: Controller>(controller: Arc<C>, queue: Arc<Queue<C::Key>>) {
     while let Some(key) = queue.next().await {
+        tracing::trace!(controller = controller.name(), ?key, "reconciling");
         let outcome = AssertUnwindSafe(controller.reconcile(&key)).catch_unwind().await;
+        tracing::trace!(controller = controller.name(), ?key, "reconciled");
         settle(&*controller, &queue, &key, outcome);
         queue.done(&key);
     }
@@ -210,7 +212,7 @@ fn settle<C: Controller>(
             }
         }
         Ok(Err(Error::Api(error @ (ApiError::Conflict(_) | ApiError::AlreadyExists(_))))) => {
-            let again = queue.retry(key.clone());
+            let again = queue.look_again(key.clone());
             tracing::debug!(controller = name, ?key, %error, ?again, "the object changed meanwhile");
         }
         Ok(Err(error)) => {

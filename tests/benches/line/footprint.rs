@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tests::built::program;
 
-use crate::rows::{Better, Rows};
 use crate::site::Site;
+use tests::rows::{Better, Rows};
 
 const MIB: f64 = 1024.0;
 

@@ -14,8 +14,8 @@ use tests::hub::{Hub, HubOptions};
 use tokio_util::sync::CancellationToken;
 
 use crate::footprint::resident;
-use crate::rows::{Better, Rows};
 use crate::site::{Joining, Site};
+use tests::rows::{Better, Rows};
 
 /// Counters of one socket, both directions together.
 #[derive(Clone, Copy, Default)]

@@ -2,20 +2,20 @@
 //!
 //! In: a release hub, release agents, three real members (etcd, kube-apiserver, controllers, kwok). Out: one JSON line a row
 //! (`{"row","ours","peer","unit","goal","met"}`) and a table. `cargo bench -p tests --bench line`; with `-- --quick` the quiet
-//! times are short and the fleet is small, to see that it runs; with `-- --speed` only propagation is measured,
-//! with `-- --fleet` only the memory of many agents.
+//! times are short and the fleet is small, to see that it runs; with `-- --speed` only propagation is measured, with `-- --burst` hardly more than its bursts,
+//! with `-- --stages` only where one object's time goes, with `-- --fleet` only the memory of many agents.
 
 mod footprint;
 mod idle;
 mod processor;
 mod propagation;
-mod rows;
 mod site;
+mod stages;
 
 use std::time::Duration;
 
-use rows::Rows;
 use site::Site;
+use tests::rows::Rows;
 
 /// How much of everything.
 struct Plan {
@@ -55,6 +55,17 @@ fn main() {
         propagation::run(&mut rows, &mut site, plan.serial, plan.burst, plan.rounds);
         return;
     }
+    if asked("--burst") {
+        let mut site = Site::start(3);
+        propagation::run(&mut rows, &mut site, 3, plan.burst, plan.rounds);
+        return;
+    }
+    if asked("--stages") {
+        let site = Site::start(3);
+        propagation::place_everywhere(&site);
+        stages::run(&site, plan.serial);
+        return;
+    }
     if asked("--fleet") {
         idle::fleet(&mut rows, plan.fleet, plan.quiet.min(Duration::from_secs(20)), plan.idle);
         return;
@@ -64,7 +75,7 @@ fn main() {
     footprint::warm_up(&site);
     footprint::idle(&mut rows, &mut site, plan.quiet);
     propagation::run(&mut rows, &mut site, plan.serial, plan.burst, plan.rounds);
-    footprint::after_burst(&mut rows, &mut site);
+    stages::run(&site, plan.serial);
     idle::traffic(&mut rows, &mut site, plan.idle);
     site.stop();
     idle::fleet(&mut rows, plan.fleet, plan.quiet.min(Duration::from_secs(20)), plan.idle);

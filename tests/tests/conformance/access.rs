@@ -1,5 +1,6 @@
 //! Who may do what: certificates, service-account tokens, bootstrap tokens, nobody.
 
+use std::path::Path;
 use std::time::Duration;
 
 use http::Method;
@@ -16,7 +17,12 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Credentials that the server's own CA signed.
 pub fn certificate(subject: &Subject, user: &str, groups: &[&str]) -> AuthInfo {
-    let read = |name: &str| std::fs::read_to_string(subject.pki().join(name)).unwrap();
+    certificate_of(&subject.pki(), user, groups)
+}
+
+/// Credentials that the CA in a folder signed.
+pub fn certificate_of(pki: &Path, user: &str, groups: &[&str]) -> AuthInfo {
+    let read = |name: &str| std::fs::read_to_string(pki.join(name)).unwrap();
     signed(&read("ca.crt"), &read("ca.key"), user, groups)
 }
 
@@ -48,7 +54,8 @@ fn grant(caller: &Caller, namespace: &str, name: &str, role: &str, subject: &Val
     caller.post(&path, &binding).is(201);
 }
 
-fn user(name: &str) -> Value {
+/// A user, as bindings name subjects.
+pub fn user(name: &str) -> Value {
     json!({"kind": "User", "name": name, "apiGroup": "rbac.authorization.k8s.io"})
 }
 
@@ -190,6 +197,98 @@ fn a_service_account_acts_by_its_token() {
     // Without the account its tokens are worth nothing.
     admin.delete(&format!("{accounts}/robot"), &Value::Null).is(200);
     refused(&robot, &maps);
+}
+
+#[test]
+fn a_bound_token_ends_with_what_it_is_bound_to() {
+    let subject = shared();
+    let admin = subject.caller();
+    let namespace = subject.namespace("bound");
+    let core = |plural: &str| format!("/api/v1/namespaces/{namespace}/{plural}");
+    admin.post(&core("serviceaccounts"), &json!({"metadata": {"name": "robot"}})).is(201);
+    let container = json!([{"name": "c", "image": "i"}]);
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"serviceAccountName": "robot", "automountServiceAccountToken": false,
+        "nodeName": "nowhere", "containers": container}});
+    admin.post(&core("pods"), &pod).is(201);
+    admin.post(&core("secrets"), &json!({"metadata": {"name": "s"}})).is(201);
+    let node = format!("{namespace}-node");
+    admin.post("/api/v1/nodes", &json!({"metadata": {"name": node}})).is(201);
+    let whoami = |caller: &Caller| {
+        let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+        caller.post(path, &json!({})).is(201).json()["status"]["userInfo"]["extra"].clone()
+    };
+    for (kind, name, path, told) in [
+        ("Pod", "p", core("pods/p"), Some(("pod-name", "p"))),
+        ("Secret", "s", core("secrets/s"), None),
+        ("Node", &*node, format!("/api/v1/nodes/{node}"), Some(("node-name", &*node))),
+    ] {
+        let request = json!({"spec": {"boundObjectRef": {"kind": kind, "apiVersion": "v1", "name": name}}});
+        let made = admin.post(&core("serviceaccounts/robot/token"), &request).is(201).json();
+        let robot = admin.with_token(text_at(&made, "/status/token"));
+        let extra = whoami(&robot);
+        if let Some((key, value)) = told {
+            assert_eq!(extra[format!("authentication.kubernetes.io/{key}")], json!([value]), "{extra}");
+        }
+        if kind == "Pod" {
+            assert_eq!(extra["authentication.kubernetes.io/node-name"], json!(["nowhere"]), "{extra}");
+        }
+        admin.delete(&path, &json!({"gracePeriodSeconds": 0})).is(200);
+        refused(&robot, "/version");
+    }
+    // An account of the same name is another account.
+    let made = admin.post(&core("serviceaccounts/robot/token"), &json!({})).is(201).json();
+    let robot = admin.with_token(text_at(&made, "/status/token"));
+    whoami(&robot);
+    admin.delete(&core("serviceaccounts/robot"), &Value::Null).is(200);
+    admin.post(&core("serviceaccounts"), &json!({"metadata": {"name": "robot"}})).is(201);
+    refused(&robot, "/version");
+    // Whoever wants to check such tokens finds the keys.
+    let discovery = admin.get("/.well-known/openid-configuration").is(200).json();
+    assert_eq!(discovery["issuer"], "https://kubernetes.default.svc.cluster.local");
+    let keys = admin.get("/openid/v1/jwks").is(200).json();
+    assert!(text_at(&keys, "/keys/0/kid").len() > 8, "{keys}");
+}
+
+#[test]
+fn karmadas_viewers_and_editors_see_clusters_and_policies_and_no_secret_of_a_cluster() {
+    let subject = shared();
+    let Subject::Hub(_) = &*subject else { return };
+    let admin = subject.caller();
+    let namespace = subject.namespace("policies");
+    let cluster = json!({"metadata": {"name": "seen"}, "spec": {"syncMode": "Pull",
+        "secretRef": {"namespace": "karmada-cluster", "name": "seen"}}});
+    admin.post("/apis/cluster.karmada.io/v1alpha1/clusters", &cluster).is(201);
+    let secret = json!({"metadata": {"name": "seen"}, "stringData": {"token": "t"}});
+    admin.post("/api/v1/namespaces/karmada-cluster/secrets", &secret).is(201);
+    for role in ["karmada-view", "karmada-edit", "view"] {
+        grant(&admin, "", &format!("{namespace}-{role}"), role, &user(&format!("{namespace}-{role}")));
+    }
+    let policies = format!("/apis/policy.karmada.io/v1alpha1/namespaces/{namespace}/propagationpolicies");
+    let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy", "metadata": {"generateName": "p-"}, "spec": {
+        "resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap"}], "placement": {"clusterAffinity": {"clusterNames": ["seen"]}}}});
+    let secrets = "/api/v1/namespaces/karmada-cluster/secrets";
+    let clusters = "/apis/cluster.karmada.io/v1alpha1/clusters";
+    let get = Method::GET;
+    let as_user = |role: &str| admin.with(certificate(&subject, &format!("{namespace}-{role}"), &[]));
+    // karmada-view, karmada-edit, view (which karmada-view flows into)
+    for (method, path, body, wanted) in [
+        (&get, clusters.to_owned(), &Value::Null, [200, 403, 200]),
+        (&get, format!("{clusters}/seen"), &Value::Null, [200, 403, 200]),
+        (&get, policies.clone(), &Value::Null, [200, 403, 200]),
+        (&get, "/apis/work.karmada.io/v1alpha2/resourcebindings".to_owned(), &Value::Null, [200, 403, 200]),
+        (&Method::POST, policies.clone(), &policy, [403, 201, 403]),
+        (&Method::DELETE, format!("{clusters}/seen"), &Value::Null, [403, 403, 403]),
+        (&get, format!("{clusters}/seen/proxy/api"), &Value::Null, [403, 403, 403]),
+        (&get, secrets.to_owned(), &Value::Null, [403, 403, 403]),
+        (&get, format!("{secrets}/seen"), &Value::Null, [403, 403, 403]),
+    ] {
+        let got = ["karmada-view", "karmada-edit", "view"].map(|role| {
+            let body = if body.is_null() { String::new() } else { body.to_string() };
+            as_user(role).send(method.clone(), &path, &[("content-type", "application/json")], body).code
+        });
+        assert_eq!(got, wanted, "{method} {path}");
+    }
+    admin.delete(&format!("{clusters}/seen"), &Value::Null).is(200);
 }
 
 /// Sooner or later: a server may remember for seconds that a token was good.

@@ -8,13 +8,18 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
+mod aggregation;
+mod audit;
 mod crds;
 mod crds_instances;
 mod crds_versions;
 mod csr;
 mod discovery;
 mod every_kind;
+mod extension_server;
+mod fairness;
 mod health;
+mod identity;
 mod kubectl_read;
 mod kubectl_write;
 mod lifecycle;

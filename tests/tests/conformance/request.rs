@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::{AsyncBufReadExt, TryStreamExt};
 use http::{HeaderMap, Method, Request};
 use kube::Client;
-use kube::client::Body;
+use kube::client::{Body, ConfigExt as _};
 use kube::config::{AuthInfo, Config, KubeConfigOptions, Kubeconfig};
 use serde_json::Value;
 use tests::api::text_at;
@@ -143,6 +143,28 @@ impl Caller {
     pub fn delete(&self, path: &str, options: &Value) -> Answer {
         let body = if options.is_null() { String::new() } else { options.to_string() };
         self.send(Method::DELETE, path, &[("content-type", "application/json")], body)
+    }
+
+    /// Sends a request that makes of the connection something else; what comes after its answer.
+    pub async fn upgraded(
+        &self,
+        request: Request<http_body_util::Empty<hyper::body::Bytes>>,
+    ) -> hyper_util::rt::TokioIo<hyper::upgrade::Upgraded> {
+        let address = self.config.cluster_url.authority().expect("the server has an address").to_string();
+        let mut tls = self.config.rustls_client_config().expect("the credentials are good");
+        tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let tcp = tokio::net::TcpStream::connect(&address).await.expect("the server listens");
+        let host = address.rsplit_once(':').expect("the address has a port").0.to_owned();
+        let name = tokio_rustls::rustls::pki_types::ServerName::try_from(host).expect("the host is a name");
+        let connector = tokio_rustls::TlsConnector::from(std::sync::Arc::new(tls));
+        let stream = connector.connect(name, tcp).await.expect("the server speaks TLS");
+        let io = hyper_util::rt::TokioIo::new(stream);
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(io).await.expect("it speaks HTTP");
+        tokio::spawn(connection.with_upgrades());
+        let response = sender.send_request(request).await.expect("there is an answer");
+        assert_eq!(response.status(), 101);
+        hyper_util::rt::TokioIo::new(hyper::upgrade::on(response).await.expect("the connection is upgraded"))
     }
 
     /// Begins a watch; `path` bears the query. It is established when this returns.

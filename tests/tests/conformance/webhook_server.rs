@@ -38,7 +38,8 @@ impl WebhookServer {
                         async move {
                             let path = request.uri().path().to_owned();
                             let body = request.into_body().collect().await?.to_bytes();
-                            let answer = answer(&path, serde_json::from_slice(&body).unwrap()).to_string();
+                            let answer =
+                                answer(&path, serde_json::from_slice(&body).unwrap_or_default()).to_string();
                             let answer = http::Response::builder()
                                 .header("content-type", "application/json")
                                 .body(Full::new(Bytes::from(answer)))

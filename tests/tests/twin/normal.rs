@@ -30,7 +30,8 @@ impl Normal {
     fn at(&mut self, key: &str, value: Value, in_list: bool) -> Value {
         match value {
             Value::Object(fields) => self.object(key, fields, in_list),
-            Value::Array(items) if key == "managedFields" => {
+            // Rules come in the order of bindings, which has none.
+            Value::Array(items) if matches!(key, "managedFields" | "resourceRules" | "nonResourceRules") => {
                 let mut items: Vec<Value> = items.into_iter().map(|item| self.at("", item, false)).collect();
                 items.sort_by_key(Value::to_string);
                 Value::Array(items)

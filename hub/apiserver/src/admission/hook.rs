@@ -17,7 +17,7 @@ use super::expressions::{self, Expression};
 use super::review::{self, Shown};
 use super::rules::Matching;
 use crate::patch;
-use crate::registry::{AdmissionRequest, Registry};
+use crate::registry::{AdmissionRequest, Registry, Warnings};
 use crate::status::{Cause, Details, Status};
 use crate::webhook::{self, Target};
 
@@ -25,6 +25,8 @@ use crate::webhook::{self, Target};
 #[derive(Debug)]
 pub(super) struct Hook {
     name: String,
+    /// The name of its configuration.
+    configuration: String,
     client: Value,
     ca_pem: Vec<u8>,
     matching: Matching,
@@ -54,14 +56,21 @@ enum Refusal {
 impl Hook {
     /// The webhooks of a configuration.
     pub(super) fn all(configuration: &Value) -> std::sync::Arc<[Hook]> {
-        configuration["webhooks"].as_array().into_iter().flatten().map(Hook::read).collect()
+        let name = configuration["metadata"]["name"].as_str().unwrap_or_default();
+        configuration["webhooks"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|webhook| Hook::read(name, webhook))
+            .collect()
     }
 
-    fn read(webhook: &Value) -> Hook {
+    fn read(configuration: &str, webhook: &Value) -> Hook {
         let text = |field: &str| webhook[field].as_str().unwrap_or_default();
         let bundle = webhook["clientConfig"]["caBundle"].as_str().unwrap_or_default();
         Hook {
             name: text("name").to_owned(),
+            configuration: configuration.to_owned(),
             client: webhook["clientConfig"].clone(),
             ca_pem: base64::engine::general_purpose::STANDARD.decode(bundle).unwrap_or_default(),
             matching: Matching::of_webhook(webhook),
@@ -92,7 +101,7 @@ impl Hook {
             let why = format!("admission webhook \"{}\" does not support dry run", self.name);
             return Err(Status::bad_request(why));
         }
-        match self.call(registry, shown, about, &uid, mutating).await {
+        match self.call(registry, shown, about, (&uid, mutating), request.warnings).await {
             Ok(answer) => Ok(Some((answer, seen))),
             Err(Refusal::Denied(status)) => Err(status),
             Err(Refusal::Failed(why)) if self.ignores_failure => {
@@ -128,8 +137,8 @@ impl Hook {
         registry: &Registry,
         shown: Shown,
         mut about: Value,
-        uid: &str,
-        mutating: bool,
+        (uid, mutating): (&str, bool),
+        notes: &Warnings,
     ) -> Result<Answer, Refusal> {
         let failed = |why: String| Refusal::Failed(format!("failed to call webhook: {why}"));
         let target = Target::of_client(registry.cache(), &self.client).map_err(failed)?;
@@ -142,6 +151,9 @@ impl Hook {
         let answer = webhook::post(&target, &self.ca_pem, &review, self.within).await.map_err(failed)?;
         let wrong = |why: String| Refusal::Failed(format!("received invalid webhook response: {why}"));
         let response = verified(&answer, uid, mutating).map_err(wrong)?;
+        for (key, value) in response["auditAnnotations"].as_object().into_iter().flatten() {
+            notes.note(format!("{}/{key}", self.name), value.as_str().unwrap_or_default());
+        }
         if response["allowed"] != true {
             return Err(Refusal::Denied(denied(&self.name, &response["status"])));
         }
@@ -246,8 +258,13 @@ impl Dynamic {
         // Which webhooks want to see the object again, and how it was when they last saw it.
         let mut asked: Vec<(&Hook, Value)> = Vec::new();
         let mut changed = false;
-        for hook in configured.mutating() {
+        for (index, hook) in configured.mutating().enumerate() {
             let Some(did) = self.mutate_by(registry, hook, request).await? else { continue };
+            if request.warnings.takes_notes() {
+                let told = json!({"configuration": hook.configuration, "webhook": hook.name, "mutated": did});
+                let key = format!("mutation.webhook.admission.k8s.io/round_0_index_{index}");
+                request.warnings.note(key, told.to_string());
+            }
             changed |= did;
             if hook.reinvoked {
                 asked.push((hook, request.object.clone()));

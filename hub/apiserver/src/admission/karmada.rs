@@ -18,7 +18,7 @@ impl Admission for KarmadaPolicies {
         let operation = match request.operation {
             Operation::Create => karmada::Operation::Create,
             Operation::Update => karmada::Operation::Update,
-            Operation::Delete => return Ok(()),
+            Operation::Delete | Operation::Connect => return Ok(()),
         };
         if !request.subresource.is_empty() || !request.definition.group.ends_with("karmada.io") {
             return Ok(());

@@ -40,7 +40,7 @@ impl Admission for LimitRanger {
             Operation::Create => is("pods") || is("persistentvolumeclaims"),
             // A Pod's resources stay as they are; a claim may grow.
             Operation::Update => is("persistentvolumeclaims"),
-            Operation::Delete => false,
+            Operation::Delete | Operation::Connect => false,
         };
         if !judged || self.ranges.is_empty() || !request.subresource.is_empty() {
             return Ok(());

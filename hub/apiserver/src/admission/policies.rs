@@ -2,14 +2,14 @@
 //!
 //! In: policies and bindings as configured, a request. Out: warnings, or the refusal in kube-apiserver's words. A policy and a
 //! binding must both match the request; the binding says with which parameters and what becomes of a failure. All expressions of
-//! one policy over one request share one budget ([`karmada_cel::Limits`]). `auditAnnotations` are checked when a policy is made;
-//! what they would yield is not kept, nor is `status.typeChecking` written.
+//! one policy over one request share one budget ([`karmada_cel::Limits`]). What `auditAnnotations` yield, and failures that are to
+//! be audited, are noted for the audit log. `status.typeChecking` is not written.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use karmada_cel::{Declarations, Evaluator, Expected, Object, Type, Value as Cel};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::dynamic::{Configured, Dynamic};
 use super::expressions::{self, Expression};
@@ -24,6 +24,9 @@ use crate::status::{Cause, Status};
 /// The longest message that an expression may make.
 const LONGEST_MESSAGE: usize = 5 << 10;
 
+/// The longest note for the audit log.
+const LONGEST_NOTE: usize = 10 << 10;
+
 /// A policy.
 #[derive(Debug)]
 pub(super) struct Policy {
@@ -32,6 +35,7 @@ pub(super) struct Policy {
     conditions: Vec<Expression>,
     variables: Vec<(String, Expression)>,
     validations: Vec<Validation>,
+    annotations: Vec<(String, Expression)>,
     /// apiVersion and kind of its parameters.
     parameters: Option<(String, String)>,
     ignores_failure: bool,
@@ -60,6 +64,16 @@ pub(super) struct Binding {
 struct Failure {
     message: String,
     reason: String,
+    /// Which of the policy's expressions it was.
+    index: usize,
+}
+
+/// What one policy found of a request under one binding.
+#[derive(Default)]
+struct Found {
+    failures: Vec<Failure>,
+    /// For the audit log, by key.
+    notes: Vec<(String, String)>,
 }
 
 fn text<'a>(value: &'a Value, field: &str) -> &'a str {
@@ -125,6 +139,12 @@ impl Policy {
             matching: Matching::of_resources(&spec["matchConstraints"]),
             conditions,
             validations: list("validations").iter().map(validation).collect(),
+            annotations: list("auditAnnotations")
+                .iter()
+                .map(|one| {
+                    (text(one, "key").to_owned(), compiled(text(one, "valueExpression"), Expected::Any))
+                })
+                .collect(),
             variables,
             parameters: kind
                 .is_object()
@@ -134,12 +154,12 @@ impl Policy {
     }
 
     /// The rules that one set of parameters does not let the request pass.
-    fn failures(&self, evaluator: &mut Evaluator, params: &Value) -> Vec<Failure> {
-        let failed = |message: String| Failure { message, reason: "Invalid".to_owned() };
+    fn failures(&self, evaluator: &mut Evaluator, params: &Value, found: &mut Found) {
+        let failed = |message: String, index| Failure { message, reason: "Invalid".to_owned(), index };
         evaluator.set("params", Cel::from_json(params));
         let broken = self.set_variables(evaluator);
-        let mut out = Vec::new();
-        for validation in &self.validations {
+        let out = &mut found.failures;
+        for (index, validation) in self.validations.iter().enumerate() {
             let source = &validation.expression.source;
             let needs = broken.iter().find(|(name, _)| source.contains(&format!("variables.{name}")));
             let outcome = match needs {
@@ -150,13 +170,26 @@ impl Policy {
             };
             match outcome {
                 Ok(true) => {}
-                Ok(false) => out
-                    .push(Failure { message: validation.told(evaluator), reason: validation.reason.clone() }),
-                Err(why) if !self.ignores_failure => out.push(failed(why)),
+                Ok(false) => {
+                    let (message, reason) = (validation.told(evaluator), validation.reason.clone());
+                    out.push(Failure { message, reason, index });
+                }
+                Err(why) if !self.ignores_failure => out.push(failed(why, index)),
                 Err(_) => {}
             }
         }
-        out
+        for (index, (key, expression)) in self.annotations.iter().enumerate() {
+            match expression.value(evaluator) {
+                Ok(value) => {
+                    if let Some(text) = value.as_text().map(str::trim).filter(|text| !text.is_empty()) {
+                        let text: String = text.chars().take(LONGEST_NOTE).collect();
+                        found.notes.push((format!("{}/{key}", self.name), text));
+                    }
+                }
+                Err(why) if !self.ignores_failure => out.push(failed(why, index)),
+                Err(_) => {}
+            }
+        }
     }
 
     /// Evaluates the variables; those that fail are told apart, as only who names them fails with them.
@@ -287,7 +320,7 @@ impl Dynamic {
             let shown = review::shown(registry, request, &seen).await?;
             let about = review::about(request, &seen, "");
             let namespace = namespace_of(registry, request);
-            let mut found: Vec<(&Binding, Failure)> = Vec::new();
+            let mut found: Vec<(&Binding, Found)> = Vec::new();
             // The evaluator is made and dropped between two awaits.
             {
                 let mut evaluator =
@@ -298,11 +331,16 @@ impl Dynamic {
                     {
                         continue;
                     }
-                    let failures = policy.judge(binding, registry, request, &mut evaluator);
-                    found.extend(failures.into_iter().map(|failure| (binding, failure)));
+                    found.push((binding, policy.judge(binding, registry, request, &mut evaluator)));
                 }
             }
-            for (binding, failure) in found {
+            if request.warnings.takes_notes() {
+                note(policy, &found, request);
+            }
+            let failures = found.into_iter().flat_map(|(binding, found)| {
+                found.failures.into_iter().map(move |failure| (binding, failure))
+            });
+            for (binding, failure) in failures {
                 let who =
                     format!("ValidatingAdmissionPolicy '{}' with binding '{}'", policy.name, binding.name);
                 if binding.actions.contains("Warn") {
@@ -325,27 +363,54 @@ impl Policy {
         registry: &Registry,
         request: &AdmissionRequest<'_>,
         evaluator: &mut Evaluator,
-    ) -> Vec<Failure> {
+    ) -> Found {
         let broken = |message: String| {
-            if self.ignores_failure {
-                return Vec::new();
-            }
-            vec![Failure { message, reason: "Invalid".to_owned() }]
+            let failure = Failure { message, reason: "Invalid".to_owned(), index: 0 };
+            (!self.ignores_failure).then_some(failure)
         };
+        let mut out = Found::default();
         let parameters = match binding.parameters(self, registry, request) {
             Ok(parameters) => parameters,
-            Err(why) => return broken(format!("failed to configure binding: {why}")),
+            Err(why) => {
+                out.failures.extend(broken(format!("failed to configure binding: {why}")));
+                return out;
+            }
         };
-        let mut out = Vec::new();
         for params in parameters {
             evaluator.set("params", Cel::from_json(&params));
             match expressions::all_hold(&self.conditions, evaluator) {
-                Ok(true) => out.extend(self.failures(evaluator, &params)),
+                Ok(true) => self.failures(evaluator, &params, &mut out),
                 Ok(false) => {}
-                Err(why) => out.extend(broken(why)),
+                Err(why) => out.failures.extend(broken(why)),
             }
         }
         out
+    }
+}
+
+/// Notes for the audit log what a policy's annotations yield, and the failures that are to be audited.
+fn note(policy: &Policy, found: &[(&Binding, Found)], request: &AdmissionRequest<'_>) {
+    let mut notes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (key, value) in found.iter().flat_map(|(_, found)| &found.notes) {
+        let values = notes.entry(key).or_default();
+        if !values.contains(&value.as_str()) {
+            values.push(value);
+        }
+    }
+    notes.into_iter().for_each(|(key, values)| request.warnings.note(key, values.join(", ")));
+    let audited = found.iter().filter(|(binding, _)| binding.actions.contains("Audit"));
+    let failures: Vec<Value> = audited
+        .flat_map(|(binding, found)| {
+            found.failures.iter().map(|failure| {
+                json!({
+                    "message": failure.message, "policy": policy.name, "binding": binding.name,
+                    "expressionIndex": failure.index, "validationActions": binding.actions,
+                })
+            })
+        })
+        .collect();
+    if !failures.is_empty() {
+        request.warnings.append_note("validation.policy.admission.k8s.io/validation_failure", failures);
     }
 }
 

@@ -89,6 +89,11 @@ pub(super) async fn take(
         convert(registry, seen, definition, &changed).await?
     };
     let before = std::mem::replace(request.object, new);
+    let is_part = definition.subresource(request.subresource).is_some_and(|sub| sub.kind != definition.kind);
+    if is_part && request.subresource != "scale" {
+        // What is posted to a part is of another kind, and nobody's to complete.
+        return Ok(());
+    }
     kinds::decode(definition, request.object)?;
     let metadata = meta::of(request.object);
     for kept in [
@@ -107,6 +112,9 @@ pub(super) async fn take(
         };
     }
     prepare::defaults(definition, request.object);
+    if !definition.is_stored() {
+        return Ok(());
+    }
     match request.old {
         None => prepare::new_object(registry, definition, request.object, request.user),
         Some(old) => {
@@ -171,6 +179,9 @@ pub(super) fn about(request: &AdmissionRequest<'_>, seen: &ResourceDefinition, u
 }
 
 fn options(request: &AdmissionRequest<'_>) -> Value {
+    if request.operation == Operation::Connect {
+        return Value::Null;
+    }
     let api_version = "meta.k8s.io/v1";
     let mut out = match request.how {
         How::Write(options) => {

@@ -42,6 +42,7 @@ pub(super) fn operation(operation: Operation) -> &'static str {
         Operation::Create => "CREATE",
         Operation::Update => "UPDATE",
         Operation::Delete => "DELETE",
+        Operation::Connect => "CONNECT",
     }
 }
 

@@ -3,9 +3,13 @@
 use std::sync::Arc;
 
 use http::HeaderMap;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{Attributes, Authenticator, Authorizer, Reviews, ServiceAccountTokens, impersonate};
+use super::reviews::user_info;
+use super::{
+    Attributes, Authenticator, Authorizer, Decision, FrontProxy, Issuers, ProxyPeer, Reviews,
+    ServiceAccountTokens, impersonate,
+};
 use crate::registry::{Registry, User};
 use crate::resource::ResourceDefinition;
 use crate::status::Status;
@@ -15,6 +19,9 @@ pub struct Access {
     authenticator: Arc<Authenticator>,
     authorizer: Arc<Authorizer>,
     reviews: Reviews,
+    tokens: Arc<dyn ServiceAccountTokens>,
+    front_proxy: Option<FrontProxy>,
+    issuers: Option<Arc<Issuers>>,
 }
 
 impl Access {
@@ -25,29 +32,60 @@ impl Access {
         tokens: Arc<dyn ServiceAccountTokens>,
     ) -> Self {
         let authenticator = Arc::new(Authenticator::new(registry.clone(), tokens.clone()));
-        let reviews = Reviews::new(registry.clone(), authorizer.clone(), authenticator.clone(), tokens);
-        Access { authenticator, authorizer, reviews }
+        let reviews =
+            Reviews::new(registry.clone(), authorizer.clone(), authenticator.clone(), tokens.clone());
+        Access { authenticator, authorizer, reviews, tokens, front_proxy: None, issuers: None }
     }
 
-    /// Who asks: the credential's user, or whom it may impersonate. A credential that is not ours is a 401.
-    pub fn identify(
+    /// The same door, believing the headers of a proxy in front of it.
+    #[must_use]
+    pub fn behind(mut self, proxy: Option<FrontProxy>) -> Self {
+        self.front_proxy = proxy;
+        self
+    }
+
+    /// The same door, believing tokens of other issuers too.
+    #[must_use]
+    pub fn trusting(mut self, issuers: Option<Arc<Issuers>>) -> Self {
+        self.issuers = issuers;
+        self
+    }
+
+    /// Whose credential it is; one that is not ours is a 401. `proxy`: the connection's other end is a proxy whose certificate
+    /// was verified.
+    pub async fn authenticate(
         &self,
         headers: &HeaderMap,
         certificate: Option<&User>,
-        path: &str,
+        proxy: Option<&ProxyPeer>,
     ) -> Result<User, Status> {
-        let user = self.authenticator.authenticate(headers, certificate)?;
+        if let (Some(front_proxy), Some(peer)) = (&self.front_proxy, proxy)
+            && let Some(user) = front_proxy.user(peer, headers)?
+        {
+            return Ok(super::authenticate::known(user));
+        }
+        let known = self.authenticator.authenticate(headers, certificate);
+        match (known, &self.issuers, super::authenticate::bearer(headers)) {
+            (Err(refused), Some(issuers), Some(token)) => {
+                let user = issuers.user(token).await.map_err(|_| refused)?;
+                Ok(super::authenticate::known(user))
+            }
+            (known, _, _) => known,
+        }
+    }
+
+    /// Whom the user acts as: who they are, or whom they may impersonate.
+    pub fn impersonate(&self, user: User, headers: &HeaderMap, path: &str) -> Result<User, Status> {
         impersonate(&self.authorizer, user, headers, path)
     }
 
-    /// Whether they may; the error is the 403 to send.
-    pub fn allow(&self, user: &User, attributes: &Attributes) -> Result<(), Status> {
-        let decision = self.authorizer.authorize(user, attributes);
-        if decision.allowed { Ok(()) } else { Err(attributes.forbidden(user, &decision.reason)) }
+    /// Whether they may, and by what.
+    pub fn decide(&self, user: &User, attributes: &Attributes) -> Decision {
+        self.authorizer.authorize(user, attributes)
     }
 
     /// Answers a review kind, which is asked and forgotten.
-    pub fn review(
+    pub async fn review(
         &self,
         definition: &ResourceDefinition,
         user: &User,
@@ -57,7 +95,32 @@ impl Access {
         if !Reviews::answers(definition) {
             return Err(Status::method_not_allowed());
         }
-        self.reviews.review(definition, namespace, user, object)
+        let asked = (&*definition.plural == "tokenreviews").then(|| object["spec"].clone());
+        let mut answer = self.reviews.review(definition, namespace, user, object)?;
+        if let (Some(asked), Some(issuers)) = (asked, &self.issuers)
+            && answer["status"]["authenticated"] != true
+            && asked["audiences"].as_array().is_none_or(Vec::is_empty)
+            && let Ok(user) = issuers.user(asked["token"].as_str().unwrap_or_default()).await
+        {
+            let user = super::authenticate::known(user);
+            answer["status"] = json!({"authenticated": true, "user": user_info(&user)});
+        }
+        Ok(answer)
+    }
+
+    /// What others need to verify service accounts' tokens: the discovery document of this API as an issuer, whose keys are at
+    /// `address`.
+    pub fn issuer_document(&self, address: &str) -> Value {
+        json!({
+            "issuer": super::tokens::ISSUER, "jwks_uri": format!("https://{address}/openid/v1/jwks"),
+            "response_types_supported": ["id_token"], "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": ["ES256"],
+        })
+    }
+
+    /// The keys themselves.
+    pub fn issuer_keys(&self) -> Value {
+        self.tokens.keys()
     }
 
     /// Issues a token for a service account (`serviceaccounts/NAME/token`).

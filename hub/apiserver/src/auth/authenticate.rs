@@ -31,6 +31,10 @@ pub(super) struct Accepted {
     pub(super) audiences: Vec<String>,
 }
 
+/// Why a token was not accepted: words for who asked about it, mostly none.
+#[derive(Debug, Default)]
+pub(super) struct Refused(pub(super) String);
+
 /// Tells who asks.
 pub struct Authenticator {
     registry: Arc<Registry>,
@@ -51,26 +55,29 @@ impl Authenticator {
         }
         match bearer(headers) {
             Some(token) => {
-                self.of_token(token, &[]).map(|accepted| accepted.user).ok_or_else(Status::unauthorized)
+                self.of_token(token, &[]).map(|accepted| accepted.user).map_err(|_| Status::unauthorized())
             }
             None => Ok(anonymous()),
         }
     }
 
     /// The user of a token that is meant for one of `audiences` (none: for this API).
-    pub(super) fn of_token(&self, token: &str, audiences: &[String]) -> Option<Accepted> {
+    pub(super) fn of_token(&self, token: &str, audiences: &[String]) -> Result<Accepted, Refused> {
         let own = [ISSUER.to_owned()];
         let asked = if audiences.is_empty() { &own[..] } else { audiences };
         let accepted = match bootstrap::parts(token) {
             // Only ServiceAccount tokens name audiences; a bootstrap token is for this API alone.
             Some((id, secret)) => {
-                let user = self.of_bootstrap_token(id, secret)?;
+                let user = self.of_bootstrap_token(id, secret).ok_or_else(Refused::default)?;
                 let audiences: Vec<String> = asked.iter().filter(|a| *a == ISSUER).cloned().collect();
-                (!audiences.is_empty()).then_some(Accepted { user, audiences })?
+                if audiences.is_empty() {
+                    return Err(Refused::default());
+                }
+                Accepted { user, audiences }
             }
             None => self.of_service_account(token, asked)?,
         };
-        Some(Accepted { user: known(accepted.user), ..accepted })
+        Ok(Accepted { user: known(accepted.user), ..accepted })
     }
 
     fn of_bootstrap_token(&self, id: &str, secret: &str) -> Option<User> {
@@ -78,23 +85,33 @@ impl Authenticator {
         bootstrap::user(&object.value(), id, secret, self.registry.now())
     }
 
-    fn of_service_account(&self, token: &str, asked: &[String]) -> Option<Accepted> {
-        let claims = self.tokens.verify(token)?;
+    fn of_service_account(&self, token: &str, asked: &[String]) -> Result<Accepted, Refused> {
+        let no = Refused::default;
+        let claims = self.tokens.verify(token).ok_or_else(no)?;
         let now = self.registry.now().as_second();
-        if claims.exp.is_some_and(|end| now > end.saturating_add(LEEWAY))
-            || claims.nbf.is_some_and(|start| now.saturating_add(LEEWAY) < start)
-        {
-            return None;
+        if claims.exp.is_some_and(|end| now > end.saturating_add(LEEWAY)) {
+            return Err(Refused("service account token has expired".to_owned()));
         }
-        let user = match &claims.bound {
-            Some(bound) if claims.iss == ISSUER && claims.exp.is_some() => self.of_bound(&claims, bound)?,
-            None if claims.iss == LEGACY_ISSUER => self.of_legacy(&claims, token)?,
-            _ => return None,
-        };
+        if claims.nbf.is_some_and(|start| now.saturating_add(LEEWAY) < start) {
+            return Err(Refused("service account token is not valid yet".to_owned()));
+        }
         let own = [ISSUER.to_owned()];
         let named = if claims.bound.is_none() { &own[..] } else { &claims.aud };
         let audiences: Vec<String> = asked.iter().filter(|a| named.contains(a)).cloned().collect();
-        (!audiences.is_empty()).then_some(Accepted { user, audiences })
+        if audiences.is_empty() && claims.bound.is_some() {
+            return Err(Refused(format!(
+                "token audiences {} is invalid for the target audiences {}",
+                go_list(named),
+                go_list(asked)
+            )));
+        }
+        let user = match &claims.bound {
+            Some(bound) if claims.iss == ISSUER && claims.exp.is_some() => self.of_bound(&claims, bound),
+            None if claims.iss == LEGACY_ISSUER => self.of_legacy(&claims, token),
+            _ => None,
+        };
+        let user = user.filter(|_| !audiences.is_empty()).ok_or_else(no)?;
+        Ok(Accepted { user, audiences })
     }
 
     fn of_bound(&self, claims: &Claims, bound: &BoundClaims) -> Option<User> {
@@ -120,7 +137,9 @@ impl Authenticator {
                 self.lives("nodes", "", node)?;
             }
             extra.insert(extra_key("node-name"), vec![node.name.clone()]);
-            extra.insert(extra_key("node-uid"), vec![node.uid.clone()]);
+            if !node.uid.is_empty() {
+                extra.insert(extra_key("node-uid"), vec![node.uid.clone()]);
+            }
         }
         Some(service_account(&bound.namespace, &account.name, &account.uid, extra))
     }
@@ -163,12 +182,18 @@ impl Authenticator {
     }
 }
 
+/// A list of texts as Go quotes it.
+fn go_list(texts: &[String]) -> String {
+    let quoted: Vec<String> = texts.iter().map(|text| format!("{text:?}")).collect();
+    format!("[{}]", quoted.join(" "))
+}
+
 fn extra_key(name: &str) -> String {
     format!("authentication.kubernetes.io/{name}")
 }
 
 /// The token of an `Authorization: Bearer` header; another scheme is no credential here.
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(AUTHORIZATION)?.to_str().ok()?.trim();
     let (scheme, token) = value.split_once(' ')?;
     let token = token.trim();

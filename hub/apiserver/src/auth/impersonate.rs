@@ -119,7 +119,7 @@ fn completed(mut user: User) -> User {
 }
 
 /// Header names cannot hold every character of a key: clients escape them. What is no escape stays as it is.
-fn percent_decoded(text: &str) -> String {
+pub(super) fn percent_decoded(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;

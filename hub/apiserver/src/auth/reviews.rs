@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::tokens::ISSUER;
 use super::{
     Attributes, Authenticator, Authorizer, BoundClaims, Claims, ObjectClaim, SERVICE_ACCOUNT,
-    ServiceAccountTokens,
+    ServiceAccountTokens, review_rules,
 };
 use crate::object::{ObjectKey, Stored, meta};
 use crate::registry::{Registry, User};
@@ -53,18 +53,22 @@ impl Reviews {
         user: &User,
         mut object: Value,
     ) -> Result<Value, Status> {
+        let own = &*definition.plural == "selfsubjectaccessreviews";
+        let local = (&*definition.plural == "localsubjectaccessreviews").then_some(namespace);
         let status = match &*definition.plural {
-            "selfsubjectaccessreviews" => self.access(definition, user, &object)?,
-            "subjectaccessreviews" => self.access(definition, &subject(definition, &object)?, &object)?,
-            "localsubjectaccessreviews" => {
-                local_only(definition, namespace, &object)?;
-                self.access(definition, &subject(definition, &object)?, &object)?
+            "selfsubjectaccessreviews" | "subjectaccessreviews" | "localsubjectaccessreviews" => {
+                let problems = review_rules::problems(&object, own, local);
+                if !problems.is_empty() {
+                    // The kind is not named: so kube-apiserver says it of questions.
+                    return Err(Status::invalid(&definition.group, "", "", problems));
+                }
+                let subject = (!own).then(|| subject(&object));
+                self.access(subject.as_ref().unwrap_or(user), &object)
             }
             "selfsubjectrulesreviews" => {
                 let status = self.rules(user, &object)?;
-                if let Some(spec) = object["spec"].as_object_mut() {
-                    spec.remove("namespace");
-                }
+                // What was asked is not said again.
+                object = json!({"metadata": {}, "spec": {}});
                 status
             }
             "selfsubjectreviews" => json!({"userInfo": user_info(user)}),
@@ -85,13 +89,16 @@ impl Reviews {
         Ok(answer)
     }
 
-    fn access(&self, definition: &ResourceDefinition, user: &User, object: &Value) -> Result<Value, Status> {
-        let decision = self.authorizer.authorize(user, &attributes(definition, object)?);
+    fn access(&self, user: &User, object: &Value) -> Value {
+        let decision = self.authorizer.authorize(user, &attributes(object));
         let mut status = json!({"allowed": decision.allowed});
         if !decision.reason.is_empty() {
             status["reason"] = json!(decision.reason);
         }
-        Ok(status)
+        if let Some(error) = review_rules::passed_over(object) {
+            status["evaluationError"] = json!(error);
+        }
+        status
     }
 
     fn rules(&self, user: &User, object: &Value) -> Result<Value, Status> {
@@ -119,13 +126,14 @@ impl Reviews {
         }
         let audiences = texts(&object["spec"]["audiences"]);
         Ok(match self.authenticator.of_token(token, &audiences) {
-            Some(accepted) => {
+            Ok(accepted) => {
                 json!({"authenticated": true, "user": user_info(&accepted.user), "audiences": accepted.audiences})
             }
-            None => {
-                let why = match token.split('.').count() {
-                    3 => "[invalid bearer token]",
-                    _ => "invalid bearer token",
+            Err(why) => {
+                let why = match (why.0.as_str(), token.split('.').count()) {
+                    ("", 3) => "[invalid bearer token]".to_owned(),
+                    ("", _) => "invalid bearer token".to_owned(),
+                    (why, _) => format!("[invalid bearer token, {why}]"),
                 };
                 json!({"user": {}, "error": why})
             }
@@ -241,11 +249,22 @@ impl Reviews {
         }
         let claim = ObjectClaim { name: text("name").to_owned(), uid: object.uid.to_string() };
         match plural {
-            "pods" => bound.pod = Some(claim),
+            "pods" => {
+                bound.node = self.node_of(&object);
+                bound.pod = Some(claim);
+            }
             "secrets" => bound.secret = Some(claim),
             _ => bound.node = Some(claim),
         }
         Ok(())
+    }
+
+    /// The node that a Pod is on: its name also where there is no such object.
+    fn node_of(&self, pod: &Stored) -> Option<ObjectClaim> {
+        let pod = pod.value();
+        let name = pod["spec"]["nodeName"].as_str().filter(|name| !name.is_empty())?;
+        let uid = self.object("nodes", "", name).map(|node| node.uid.to_string()).unwrap_or_default();
+        Some(ObjectClaim { name: name.to_owned(), uid })
     }
 
     fn object(&self, plural: &str, namespace: &str, name: &str) -> Result<Arc<Stored>, Status> {
@@ -267,7 +286,7 @@ fn texts(list: &Value) -> Vec<String> {
     list.as_array().into_iter().flatten().filter_map(|text| text.as_str().map(str::to_owned)).collect()
 }
 
-fn user_info(user: &User) -> Value {
+pub(super) fn user_info(user: &User) -> Value {
     let mut info = json!({"username": user.name});
     if !user.uid.is_empty() {
         info["uid"] = json!(user.uid);
@@ -281,59 +300,31 @@ fn user_info(user: &User) -> Value {
     info
 }
 
-fn invalid(definition: &ResourceDefinition, field: &str, message: &str) -> Status {
-    let cause =
-        Cause { reason: "FieldValueInvalid".into(), message: message.to_owned(), field: field.to_owned() };
-    // The kind is not named: so kube-apiserver says it of questions.
-    Status::invalid(&definition.group, "", "", vec![cause])
-}
-
 /// The request that a review asks about.
-fn attributes(definition: &ResourceDefinition, object: &Value) -> Result<Attributes, Status> {
+fn attributes(object: &Value) -> Attributes {
     let spec = &object["spec"];
     let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
     let text = |of: &Value, field: &str| of[field].as_str().unwrap_or("").to_owned();
-    match (resource.is_object(), path.is_object()) {
-        (true, true) => Err(invalid(
-            definition,
-            "spec.nonResourceAttributes",
-            &format!(
-                "Invalid value: {}: cannot be specified in combination with resourceAttributes",
-                path_shown(path)
-            ),
-        )),
-        (false, false) => Err(invalid(
-            definition,
-            "spec.resourceAttributes",
-            "Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified",
-        )),
-        (true, false) => Ok(Attributes {
-            verb: text(resource, "verb"),
-            group: text(resource, "group"),
-            version: text(resource, "version"),
-            resource: text(resource, "resource"),
-            subresource: text(resource, "subresource"),
-            namespace: text(resource, "namespace"),
-            name: text(resource, "name"),
-            path: String::new(),
-        }),
-        (false, true) => {
-            let asked = text(path, "path");
-            // An empty path is a path all the same: no rule on resources may answer for it.
-            let asked = if asked.is_empty() { "/".to_owned() } else { asked };
-            Ok(Attributes::path(&text(path, "verb"), &asked))
-        }
+    if path.is_object() {
+        let asked = text(path, "path");
+        // An empty path is a path all the same: no rule on resources may answer for it.
+        let asked = if asked.is_empty() { "/".to_owned() } else { asked };
+        return Attributes::path(&text(path, "verb"), &asked);
+    }
+    Attributes {
+        verb: text(resource, "verb"),
+        group: text(resource, "group"),
+        version: text(resource, "version"),
+        resource: text(resource, "resource"),
+        subresource: text(resource, "subresource"),
+        namespace: text(resource, "namespace"),
+        name: text(resource, "name"),
+        path: String::new(),
     }
 }
 
-/// What is asked about a path, as Go prints it.
-fn path_shown(asked: &Value) -> String {
-    let text = |field: &str| json!(asked[field].as_str().unwrap_or(""));
-    format!("{{\"Path\":{},\"Verb\":{}}}", text("path"), text("verb"))
-}
-
 /// The user whom a SubjectAccessReview is about.
-fn subject(definition: &ResourceDefinition, object: &Value) -> Result<User, Status> {
+fn subject(object: &Value) -> User {
     let spec = &object["spec"];
     let text = |field: &str| spec[field].as_str().unwrap_or("").to_owned();
     let extra: BTreeMap<String, Vec<String>> = spec["extra"]
@@ -342,36 +333,7 @@ fn subject(definition: &ResourceDefinition, object: &Value) -> Result<User, Stat
         .flatten()
         .map(|(key, values)| (key.clone(), texts(values)))
         .collect();
-    let user = User {
-        name: text("user"),
-        uid: text("uid"),
-        groups: texts(&spec["groups"]),
-        extra,
-        ..User::default()
-    };
-    if user.name.is_empty() && user.groups.is_empty() {
-        let message = "Invalid value: \"\": at least one of user or group must be specified";
-        return Err(invalid(definition, "spec.user", message));
-    }
-    Ok(user)
-}
-
-/// A LocalSubjectAccessReview asks about its own namespace only.
-fn local_only(definition: &ResourceDefinition, namespace: &str, object: &Value) -> Result<(), Status> {
-    let spec = &object["spec"];
-    if spec["nonResourceAttributes"].is_object() {
-        let message = format!(
-            "Invalid value: {}: disallowed on this kind of request",
-            path_shown(&spec["nonResourceAttributes"])
-        );
-        return Err(invalid(definition, "spec.nonResourceAttributes", &message));
-    }
-    let asked = spec["resourceAttributes"]["namespace"].as_str().unwrap_or("");
-    if spec["resourceAttributes"].is_object() && asked != namespace {
-        let message = format!("Invalid value: \"{asked}\": must match metadata.namespace");
-        return Err(invalid(definition, "spec.resourceAttributes.namespace", &message));
-    }
-    Ok(())
+    User { name: text("user"), uid: text("uid"), groups: texts(&spec["groups"]), extra, ..User::default() }
 }
 
 fn life(request: &Value) -> Result<i64, Status> {

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The issuer of tokens and the audience of this API, as kube-apiserver's default.
-pub(super) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 /// The issuer of tokens kept in Secrets.
 pub(super) const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
 
@@ -17,6 +17,11 @@ pub trait ServiceAccountTokens: Send + Sync {
 
     /// The claims, if this hub's key signed them. Times are not looked at.
     fn verify(&self, token: &str) -> Option<Claims>;
+
+    /// The public keys, as a key set document (RFC 7517) shows them.
+    fn keys(&self) -> serde_json::Value {
+        serde_json::json!({"keys": []})
+    }
 }
 
 /// The claims of a token: of a bound one (`kubernetes.io`), or of one kept in a Secret (the long names).

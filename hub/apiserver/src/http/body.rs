@@ -1,7 +1,11 @@
 //! Reading a request's body: bounded, JSON or YAML, with what is wrong with it said in words.
 
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
+use http_body::Frame;
 use http_body_util::BodyExt;
 use serde_json::Value;
 
@@ -11,6 +15,39 @@ use crate::status::Status;
 
 /// The largest body that is read: kube-apiserver's limit.
 pub const MAX_BODY: usize = 3 << 20;
+
+/// A request's body: as it comes, or as it was read already.
+pub(super) enum Received<B> {
+    /// As it comes.
+    Live(B),
+    /// Read; `None` once it was handed on.
+    Read(Option<Bytes>),
+}
+
+impl<B> Received<B> {
+    pub(super) fn new(body: B) -> Self {
+        Received::Live(body)
+    }
+
+    pub(super) fn read(bytes: Bytes) -> Self {
+        Received::Read((!bytes.is_empty()).then_some(bytes))
+    }
+}
+
+impl<B: http_body::Body<Data = Bytes> + Unpin> http_body::Body for Received<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        match &mut *self {
+            Received::Live(body) => Pin::new(body).poll_frame(context),
+            Received::Read(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+        }
+    }
+}
 
 /// Reads the whole body, up to [`MAX_BODY`] bytes.
 pub(super) async fn read<B>(body: B) -> Result<Bytes, Status>
@@ -48,6 +85,15 @@ pub(super) fn parse(media: &str, bytes: &Bytes) -> Result<Value, Status> {
             ProtobufError::Malformed(_) => Status::bad_request(error.to_string()),
         }),
         _ => Err(Status::unsupported_media_type(ACCEPTED)),
+    }
+}
+
+/// Whatever a body holds, patches included, as far as it can be read: for the audit log.
+pub(super) fn object_of(headers: &HeaderMap, bytes: &Bytes) -> Option<Value> {
+    match media_type(headers) {
+        "application/apply-patch+yaml" => parse_yaml(bytes).ok(),
+        media if media.ends_with("-patch+json") => serde_json::from_slice(bytes).ok(),
+        media => parse(media, bytes).ok(),
     }
 }
 

@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::respond::{self, Body};
 use super::{ApiServer, Call, ServerOptions};
+use crate::aggregation::{Groups, More};
 use crate::kinds;
 use crate::resource::{Catalogue, ResourceDefinition, api_version};
 use crate::status::Status;
@@ -41,31 +42,42 @@ pub(super) fn paths(catalogue: &Catalogue) -> Value {
 impl ApiServer {
     pub(super) fn discover(&self, call: &Call<'_>, path: &str) -> Result<Response<Body>, Status> {
         let catalogue = self.registry.catalogue();
+        let handed = self.aggregator.as_ref().and_then(|aggregator| aggregator.groups());
         let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty()).collect();
         match parts.as_slice() {
-            ["api"] if aggregated(call) => Ok(cached(call, aggregated_groups(&catalogue, true), AGGREGATED)),
+            ["api"] if aggregated(call) => {
+                Ok(cached(call, aggregated_groups(&catalogue, true, None), AGGREGATED))
+            }
             ["apis"] if aggregated(call) => {
-                Ok(cached(call, aggregated_groups(&catalogue, false), AGGREGATED))
+                Ok(cached(call, aggregated_groups(&catalogue, false, handed.as_ref()), AGGREGATED))
             }
             ["api"] => Ok(respond::json(&core_versions(&self.options.advertise))),
-            ["apis"] => Ok(respond::json(&groups(&catalogue))),
-            ["api", version] => resource_list(&catalogue, "", version),
-            ["apis", group] => match catalogue.groups().iter().find(|(g, _)| &**g == *group) {
-                Some((group, versions)) => {
-                    let mut body = one_group(group, versions);
-                    body["kind"] = json!("APIGroup");
-                    body["apiVersion"] = json!("v1");
-                    Ok(respond::json(&body))
-                }
-                None => Err(Status::no_page()),
-            },
-            ["apis", group, version] => resource_list(&catalogue, group, version),
-            ["openapi", "v2"] => {
-                let accept = call.headers.get(ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or("");
-                let (bytes, content_type) = kinds::openapi_v2(&catalogue, accept);
-                Ok(cached(call, bytes, content_type))
+            ["apis"] => {
+                let groups = groups(&catalogue, handed.as_ref());
+                Ok(respond::json(&json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})))
             }
-            ["openapi", "v3"] => Ok(cached(call, kinds::openapi_v3_index(&catalogue), "application/json")),
+            ["api", version] => resource_list(&catalogue, "", version),
+            ["apis", group] => {
+                match groups(&catalogue, handed.as_ref()).into_iter().find(|g| g["name"] == **group) {
+                    Some(mut body) => {
+                        body["kind"] = json!("APIGroup");
+                        body["apiVersion"] = json!("v1");
+                        Ok(respond::json(&body))
+                    }
+                    None => Err(Status::no_page()),
+                }
+            }
+            ["apis", group, version] => resource_list(&catalogue, group, version),
+            ["openapi", "v3"] => {
+                let mut index = kinds::openapi_v3_index(&catalogue);
+                if let Some(handed) = handed
+                    && let Ok(mut paths) = serde_json::from_slice(&index)
+                {
+                    handed.add_to_openapi(&mut paths);
+                    index = paths.to_string().into();
+                }
+                Ok(cached(call, index, "application/json"))
+            }
             ["openapi", "v3", rest @ ..] => match kinds::openapi_v3(&catalogue, &rest.join("/")) {
                 Some(bytes) => {
                     let mut response = cached(call, bytes, "application/json");
@@ -85,6 +97,13 @@ impl ApiServer {
             _ => Err(Status::no_resource()),
         }
     }
+}
+
+/// `/openapi/v2`, with what other servers add to it.
+pub(super) fn openapi_v2(call: &Call<'_>, catalogue: &Catalogue, more: &More) -> Response<Body> {
+    let accept = call.headers.get(ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or("");
+    let (bytes, content_type) = kinds::openapi_v2(catalogue, accept, more);
+    cached(call, bytes, content_type)
 }
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -139,14 +158,18 @@ fn one_group(group: &str, versions: &[(Arc<str>, Vec<Arc<ResourceDefinition>>)])
     json!({"name": group, "preferredVersion": all.first(), "versions": all})
 }
 
-fn groups(catalogue: &Catalogue) -> Value {
-    let all: Vec<Value> = catalogue
+/// Every group but the core one, those that other servers answer among them.
+fn groups(catalogue: &Catalogue, handed: Option<&Groups>) -> Vec<Value> {
+    let mut all: Vec<Value> = catalogue
         .groups()
         .iter()
         .filter(|(g, _)| !g.is_empty())
         .map(|(g, versions)| one_group(g, versions))
         .collect();
-    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": all})
+    if let Some(handed) = handed {
+        handed.add_to_list(&mut all);
+    }
+    all
 }
 
 fn resource_list(catalogue: &Catalogue, group: &str, version: &str) -> Result<Response<Body>, Status> {
@@ -218,8 +241,8 @@ fn storage_hash(definition: &ResourceDefinition) -> String {
     base64::engine::general_purpose::STANDARD.encode(&digest[..8])
 }
 
-fn aggregated_groups(catalogue: &Catalogue, core: bool) -> Bytes {
-    let items: Vec<Value> = catalogue
+fn aggregated_groups(catalogue: &Catalogue, core: bool, handed: Option<&Groups>) -> Bytes {
+    let mut items: Vec<Value> = catalogue
         .groups()
         .iter()
         .filter(|(group, _)| group.is_empty() == core)
@@ -239,6 +262,9 @@ fn aggregated_groups(catalogue: &Catalogue, core: bool) -> Bytes {
             json!({"metadata": metadata, "versions": versions})
         })
         .collect();
+    if let Some(handed) = handed {
+        handed.add_to_discovery(&mut items);
+    }
     let list = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items});
     list.to_string().into()
 }

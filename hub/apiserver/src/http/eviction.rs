@@ -15,7 +15,7 @@ use super::respond::{self, Body};
 use super::target::Wanted;
 use super::{ApiServer, Call};
 use crate::object::{ObjectKey, Stored, meta};
-use crate::registry::{DeleteOptions, Preconditions, WriteOptions};
+use crate::registry::{DeleteOptions, Operation, Preconditions, WriteOptions};
 use crate::resource::ResourceDefinition;
 use crate::selector::LabelSelector;
 use crate::status::{Cause, Details, Status};
@@ -30,12 +30,17 @@ impl ApiServer {
         definition: &Arc<ResourceDefinition>,
         wanted: &Wanted,
         form: Form,
-        eviction: &Value,
+        mut eviction: Value,
     ) -> Result<Response<Body>, Status> {
         let key = ObjectKey::new(&wanted.namespace, &wanted.name);
-        let mut options = self.write_options(call, "status", &Bytes::new())?;
+        let mut options = self.write_options(call, "eviction", &Bytes::new())?;
+        let registry = &self.registry;
+        registry.admit_unstored(definition, &key, Operation::Create, &mut eviction, &options).await?;
+        options.subresource = "status".to_owned();
         let mut delete: DeleteOptions =
             serde_json::from_value(eviction["deleteOptions"].clone()).unwrap_or_default();
+        delete.warnings = call.warnings.clone();
+        delete.admitted = true;
         options.dry_run = dry_run(options.dry_run, &delete.dry_run)?;
         // What the server itself writes belongs to nobody.
         options.applied = true;

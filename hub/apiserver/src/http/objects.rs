@@ -16,7 +16,9 @@ use super::{ApiServer, Call, list};
 use crate::kinds;
 use crate::object::{ObjectKey, Stored};
 use crate::registry::strategy;
-use crate::registry::{DeleteOptions, Deleted, FieldValidation, PatchShown, WriteOptions, Written};
+use crate::registry::{
+    DeleteOptions, Deleted, FieldValidation, Operation, PatchShown, WriteOptions, Written,
+};
 use crate::resource::ResourceDefinition;
 use crate::status::Status;
 
@@ -216,7 +218,10 @@ impl ApiServer {
             kinds::decode(definition, &mut value)?;
             let (manager, now) = (field_manager(call)?, self.registry.now_text());
             kinds::update_managed(definition, None, &mut value, &manager, "", &now);
-            let answer = self.access.review(definition, &call.user, &wanted.namespace, value)?;
+            let options = self.write_options(call, "", &Bytes::new())?;
+            let key = ObjectKey::new(&wanted.namespace, "");
+            self.registry.admit_unstored(definition, &key, Operation::Create, &mut value, &options).await?;
+            let answer = self.access.review(definition, &call.user, &wanted.namespace, value).await?;
             return Ok(respond::document(StatusCode::CREATED, answer.to_string().into(), form));
         }
         let options = self.write_options(call, "", &bytes)?;
@@ -287,7 +292,8 @@ impl ApiServer {
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: std::fmt::Display,
     {
-        let options = delete_options(call, body).await?;
+        let mut options = delete_options(call, body).await?;
+        options.warnings = call.warnings.clone();
         warn_of_pods(call, definition, &options);
         let key = ObjectKey::new(&namespace_of(definition, wanted), &wanted.name);
         let dry = !options.dry_run.is_empty();
@@ -321,7 +327,8 @@ impl ApiServer {
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: std::fmt::Display,
     {
-        let options = delete_options(call, body).await?;
+        let mut options = delete_options(call, body).await?;
+        options.warnings = call.warnings.clone();
         warn_of_pods(call, definition, &options);
         let selector = list::selector(definition, &call.query)?;
         let dry = !options.dry_run.is_empty();
@@ -417,7 +424,7 @@ pub(super) fn namespace_of(definition: &ResourceDefinition, wanted: &Wanted) -> 
 const MAX_MANAGER: usize = 128;
 
 /// Who writes: as named, or the first word of the client's own name.
-fn field_manager(call: &Call<'_>) -> Result<String, Status> {
+pub(super) fn field_manager(call: &Call<'_>) -> Result<String, Status> {
     let named = call.query.get("fieldManager");
     if named.chars().count() > MAX_MANAGER {
         let cause = crate::status::Cause {

@@ -71,6 +71,13 @@ pub(super) fn text_as(words: String, content_type: &'static str) -> Response<Bod
     with_type(StatusCode::OK, full(words), content_type)
 }
 
+/// A document that anybody may keep for an hour.
+pub(super) fn public(value: &Value, content_type: &'static str) -> Response<Body> {
+    let mut response = with_type(StatusCode::OK, full(value.to_string()), content_type);
+    response.headers_mut().insert("cache-control", HeaderValue::from_static("public, max-age=3600"));
+    response
+}
+
 pub(super) fn json(value: &Value) -> Response<Body> {
     with_type(StatusCode::OK, full(value.to_string()), "application/json")
 }
@@ -112,15 +119,21 @@ pub(super) fn refused(status: &Status, headers: &HeaderMap) -> Response<Body> {
     if status.is_plain() {
         let mut response = with_type(code, full(status.message.clone()), "text/plain; charset=utf-8");
         no_sniffing(&mut response);
+        come_back(&mut response, status);
         return response;
     }
     let mut response =
         document(code, status.body().into(), Form { shape: super::form::Shape::Whole, ..form });
+    come_back(&mut response, status);
+    response
+}
+
+/// Says when to try again, where the status does.
+fn come_back(response: &mut Response<Body>, status: &Status) {
     let after = status.details.as_ref().map_or(0, |d| d.retry_after_seconds);
     if after > 0 {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(after));
     }
-    response
 }
 
 pub(super) fn accepts_gzip(headers: &HeaderMap) -> bool {

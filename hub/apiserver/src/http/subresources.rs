@@ -15,6 +15,7 @@ use super::{ApiServer, Call, body, scale};
 use crate::conversion;
 use crate::kinds;
 use crate::object::{ObjectKey, meta};
+use crate::registry::Operation;
 use crate::resource::ResourceDefinition;
 use crate::status::Status;
 
@@ -50,7 +51,14 @@ impl ApiServer {
         match (&*wanted.subresource, verb) {
             ("scale", _) => self.scale(call, definition, wanted, form, &bytes).await,
             ("token", "create") => {
-                let request = body::parse(body::media_type(call.headers), &bytes)?;
+                let mut request = body::parse(body::media_type(call.headers), &bytes)?;
+                let manager = super::objects::field_manager(call)?;
+                kinds::prepare_token_request(&mut request, &manager, &self.registry.now_text());
+                let options = self.write_options(call, "token", &Bytes::new())?;
+                let key = ObjectKey::new(&wanted.namespace, &wanted.name);
+                self.registry
+                    .admit_unstored(definition, &key, Operation::Create, &mut request, &options)
+                    .await?;
                 let answer = self.access.token(&wanted.namespace, &wanted.name, request)?;
                 Ok(respond::document(StatusCode::CREATED, answer.to_string().into(), form))
             }
@@ -70,10 +78,18 @@ impl ApiServer {
             }
             ("eviction", "create") => {
                 let eviction = part(call, definition, wanted, "Eviction", "policy", &bytes)?;
-                self.evict(call, definition, wanted, form, &eviction).await
+                self.evict(call, definition, wanted, form, eviction).await
             }
             ("binding", "create") => {
-                part(call, definition, wanted, "Binding", "core", &bytes)?;
+                let mut binding = part(call, definition, wanted, "Binding", "core", &bytes)?;
+                let options = self.write_options(call, "binding", &Bytes::new())?;
+                let key = ObjectKey::new(&wanted.namespace, &wanted.name);
+                let registry = &self.registry;
+                registry.admit_unstored(definition, &key, Operation::Create, &mut binding, &options).await?;
+                self.on_a_node(call, definition, wanted)
+            }
+            ("exec" | "attach" | "portforward" | "proxy", _) => {
+                self.admit_connection(call, definition, wanted).await?;
                 self.on_a_node(call, definition, wanted)
             }
             _ => self.on_a_node(call, definition, wanted),
@@ -158,6 +174,36 @@ impl ApiServer {
             _ => scale.clone(),
         };
         respond::document(StatusCode::OK, answer.to_string().into(), form)
+    }
+
+    /// Asks webhooks and policies about a connection, with its options as they see them.
+    async fn admit_connection(
+        &self,
+        call: &Call<'_>,
+        definition: &ResourceDefinition,
+        wanted: &Wanted,
+    ) -> Result<(), Status> {
+        let Some(part) = definition.subresource(&wanted.subresource) else { return Ok(()) };
+        let mut options = serde_json::json!({"kind": &*part.kind, "apiVersion": "v1"});
+        for flag in ["stdin", "stdout", "stderr", "tty"] {
+            if !call.query.all(flag).is_empty() {
+                options[flag] = Value::from(call.query.flag(flag));
+            }
+        }
+        if !call.query.get("container").is_empty() {
+            options["container"] = Value::from(call.query.get("container"));
+        }
+        let command: Vec<Value> = call.query.all("command").into_iter().map(Value::from).collect();
+        if !command.is_empty() {
+            options["command"] = Value::from(command);
+        }
+        if &*wanted.subresource == "proxy" && !wanted.rest.is_empty() {
+            options["path"] = Value::from(format!("/{}", wanted.rest));
+        }
+        let mut write = self.write_options(call, &wanted.subresource, &Bytes::new())?;
+        write.dry_run = false;
+        let key = ObjectKey::new(&namespace_of(definition, wanted), &wanted.name);
+        self.registry.admit_unstored(definition, &key, Operation::Connect, &mut options, &write).await
     }
 
     /// Logs, exec and the like need the node that runs the Pod; a hub has none, and says what kube-apiserver says of a Pod

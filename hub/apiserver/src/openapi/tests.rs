@@ -170,7 +170,7 @@ fn structural_kinds_are_published_with_their_lists() {
 fn v2_is_one_closed_document_in_both_forms() {
     let served = shipped();
     let start = Instant::now();
-    let document = parse(&v2_json(&served));
+    let document = parse(&v2_json(&served, &More::default()));
     println!("v2 JSON in {:?}", start.elapsed());
     closed(&document, &document["definitions"]);
     assert_eq!(
@@ -179,11 +179,11 @@ fn v2_is_one_closed_document_in_both_forms() {
     );
     let patch = &document["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]["patch"];
     assert!(patch["parameters"].as_array().unwrap().iter().any(|p| p["name"] == "fieldValidation"));
-    let proto = v2_protobuf(&served);
+    let proto = v2_protobuf(&served, &More::default());
     assert_eq!(&proto[..5], [0x0a, 3, b'2', b'.', b'0']);
     if let Ok(folder) = std::env::var("OPENAPI_OUT") {
         std::fs::write(format!("{folder}/v2.pb"), &proto).unwrap();
-        std::fs::write(format!("{folder}/v2.json"), v2_json(&served)).unwrap();
+        std::fs::write(format!("{folder}/v2.json"), v2_json(&served, &More::default())).unwrap();
     }
     // Top-level fields come whole: tag by tag to the end.
     let (mut rest, mut fields) = (&proto[..], Vec::new());

@@ -28,6 +28,12 @@ pub struct DeleteOptions {
     pub preconditions: Option<Preconditions>,
     /// `["All"]` for a dry run.
     pub dry_run: Vec<String>,
+    /// Whether webhooks and policies were asked already: about the eviction that this delete carries out.
+    #[serde(skip)]
+    pub admitted: bool,
+    /// What the caller should know, whatever comes of it.
+    #[serde(skip)]
+    pub warnings: super::Warnings,
 }
 
 /// What must hold of an object for it to be deleted.
@@ -132,11 +138,17 @@ impl Registry {
                 subresource: "",
                 user,
                 how: How::Delete(options, dry_run),
-                warnings: &super::Warnings::default(),
+                warnings: &options.warnings,
             };
-            self.admit(&mut request).await?;
+            if options.admitted {
+                self.gates(&mut request)?;
+            } else {
+                self.admit(&mut request).await?;
+            }
             check_preconditions(definition, &live, options.preconditions.as_ref())?;
-            self.admit_final(&mut request).await?;
+            if !options.admitted {
+                self.admit_final(&mut request).await?;
+            }
             let marked = self.mark(definition, object, options, orphaning);
             if dry_run {
                 let shown = self.encoded(definition, marked.object)?;

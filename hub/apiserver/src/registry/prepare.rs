@@ -346,6 +346,9 @@ pub(crate) fn new_object(
             }
         }
     }
+    if crate::aggregation::is_local(definition, object) {
+        object["status"] = crate::aggregation::local_status(&registry.now_text());
+    }
     if kinds::has_generation(definition) && &*definition.plural != "csidrivers" {
         meta::of(object).insert("generation".into(), json!(1));
     }

@@ -98,7 +98,7 @@ pub(super) fn path_segment(text: &str) -> Vec<String> {
 }
 
 /// The key of a label or annotation, or a finalizer.
-pub(super) fn qualified_name(text: &str) -> Vec<String> {
+pub(crate) fn qualified_name(text: &str) -> Vec<String> {
     const WORDS: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
                          alphanumeric character";
     const EXAMPLES: [&str; 3] = ["MyName", "my.name", "123-abc"];

@@ -1,0 +1,185 @@
+//! APIService (`apiregistration.k8s.io/v1`): groups that another server answers, as kube-aggregator hands them over.
+//!
+//! In: APIServices, Services and their endpoints from the cache; requests below `/apis/GROUP/VERSION` of a group that is handed
+//! over. Out: the other server's answers, watches and upgraded connections among them, asked with the front proxy's certificate
+//! and the user in headers; discovery and OpenAPI with those groups in them; APIServices of the groups served here, made and kept
+//! by themselves, and the condition `Available` of all.
+
+mod automatic;
+mod check;
+mod connection;
+pub mod keep;
+mod locate;
+mod merge;
+mod openapi;
+mod proxy;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use base64::Engine as _;
+use parking_lot::RwLock;
+use serde_json::Value;
+
+use crate::cache::{Cache, Shard};
+use crate::resource::{ResourceDefinition, StorageId};
+pub use connection::ClientIdentity;
+pub(crate) use merge::Groups;
+pub(crate) use openapi::More;
+
+/// Group of APIService.
+pub const GROUP: &str = "apiregistration.k8s.io";
+
+/// Group and version.
+type Place = (Arc<str>, Arc<str>);
+
+/// A group version that another server answers.
+#[derive(Debug)]
+pub(crate) struct Handed {
+    /// The APIService's name.
+    pub name: String,
+    pub group: Arc<str>,
+    pub version: Arc<str>,
+    service: ServiceRef,
+    ca_pem: Vec<u8>,
+    insecure: bool,
+    available: bool,
+    group_priority: i64,
+    version_priority: i64,
+}
+
+/// Which Service, at which port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ServiceRef {
+    pub namespace: String,
+    pub name: String,
+    pub port: u16,
+}
+
+/// What the other server says of a group version.
+#[derive(Debug, Default)]
+struct Described {
+    /// Its entry of aggregated discovery.
+    discovery: Value,
+    /// The hash of its OpenAPI v3 document, where it has one.
+    openapi_hash: Option<String>,
+}
+
+#[derive(Default)]
+struct Registered {
+    revision: u64,
+    handed: BTreeMap<Place, Arc<Handed>>,
+}
+
+/// Hands groups over.
+pub struct Aggregator {
+    cache: Arc<Cache>,
+    shard: Arc<Shard>,
+    identity: ClientIdentity,
+    now: ArcSwap<Registered>,
+    described: RwLock<BTreeMap<Place, Arc<Described>>>,
+}
+
+/// Whether this is an APIService of a group that is served here.
+pub(crate) fn is_local(definition: &ResourceDefinition, object: &Value) -> bool {
+    &*definition.group == GROUP && !object["spec"]["service"].is_object()
+}
+
+/// The status that such a one has from the beginning.
+pub(crate) fn local_status(now: &str) -> Value {
+    check::Condition::local().put_into(&Value::Null, now).unwrap_or_default()
+}
+
+impl Handed {
+    /// Reads an APIService; `None` for one that is served here.
+    fn read(object: &Value) -> Option<Handed> {
+        let spec = &object["spec"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let service = spec["service"].as_object()?;
+        let port = spec["service"]["port"].as_u64().and_then(|port| u16::try_from(port).ok()).unwrap_or(443);
+        let field = |name: &str| service.get(name).map(text).unwrap_or_default();
+        let bundle = base64::engine::general_purpose::STANDARD.decode(text(&spec["caBundle"]));
+        let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+        let available =
+            conditions.into_iter().any(|one| one["type"] == "Available" && one["status"] == "True");
+        Some(Handed {
+            name: text(&object["metadata"]["name"]),
+            group: text(&spec["group"]).into(),
+            version: text(&spec["version"]).into(),
+            service: ServiceRef { namespace: field("namespace"), name: field("name"), port },
+            ca_pem: bundle.unwrap_or_default(),
+            insecure: spec["insecureSkipTLSVerify"] == true,
+            available,
+            group_priority: spec["groupPriorityMinimum"].as_i64().unwrap_or(0),
+            version_priority: spec["versionPriority"].as_i64().unwrap_or(0),
+        })
+    }
+
+    /// The name that the other server's certificate must bear.
+    fn server_name(&self) -> String {
+        format!("{}.{}.svc", self.service.name, self.service.namespace)
+    }
+
+    fn place(&self) -> Place {
+        (self.group.clone(), self.version.clone())
+    }
+}
+
+impl Aggregator {
+    /// Over the APIServices in `cache`, asking as `identity`.
+    pub fn new(cache: &Arc<Cache>, identity: ClientIdentity) -> Arc<Aggregator> {
+        let shard = cache.shard(&StorageId(format!("{GROUP}/apiservices").into()));
+        Arc::new(Aggregator {
+            cache: cache.clone(),
+            shard,
+            identity,
+            now: ArcSwap::default(),
+            described: RwLock::default(),
+        })
+    }
+
+    /// What is handed over now.
+    fn registered(&self) -> Arc<Registered> {
+        let now = self.now.load_full();
+        let revision = self.shard.revision();
+        if now.revision == revision {
+            return now;
+        }
+        let items = self.shard.snapshot("").items;
+        let handed = items.iter().filter_map(|object| Handed::read(&object.value()));
+        let handed = handed.map(|handed| (handed.place(), Arc::new(handed))).collect();
+        let registered = Arc::new(Registered { revision, handed });
+        self.now.store(registered.clone());
+        registered
+    }
+
+    /// Who answers a path, where that is another server: what is below `/apis/GROUP/VERSION`, and that version's OpenAPI.
+    pub(crate) fn answers(&self, path: &str) -> Option<Arc<Handed>> {
+        let registered = self.registered();
+        if registered.handed.is_empty() {
+            return None;
+        }
+        let mut parts = path.split('/').filter(|part| !part.is_empty());
+        let first = parts.next()?;
+        if first == "openapi" && parts.next()? != "v3" {
+            return None;
+        }
+        if first == "openapi" && parts.next()? != "apis" || !matches!(first, "apis" | "openapi") {
+            return None;
+        }
+        let (group, version) = (parts.next()?, parts.next()?);
+        registered.handed.get(&(Arc::from(group), Arc::from(version))).cloned()
+    }
+
+    fn describe(&self, place: Place, described: Option<Described>) {
+        let mut all = self.described.write();
+        match described {
+            Some(described) => drop(all.insert(place, Arc::new(described))),
+            None => drop(all.remove(&place)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,220 @@
+//! Passing a request on to the server that answers its group, and its answer back.
+//!
+//! In: a request whose user is known and allowed. Out: the other server's response: whole, a stream, or an upgraded connection
+//! (exec and the like) whose bytes are copied both ways. Who asks stands in `X-Remote-*` headers; the client's own credentials
+//! and headers of that name go no further than here.
+
+use bytes::Bytes;
+use http::header::{CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, UPGRADE};
+use http::{Response, StatusCode, request};
+use http_body_util::{BodyExt as _, Empty, StreamBody};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+
+use super::connection::{self, Outgoing, Trust};
+use super::{Aggregator, Handed, locate};
+use crate::http::Body;
+use crate::registry::User;
+use crate::status::Status;
+
+/// Headers that are about one connection only.
+const HOP_BY_HOP: [&str; 7] = [
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+];
+
+impl Aggregator {
+    /// Passes a request on. `upgrade`: the client's connection, where it may become something else.
+    pub(crate) async fn pass<B>(
+        &self,
+        handed: &Handed,
+        user: &User,
+        parts: &request::Parts,
+        body: B,
+        upgrade: Option<OnUpgrade>,
+    ) -> Result<Response<Body>, Status>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: std::fmt::Display,
+    {
+        let unavailable = || Status::plain(503, "service unavailable\n");
+        if !handed.available {
+            return Err(unavailable());
+        }
+        let address = locate::address(&self.cache, &handed.service).map_err(|_| unavailable())?;
+        let upgrading = parts.headers.contains_key(UPGRADE);
+        let mut request = http::Request::builder()
+            .method(parts.method.clone())
+            .uri(parts.uri.path_and_query().map_or("/", |uri| uri.as_str()))
+            .body(body.map_err(|error| error.to_string()).boxed_unsync())
+            .map_err(|error| Status::plain(500, format!("{error}\n")))?;
+        *request.headers_mut() = headers(&parts.headers, user, upgrading);
+        let host = HeaderValue::from_str(&handed.server_name());
+        request.headers_mut().insert(HOST, host.map_err(|_| unavailable())?);
+        let answer = self.ask(handed, &address, request).await.map_err(|why| {
+            tracing::warn!(apiservice = handed.name, %why, "another API server cannot be reached");
+            Status::plain(503, format!("error trying to reach service: {why}\n"))
+        })?;
+        Ok(passed_back(answer, upgrade))
+    }
+
+    /// Sends a request to the server that answers a group.
+    pub(super) async fn ask(
+        &self,
+        handed: &Handed,
+        address: &(String, u16),
+        request: http::Request<Outgoing>,
+    ) -> Result<Response<hyper::body::Incoming>, String> {
+        let trust =
+            Trust { server_name: handed.server_name(), ca_pem: &handed.ca_pem, insecure: handed.insecure };
+        Box::pin(connection::send(address, &trust, &self.identity, request)).await
+    }
+}
+
+fn passed_back(answer: Response<hyper::body::Incoming>, upgrade: Option<OnUpgrade>) -> Response<Body> {
+    let (mut parts, body) = answer.into_parts();
+    if parts.status == StatusCode::SWITCHING_PROTOCOLS {
+        let theirs = parts.extensions.remove::<OnUpgrade>();
+        if let (Some(ours), Some(theirs)) = (upgrade, theirs) {
+            tokio::spawn(copy(ours, theirs));
+        }
+        return Response::from_parts(parts, Empty::new().boxed_unsync());
+    }
+    for name in HOP_BY_HOP {
+        parts.headers.remove(name);
+    }
+    parts.headers.remove(CONNECTION);
+    // An answer that breaks off ends here; what was promised of its length tells the client.
+    let frames = futures::stream::unfold(body, |mut body| async move {
+        match body.frame().await? {
+            Ok(frame) => Some((Ok(frame), body)),
+            Err(error) => {
+                tracing::debug!(%error, "another API server's answer broke off");
+                None
+            }
+        }
+    });
+    let mut response = Response::from_parts(parts, StreamBody::new(Box::pin(frames)).boxed_unsync());
+    response.extensions_mut().clear();
+    response
+}
+
+async fn copy(ours: OnUpgrade, theirs: OnUpgrade) {
+    let both = async { tokio::try_join!(ours, theirs) };
+    match both.await {
+        Ok((ours, theirs)) => {
+            let (mut ours, mut theirs) = (TokioIo::new(ours), TokioIo::new(theirs));
+            let _ = tokio::io::copy_bidirectional(&mut ours, &mut theirs).await;
+        }
+        Err(error) => tracing::debug!(%error, "a connection could not be upgraded"),
+    }
+}
+
+/// The headers as the other server gets them.
+fn headers(from: &HeaderMap, user: &User, upgrading: bool) -> HeaderMap {
+    let dropped = |name: &HeaderName| {
+        let text = name.as_str();
+        HOP_BY_HOP.contains(&text)
+            || matches!(text, "authorization" | "host" | "x-remote-user" | "x-remote-uid" | "x-remote-group")
+            || text.starts_with("x-remote-extra-")
+            || text.starts_with("impersonate-")
+            || (!upgrading && matches!(text, "connection" | "upgrade"))
+    };
+    let kept = from.iter().filter(|(name, _)| !dropped(name));
+    let mut headers: HeaderMap = HeaderMap::new();
+    for (name, value) in kept {
+        headers.append(name.clone(), value.clone());
+    }
+    set_user(&mut headers, user);
+    headers
+}
+
+/// Says who asks.
+pub(super) fn set_user(headers: &mut HeaderMap, user: &User) {
+    let mut say = |name: &str, value: &str| {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_bytes(value.as_bytes()))
+        {
+            headers.append(name, value);
+        }
+    };
+    say("x-remote-user", &user.name);
+    if !user.uid.is_empty() {
+        say("x-remote-uid", &user.uid);
+    }
+    user.groups.iter().for_each(|group| say("x-remote-group", group));
+    for (key, values) in &user.extra {
+        let name = format!("x-remote-extra-{}", escaped(key));
+        values.iter().for_each(|value| say(&name, value));
+    }
+}
+
+/// A key as part of a header's name: what cannot stand there is percent-encoded.
+fn escaped(key: &str) -> String {
+    let mut out = String::with_capacity(key.len());
+    for byte in key.bytes() {
+        let stands = byte.is_ascii_alphanumeric() || b"!#$&'*+-.^_`|~".contains(&byte);
+        if stands {
+            out.push(byte.into());
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+/// A GET of a document, as the aggregator itself.
+pub(super) fn get(path: &str, host: &str, accept: &str) -> Option<http::Request<Outgoing>> {
+    let nothing = Empty::<Bytes>::new().map_err(|never| match never {}).boxed_unsync();
+    let request = http::Request::get(path).header(HOST, host).header(http::header::ACCEPT, accept);
+    let mut request = request.body(nothing).ok()?;
+    let groups = vec![crate::auth::MASTERS.to_owned()];
+    let user = User { name: "system:kube-aggregator".to_owned(), groups, ..User::default() };
+    set_user(request.headers_mut(), &user);
+    Some(request)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_asks_stands_in_headers_and_the_clients_own_go_no_further() {
+        let mut from = HeaderMap::new();
+        for (name, value) in [
+            ("authorization", "Bearer s3cret"),
+            ("x-remote-user", "forged"),
+            ("x-remote-group", "system:masters"),
+            ("x-remote-extra-a", "forged"),
+            ("impersonate-user", "other"),
+            ("connection", "keep-alive"),
+            ("accept", "application/json"),
+            ("x-custom", "stays"),
+        ] {
+            from.insert(name, value.parse().unwrap());
+        }
+        let extra = [("acme.com/project".to_owned(), vec!["p".to_owned()])].into();
+        let user =
+            User { name: "jane".into(), groups: vec!["a".into(), "b".into()], extra, ..User::default() };
+        let sent = headers(&from, &user, false);
+        let all = |name: &str| {
+            sent.get_all(name).iter().map(|v| v.to_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (all("x-remote-user"), all("x-remote-group")),
+            (vec!["jane".to_owned()], vec!["a".to_owned(), "b".to_owned()])
+        );
+        assert_eq!(
+            (all("x-remote-extra-acme.com%2Fproject"), all("x-custom")),
+            (vec!["p".to_owned()], vec!["stays".to_owned()])
+        );
+        for gone in ["authorization", "x-remote-extra-a", "impersonate-user", "connection", "x-remote-uid"] {
+            assert!(!sent.contains_key(gone), "{gone}");
+        }
+        assert!(headers(&from, &user, true).contains_key("connection"));
+    }
+}

@@ -1,0 +1,70 @@
+//! The audit log: one line of JSON (`audit.k8s.io/v1` Event) for each stage of each request that the policy wants to see.
+//!
+//! In: a policy, requests as they pass, what admission notes of them. Out: lines to [`AuditLog`]. Requests over HTTP are audited,
+//! those that are refused at the door too; what this process' own controllers write is not, as it passes no door. With no policy
+//! nothing of this runs.
+//!
+//! What is promised: memory is bounded (the queue in lines and bytes, an event's objects in bytes); a disk that is slow slows
+//! requests for a second each at most, after which the event is dropped and counted; a disk that is full loses events, which is
+//! counted and said, and stops nothing. Bearer tokens are never written: neither headers nor the tokens in reviews and requests.
+
+mod event;
+mod log;
+mod policy;
+mod record;
+
+pub use event::{Event, Stage};
+pub use log::{AuditLog, LogOptions};
+pub use policy::{Level, Policy, Ruling};
+pub use record::Record;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use http::request::Parts;
+
+use crate::auth::Attributes;
+use crate::registry::{Clock, Ids, User};
+
+/// The address that a connection comes from, put into the request's extensions by the listener.
+#[derive(Clone, Copy, Debug)]
+pub struct PeerAddress(pub IpAddr);
+
+/// The header by which a client names its request, and the answer repeats it.
+pub const AUDIT_ID: &str = "audit-id";
+
+/// Audits requests.
+pub struct Audit {
+    policy: Policy,
+    log: Arc<AuditLog>,
+    clock: Clock,
+    ids: Ids,
+}
+
+impl Audit {
+    /// By a policy, into a log.
+    pub fn new(policy: Policy, log: Arc<AuditLog>, clock: Clock, ids: Ids) -> Self {
+        Audit { policy, log, clock, ids }
+    }
+
+    /// The log behind it.
+    pub fn log(&self) -> &Arc<AuditLog> {
+        &self.log
+    }
+
+    /// Begins the record of a request; `None` where the policy does not want it. `user` is `None` where nobody could be told.
+    pub fn begin(
+        self: &Arc<Self>,
+        user: Option<&User>,
+        attributes: &Attributes,
+        parts: &Parts,
+    ) -> Option<Record> {
+        let ruling = self.policy.judge(user, attributes);
+        if ruling.level == Level::None {
+            return None;
+        }
+        let id = event::given_id(&parts.headers).unwrap_or_else(|| (self.ids)().to_string());
+        let event = Event::of_request(ruling.level, id, user, attributes, parts, (self.clock)());
+        Some(Record::new(self.clone(), event, ruling))
+    }
+}

@@ -1,0 +1,204 @@
+//! Keeps the FlowSchemas and PriorityLevelConfigurations in place, and says of each schema whether its level exists.
+//!
+//! In: the registry. Out: what is missing is made; specs that follow their default are set to it, the mandatory ones always;
+//! the condition `Dangling`. Level-triggered: each round looks at everything and writes what differs.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::{GROUP, bootstrap};
+use crate::auth::MASTERS;
+use crate::cache::any_changed;
+use crate::kinds;
+use crate::object::{ObjectKey, Stored, meta};
+use crate::registry::{Registry, Standing, User, WriteOptions};
+use crate::resource::ResourceDefinition;
+use crate::status::Status;
+
+const MANAGER: &str = "api-priority-and-fairness-config-producer-v1";
+const STATUS_MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
+
+/// Puts everything in place; called before the first request.
+///
+/// # Errors
+/// The store refuses writes.
+pub async fn settle(registry: &Registry) -> Result<(), Status> {
+    let catalogue = registry.catalogue();
+    let of = |plural| catalogue.resource(GROUP, "v1", plural);
+    let (Some(schemas), Some(levels)) = (of("flowschemas"), of("prioritylevelconfigurations")) else {
+        return Ok(());
+    };
+    ensure_all(registry, levels, bootstrap::levels(), &bootstrap::mandatory_levels()).await?;
+    ensure_all(registry, schemas, bootstrap::schemas(), &bootstrap::mandatory_schemas()).await?;
+    let all = registry.cache().shard(&schemas.storage).snapshot("").items;
+    let told = all.iter().map(|schema| tell(registry, schemas, levels, schema));
+    join_all(told).await.into_iter().collect()
+}
+
+/// Keeps everything in place until `stop`.
+pub async fn run(registry: Arc<Registry>, stop: CancellationToken) {
+    let shards = ["flowschemas", "prioritylevelconfigurations"].map(|plural| {
+        registry.cache().shard(&crate::resource::StorageId(format!("{GROUP}/{plural}").into()))
+    });
+    loop {
+        let seen: Vec<_> = shards.iter().map(|shard| (shard.clone(), shard.revision())).collect();
+        if let Err(status) = settle(&registry).await {
+            tracing::warn!(why = status.message, "flow control's objects could not be put in place");
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = any_changed(&seen) => {}
+        }
+    }
+}
+
+fn options(manager: &str, subresource: &str) -> WriteOptions {
+    let user = User {
+        name: "system:apiserver".into(),
+        groups: vec![MASTERS.into()],
+        standing: Standing::Hub,
+        ..User::default()
+    };
+    let (field_manager, subresource) = (manager.to_owned(), subresource.to_owned());
+    WriteOptions { user, field_manager, subresource, ..WriteOptions::default() }
+}
+
+async fn ensure_all(
+    registry: &Registry,
+    definition: &ResourceDefinition,
+    wanted: Vec<Value>,
+    mandatory: &[Value],
+) -> Result<(), Status> {
+    let each = wanted.into_iter().map(|object| {
+        let is_mandatory = mandatory.iter().any(|one| meta::name(one) == meta::name(&object));
+        ensure(registry, definition, object, is_mandatory)
+    });
+    join_all(each).await.into_iter().collect()
+}
+
+async fn ensure(
+    registry: &Registry,
+    definition: &ResourceDefinition,
+    wanted: Value,
+    mandatory: bool,
+) -> Result<(), Status> {
+    let name = meta::name(&wanted).to_owned();
+    let Ok(live) = registry.get(definition, "", &name) else {
+        return match registry.create(definition, "", wanted, &options(MANAGER, "")).await {
+            Err(status) if status.reason == "AlreadyExists" => Ok(()),
+            other => other.map(drop),
+        };
+    };
+    if corrected(&live.value(), &wanted, mandatory).is_none() {
+        return Ok(());
+    }
+    let mut change = |live: Option<&Value>| {
+        let live = live.cloned().unwrap_or_default();
+        Ok(corrected(&live, &wanted, mandatory).unwrap_or(live))
+    };
+    let key = ObjectKey::new("", &name);
+    match registry.update(definition, &key, &options(MANAGER, ""), false, &mut change).await {
+        Err(status) if matches!(&*status.reason, "Conflict" | "NotFound") => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+/// The live object with the spec that it should have; `None` where it has it, or is its user's. Pure.
+fn corrected(live: &Value, wanted: &Value, mandatory: bool) -> Option<Value> {
+    let note = &live["metadata"]["annotations"][bootstrap::AUTOUPDATE];
+    // Without the annotation, an object that nobody changed since it was made follows its default.
+    let follows = match note.as_str() {
+        Some(note) => note == "true",
+        None => live["metadata"]["generation"] == 1,
+    };
+    let same = live["spec"] == wanted["spec"];
+    if !(mandatory || follows) || same && (note == "true" || !mandatory) {
+        return None;
+    }
+    let mut new = live.clone();
+    new["spec"] = wanted["spec"].clone();
+    new["metadata"]["annotations"][bootstrap::AUTOUPDATE] = json!("true");
+    Some(new)
+}
+
+/// Says whether the schema's level exists.
+async fn tell(
+    registry: &Registry,
+    schemas: &ResourceDefinition,
+    levels: &ResourceDefinition,
+    schema: &Stored,
+) -> Result<(), Status> {
+    let object = schema.value();
+    let level = object["spec"]["priorityLevelConfiguration"]["name"].as_str().unwrap_or_default();
+    let exists = registry.get(levels, "", level).is_ok();
+    let now = registry.now_text();
+    let Some(status) = status(&object, level, exists, &now) else { return Ok(()) };
+    // Applied, as kube-apiserver does: other conditions are others'.
+    let applied = json!({"apiVersion": schemas.api_version(), "kind": &*schemas.kind,
+        "metadata": {"name": &*schema.key.name}, "status": status});
+    let mut change =
+        |live: Option<&Value>| kinds::apply(schemas, live, &applied, STATUS_MANAGER, true, "status", &now);
+    let options = WriteOptions { applied: true, ..options(STATUS_MANAGER, "status") };
+    let written = registry.update(schemas, &schema.key, &options, false, &mut change).await;
+    match written {
+        Err(status) if matches!(&*status.reason, "Conflict" | "NotFound") => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+/// The part of its status that the schema lacks; `None` where it has it. Pure.
+fn status(schema: &Value, level: &str, exists: bool, now: &str) -> Option<Value> {
+    let (value, reason, rest) = if exists {
+        ("False", "Found", "and it exists")
+    } else {
+        ("True", "NotFound", "but there is no such object")
+    };
+    let message =
+        format!("This FlowSchema references the PriorityLevelConfiguration object named \"{level}\" {rest}");
+    let conditions = schema["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let is_it = |condition: &&Value| condition["type"] == "Dangling";
+    let known = conditions.iter().find(is_it);
+    if known.is_some_and(|known| {
+        known["status"] == value && known["reason"] == reason && known["message"] == *message
+    }) {
+        return None;
+    }
+    let own = json!({"type": "Dangling", "status": value, "lastTransitionTime": now, "reason": reason, "message": message});
+    Some(json!({"conditions": [own]}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn specs_follow_their_default_as_long_as_nobody_took_them_over() {
+        let wanted = &bootstrap::levels()[5];
+        let mut live = wanted.clone();
+        assert_eq!(corrected(&live, wanted, false), None);
+        live["spec"]["limited"]["nominalConcurrencyShares"] = json!(1);
+        assert_eq!(corrected(&live, wanted, false).unwrap()["spec"], wanted["spec"]);
+        live["metadata"]["annotations"][bootstrap::AUTOUPDATE] = json!("false");
+        assert_eq!(corrected(&live, wanted, false), None);
+        let back = corrected(&live, wanted, true).unwrap();
+        assert_eq!((&back["spec"], &back["metadata"]), (&wanted["spec"], &wanted["metadata"]));
+        assert_eq!(corrected(&back, wanted, true), None);
+    }
+
+    #[test]
+    fn a_schema_says_whether_its_level_exists_and_says_it_once() {
+        let mut schema = bootstrap::schemas().remove(0);
+        let first = status(&schema, "exempt", true, "t1").unwrap();
+        assert_eq!(first["conditions"][0]["status"], "False");
+        schema["status"] = first;
+        assert_eq!(status(&schema, "exempt", true, "t2"), None);
+        let gone = status(&schema, "exempt", false, "t3").unwrap();
+        assert_eq!(
+            (&gone["conditions"][0]["reason"], gone["conditions"].as_array().unwrap().len()),
+            (&json!("NotFound"), 1)
+        );
+    }
+}

@@ -1,0 +1,354 @@
+//! Seats and fair queues of one priority level, as a state machine.
+//!
+//! Pure: in come arrivals, departures and new limits, each with the time (nanoseconds since some beginning); out comes who may
+//! run. Each flow is dealt a hand of queues and joins the shortest of them, so that one flow fills a few queues and not all
+//! (shuffle sharding). Queues take turns by start-time fair queuing: each has a virtual time at which its next request would
+//! start, raised by the seats and seconds its requests used; the lowest goes first, and nobody overtakes it. A queue that was idle begins
+//! at the present virtual time: it saves nothing up, and it is served next.
+
+use std::collections::{BTreeMap, VecDeque};
+
+/// A request that runs or waits.
+pub(super) type Ticket = u64;
+
+/// What a request is taken to need until it is known: a millisecond of its seats.
+const GUESS: u64 = 1_000_000;
+
+/// What a level allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Limits {
+    /// Seats.
+    pub seats: u32,
+    /// Queues; with none a request that finds no seat is rejected.
+    pub queues: usize,
+    /// Queues that a flow may use.
+    pub hand: usize,
+    /// Requests that one queue holds.
+    pub length: usize,
+}
+
+/// What becomes of a request that arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// It has its seats.
+    Runs(Ticket),
+    /// It is queued.
+    Waits(Ticket),
+    /// It finds neither seat nor place.
+    Rejected,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: VecDeque<(Ticket, u32)>,
+    /// Seats of all that wait and run.
+    work: u64,
+    /// When its next request starts, in virtual time.
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Running {
+    queue: Option<usize>,
+    width: u32,
+    since: u64,
+}
+
+/// Seats and queues.
+#[derive(Debug)]
+pub(super) struct QueueSet {
+    limits: Limits,
+    queues: Vec<Queue>,
+    taken: u32,
+    running: BTreeMap<Ticket, Running>,
+    /// Where each waiting request waits.
+    waiting: BTreeMap<Ticket, usize>,
+    /// The virtual time: the start of what was started last.
+    time: u64,
+    next_ticket: Ticket,
+}
+
+/// The hand of queues that a flow is dealt: `hand` different ones of `queues`, the same every time.
+fn deal(flow: u64, queues: usize, hand: usize) -> Vec<usize> {
+    let (mut rest, mut dealt) = (flow, Vec::with_capacity(hand));
+    for number in 0..hand.min(queues) {
+        let left = (queues - number) as u64;
+        let mut card = (rest % left) as usize;
+        rest /= left;
+        // The card's place among those that are left.
+        let mut before: Vec<usize> = dealt.clone();
+        before.sort_unstable();
+        for taken in before {
+            if card >= taken {
+                card += 1;
+            }
+        }
+        dealt.push(card);
+    }
+    dealt
+}
+
+impl QueueSet {
+    pub(super) fn new(limits: Limits) -> QueueSet {
+        let mut set = QueueSet {
+            limits,
+            queues: Vec::new(),
+            taken: 0,
+            running: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            time: 0,
+            next_ticket: 0,
+        };
+        set.queues.resize_with(limits.queues, Queue::default);
+        set
+    }
+
+    /// Seats there are.
+    pub(super) fn seats(&self) -> u32 {
+        self.limits.seats
+    }
+
+    /// Seats that are taken.
+    pub(super) fn seats_taken(&self) -> u32 {
+        self.taken
+    }
+
+    /// Changes the limits; answers whom that lets run.
+    pub(super) fn set_limits(&mut self, limits: Limits, now: u64) -> Vec<Ticket> {
+        self.limits = limits;
+        // Queues that are dealt no more are kept until they are empty: they are few, and nobody waits in vain.
+        if self.queues.len() < limits.queues {
+            self.queues.resize_with(limits.queues, Queue::default);
+        }
+        self.start(now)
+    }
+
+    /// A request of a flow arrives.
+    pub(super) fn arrive(&mut self, flow: u64, width: u32, now: u64) -> Arrival {
+        let ticket = self.next_ticket;
+        let dealt = deal(flow, self.limits.queues, self.limits.hand.max(1));
+        let shortest = dealt.into_iter().min_by_key(|at| self.queues[*at].work);
+        let Some(at) = shortest else {
+            if !self.fits(width) {
+                return Arrival::Rejected;
+            }
+            self.next_ticket += 1;
+            self.run(ticket, Running { queue: None, width, since: now });
+            return Arrival::Runs(ticket);
+        };
+        let queue = &mut self.queues[at];
+        if queue.waiting.len() >= self.limits.length {
+            return Arrival::Rejected;
+        }
+        self.next_ticket += 1;
+        if queue.work == 0 {
+            queue.next = queue.next.max(self.time);
+        }
+        queue.waiting.push_back((ticket, width));
+        queue.work += u64::from(width);
+        self.waiting.insert(ticket, at);
+        if self.start(now).contains(&ticket) { Arrival::Runs(ticket) } else { Arrival::Waits(ticket) }
+    }
+
+    /// A request is done, or gave up waiting; answers whom that lets run.
+    pub(super) fn leave(&mut self, ticket: Ticket, now: u64) -> Vec<Ticket> {
+        if let Some(at) = self.waiting.remove(&ticket) {
+            let queue = &mut self.queues[at];
+            if let Some(place) = queue.waiting.iter().position(|(waiting, _)| *waiting == ticket)
+                && let Some((_, width)) = queue.waiting.remove(place)
+            {
+                queue.work -= u64::from(width);
+            }
+        } else if let Some(done) = self.running.remove(&ticket) {
+            self.taken -= done.width;
+            if let Some(at) = done.queue {
+                let queue = &mut self.queues[at];
+                queue.work -= u64::from(done.width);
+                // What it took beyond the guess is charged now; what it did not need is given back.
+                let used = now.saturating_sub(done.since).saturating_mul(done.width.into());
+                queue.next = queue.next.saturating_add(used).saturating_sub(GUESS * u64::from(done.width));
+            }
+        }
+        self.start(now)
+    }
+
+    /// A request wider than all seats runs alone.
+    fn fits(&self, width: u32) -> bool {
+        self.taken == 0 || self.taken + width <= self.limits.seats
+    }
+
+    fn run(&mut self, ticket: Ticket, running: Running) {
+        self.taken += running.width;
+        self.running.insert(ticket, running);
+    }
+
+    /// Starts what may run: always the first of the queue whose turn it is, as long as it fits.
+    fn start(&mut self, now: u64) -> Vec<Ticket> {
+        let mut started = Vec::new();
+        if self.waiting.is_empty() {
+            return started;
+        }
+        while let Some(at) = self.turn() {
+            let Some((ticket, width)) = self.queues[at].waiting.front().copied() else { break };
+            if !self.fits(width) {
+                break;
+            }
+            let queue = &mut self.queues[at];
+            queue.waiting.pop_front();
+            self.time = self.time.max(queue.next);
+            queue.next = queue.next.saturating_add(GUESS * u64::from(width));
+            self.waiting.remove(&ticket);
+            self.run(ticket, Running { queue: Some(at), width, since: now });
+            started.push(ticket);
+        }
+        started
+    }
+
+    /// The queue whose turn it is: the lowest virtual start; of several, the one in which the fewest wait.
+    fn turn(&self) -> Option<usize> {
+        let waiting = self.queues.iter().enumerate();
+        let waiting = waiting
+            .filter_map(|(at, queue)| Some((queue.next, queue.waiting.len(), queue.waiting.front()?.0, at)));
+        waiting.min().map(|(_, _, _, at)| at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MILLISECOND: u64 = 1_000_000;
+
+    fn limits(seats: u32, queues: usize, hand: usize, length: usize) -> Limits {
+        Limits { seats, queues, hand, length }
+    }
+
+    #[test]
+    fn a_hand_is_of_different_queues_and_always_the_same() {
+        for flow in [0, 1, 12_345, u64::MAX] {
+            let hand = deal(flow, 64, 6);
+            let different: std::collections::BTreeSet<_> = hand.iter().collect();
+            assert_eq!((different.len(), hand.len()), (6, 6));
+            assert!(hand.iter().all(|at| *at < 64));
+            assert_eq!(hand, deal(flow, 64, 6));
+        }
+        assert_eq!(deal(7, 3, 6).len(), 3);
+        assert!(deal(7, 0, 6).is_empty());
+        assert_ne!(deal(1, 64, 6), deal(2, 64, 6));
+    }
+
+    #[test]
+    fn without_queues_there_is_a_seat_or_nothing() {
+        let mut set = QueueSet::new(limits(2, 0, 0, 0));
+        let Arrival::Runs(first) = set.arrive(1, 1, 0) else { panic!() };
+        assert!(matches!(set.arrive(1, 1, 0), Arrival::Runs(_)));
+        assert_eq!(set.arrive(2, 1, 0), Arrival::Rejected);
+        assert!(set.leave(first, 1).is_empty());
+        assert!(matches!(set.arrive(2, 1, 1), Arrival::Runs(_)));
+    }
+
+    #[test]
+    fn a_flood_fills_its_own_queues_and_another_flow_is_served_next() {
+        let mut set = QueueSet::new(limits(4, 64, 4, 10));
+        let mut running = Vec::new();
+        let (mut waits, mut rejected) = (0, 0);
+        for _ in 0..200 {
+            match set.arrive(77, 1, 0) {
+                Arrival::Runs(ticket) => running.push(ticket),
+                Arrival::Waits(_) => waits += 1,
+                Arrival::Rejected => rejected += 1,
+            }
+        }
+        assert_eq!((running.len(), waits, rejected), (4, 40, 156));
+        // Another flow comes last and is served at the first seat that comes free.
+        let Arrival::Waits(other) = set.arrive(1234, 1, 10 * MILLISECOND) else { panic!() };
+        assert_eq!(set.leave(running[0], 20 * MILLISECOND), [other]);
+    }
+
+    #[test]
+    fn two_floods_share_the_seats_by_the_work_they_do() {
+        let mut set = QueueSet::new(limits(1, 16, 1, 1000));
+        let (slow, fast) = (0, 1);
+        assert_ne!(deal(slow, 16, 1), deal(fast, 16, 1));
+        let mut owner = BTreeMap::new();
+        let mut running = None;
+        for number in 0..400 {
+            let flow = if number % 2 == 0 { slow } else { fast };
+            match set.arrive(flow, 1, 0) {
+                Arrival::Runs(ticket) => {
+                    owner.insert(ticket, flow);
+                    running = Some(ticket);
+                }
+                Arrival::Waits(ticket) => drop(owner.insert(ticket, flow)),
+                Arrival::Rejected => panic!(),
+            }
+        }
+        let (mut now, mut time) = (0, BTreeMap::from([(slow, 0), (fast, 0)]));
+        for _ in 0..150 {
+            let ticket = running.unwrap();
+            let needs = if owner[&ticket] == slow { 30 } else { 10 } * MILLISECOND;
+            now += needs;
+            *time.get_mut(&owner[&ticket]).unwrap() += needs;
+            running = set.leave(ticket, now).first().copied();
+        }
+        let share = time[&slow] as f64 / (time[&slow] + time[&fast]) as f64;
+        assert!((0.4..0.6).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn wide_requests_are_not_overtaken_for_ever_and_run_alone_if_they_must() {
+        let mut set = QueueSet::new(limits(3, 8, 1, 10));
+        let Arrival::Runs(first) = set.arrive(0, 2, 0) else { panic!() };
+        let Arrival::Waits(wide) = set.arrive(1, 9, 0) else { panic!() };
+        let Arrival::Waits(narrow) = set.arrive(2, 1, 0) else { panic!("the narrow one overtakes") };
+        assert_eq!(set.leave(first, 1), [wide]);
+        assert_eq!(set.leave(wide, 2), [narrow]);
+    }
+
+    #[test]
+    fn who_gives_up_leaves_no_trace_and_new_limits_count_at_once() {
+        let mut set = QueueSet::new(limits(1, 4, 1, 10));
+        let Arrival::Runs(first) = set.arrive(0, 1, 0) else { panic!() };
+        let Arrival::Waits(second) = set.arrive(0, 1, 0) else { panic!() };
+        let Arrival::Waits(third) = set.arrive(0, 1, 0) else { panic!() };
+        assert!(set.leave(second, 1).is_empty());
+        assert_eq!(set.set_limits(limits(2, 2, 1, 10), 2), [third]);
+        assert!(set.leave(first, 3).is_empty());
+        assert!(set.leave(third, 3).is_empty());
+        assert_eq!((set.taken, set.running.len(), set.waiting.len()), (0, 0, 0));
+        assert!(set.queues.iter().all(|queue| queue.work == 0 && queue.waiting.is_empty()));
+    }
+
+    proptest! {
+        #[test]
+        fn seats_are_kept_and_nobody_waits_beside_a_free_seat(
+            steps in prop::collection::vec((0u8..3, 0u64..6, 1u32..4), 1..200)
+        ) {
+            let mut set = QueueSet::new(limits(5, 8, 2, 6));
+            let mut known: Vec<Ticket> = Vec::new();
+            for (now, (what, flow, width)) in steps.into_iter().enumerate() {
+                let now = now as u64 * MILLISECOND;
+                match what {
+                    0 | 1 => match set.arrive(flow, width, now) {
+                        Arrival::Runs(ticket) | Arrival::Waits(ticket) => known.push(ticket),
+                        Arrival::Rejected => {}
+                    },
+                    _ if known.is_empty() => {}
+                    _ => drop(set.leave(known.swap_remove(flow as usize % known.len()), now)),
+                }
+                let taken: u32 = set.running.values().map(|running| running.width).sum();
+                prop_assert_eq!(taken, set.taken);
+                prop_assert!(taken <= 5);
+                let next = set.turn().and_then(|at| set.queues[at].waiting.front()).map(|(_, width)| *width);
+                prop_assert!(next.is_none_or(|width| taken + width > 5));
+                prop_assert_eq!(set.running.len() + set.waiting.len(), known.len());
+            }
+            for ticket in known {
+                set.leave(ticket, u64::MAX / 4);
+            }
+            prop_assert_eq!(set.taken, 0);
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! The flags of `karmada-hub serve`. Those that kube-apiserver has are named as there.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+use karmada_apiserver::audit::LogOptions;
+use karmada_apiserver::auth::{FrontProxy, IssuerOptions};
+
+use crate::settings::{AccessSettings, AuditSettings, ProxySettings, Settings, StoreKind};
+
+/// What `serve` is told.
+#[derive(clap::Args)]
+pub struct Serve {
+    /// Where the CA, keys and state live; made at the first start.
+    #[arg(long)]
+    data_dir: PathBuf,
+    /// Address and port of everything: Kubernetes API, agents, page.
+    #[arg(long, default_value = "0.0.0.0:5443")]
+    listen: SocketAddr,
+    /// A host, host:port or URL under which the hub is reached; may be given again, the first is handed out.
+    #[arg(long)]
+    advertise: Vec<String>,
+    /// What keeps the state.
+    #[arg(long, value_enum, default_value_t = StoreArgument::Sqlite)]
+    store: StoreArgument,
+    /// Which control loops run: all, or none for an API server alone.
+    #[arg(long, value_enum, default_value_t = ControllersArgument::All)]
+    controllers: ControllersArgument,
+    #[command(flatten)]
+    audit: Audit,
+    #[command(flatten)]
+    fairness: Fairness,
+    #[command(flatten)]
+    proxy: RequestHeader,
+    #[command(flatten)]
+    oidc: Oidc,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum StoreArgument {
+    Sqlite,
+    Memory,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ControllersArgument {
+    All,
+    None,
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Audit")]
+struct Audit {
+    /// File with an audit.k8s.io/v1 Policy: which requests are logged. Without it, none is.
+    #[arg(long, requires = "audit_log_path")]
+    audit_policy_file: Option<PathBuf>,
+    /// File that audit events are written to; `-` for standard output.
+    #[arg(long, requires = "audit_policy_file")]
+    audit_log_path: Option<PathBuf>,
+    /// Days that old audit logs are kept; 0 for ever.
+    #[arg(long, default_value_t = 0)]
+    audit_log_maxage: u32,
+    /// Old audit logs that are kept; 0 for all.
+    #[arg(long, default_value_t = 0)]
+    audit_log_maxbackup: usize,
+    /// Megabytes after which an audit log is turned over; 0 for 100.
+    #[arg(long, default_value_t = 0)]
+    audit_log_maxsize: u64,
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Priority and fairness")]
+struct Fairness {
+    /// Whether requests wait for each other by FlowSchemas and PriorityLevelConfigurations.
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
+    enable_priority_and_fairness: bool,
+    /// Requests that only read, worked on at once; with the one below, the seats that priority levels share.
+    #[arg(long, default_value_t = 400)]
+    max_requests_inflight: u32,
+    /// Requests that write, worked on at once.
+    #[arg(long, default_value_t = 200)]
+    max_mutating_requests_inflight: u32,
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Authentication by a proxy in front")]
+struct RequestHeader {
+    /// File with the CAs of proxies that say in headers who asks.
+    #[arg(long)]
+    requestheader_client_ca_file: Option<PathBuf>,
+    /// Common names of such proxies; none for any that those CAs signed.
+    #[arg(long, value_delimiter = ',')]
+    requestheader_allowed_names: Vec<String>,
+    /// Headers of the user name.
+    #[arg(long, value_delimiter = ',', default_value = "x-remote-user")]
+    requestheader_username_headers: Vec<String>,
+    /// Headers of the uid.
+    #[arg(long, value_delimiter = ',', default_value = "x-remote-uid")]
+    requestheader_uid_headers: Vec<String>,
+    /// Headers of groups.
+    #[arg(long, value_delimiter = ',', default_value = "x-remote-group")]
+    requestheader_group_headers: Vec<String>,
+    /// Beginnings of headers of further facts.
+    #[arg(long, value_delimiter = ',', default_value = "x-remote-extra-")]
+    requestheader_extra_headers_prefix: Vec<String>,
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Authentication by OpenID Connect")]
+struct Oidc {
+    /// URL of the issuer whose tokens are believed.
+    #[arg(long, requires = "oidc_client_id")]
+    oidc_issuer_url: Option<String>,
+    /// Whom its tokens must be meant for.
+    #[arg(long, requires = "oidc_issuer_url")]
+    oidc_client_id: Option<String>,
+    /// The claim that is the user name.
+    #[arg(long, default_value = "sub")]
+    oidc_username_claim: String,
+    /// What is put before user names; `-` for nothing, by default the issuer's URL and `#` unless the claim is `email`.
+    #[arg(long)]
+    oidc_username_prefix: Option<String>,
+    /// The claim that holds the groups.
+    #[arg(long, default_value = "")]
+    oidc_groups_claim: String,
+    /// What is put before groups.
+    #[arg(long, default_value = "")]
+    oidc_groups_prefix: String,
+    /// CLAIM=VALUE that tokens must have; may be given again.
+    #[arg(long)]
+    oidc_required_claim: Vec<String>,
+    /// File with the CAs of the issuer's certificate; by default those that this machine trusts.
+    #[arg(long)]
+    oidc_ca_file: Option<PathBuf>,
+    /// Signature algorithms that are taken.
+    #[arg(long, value_delimiter = ',', default_value = "RS256")]
+    oidc_signing_algs: Vec<String>,
+    /// File with an AuthenticationConfiguration: several issuers, in place of the flags above.
+    #[arg(long, conflicts_with = "oidc_issuer_url")]
+    authentication_config: Option<PathBuf>,
+}
+
+impl Serve {
+    /// The settings that the flags and the files they name make.
+    pub fn settings(self) -> Result<Settings> {
+        let access = AccessSettings {
+            audit: self.audit.settings(),
+            seats: self.fairness.enable_priority_and_fairness.then(|| {
+                self.fairness
+                    .max_requests_inflight
+                    .saturating_add(self.fairness.max_mutating_requests_inflight)
+            }),
+            proxy: self.proxy.settings()?,
+            issuers: self.oidc.issuers()?,
+        };
+        Ok(Settings {
+            data_dir: self.data_dir,
+            listen: self.listen,
+            advertise: self.advertise,
+            store: match self.store {
+                StoreArgument::Sqlite => StoreKind::Sqlite,
+                StoreArgument::Memory => StoreKind::Memory,
+            },
+            controllers: self.controllers == ControllersArgument::All,
+            access,
+        })
+    }
+}
+
+impl Audit {
+    fn settings(self) -> Option<AuditSettings> {
+        let log = LogOptions {
+            path: self.audit_log_path?,
+            max_age_days: self.audit_log_maxage,
+            max_backups: self.audit_log_maxbackup,
+            max_megabytes: self.audit_log_maxsize,
+        };
+        Some(AuditSettings { policy_file: self.audit_policy_file?, log })
+    }
+}
+
+impl RequestHeader {
+    fn settings(self) -> Result<Option<ProxySettings>> {
+        let Some(file) = self.requestheader_client_ca_file else {
+            if self.requestheader_allowed_names.is_empty() {
+                return Ok(None);
+            }
+            bail!("--requestheader-allowed-names needs --requestheader-client-ca-file")
+        };
+        let ca_pem = std::fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
+        let headers = FrontProxy {
+            allowed_names: self.requestheader_allowed_names,
+            username_headers: self.requestheader_username_headers,
+            uid_headers: self.requestheader_uid_headers,
+            group_headers: self.requestheader_group_headers,
+            extra_prefixes: self.requestheader_extra_headers_prefix,
+        };
+        Ok(Some(ProxySettings { ca_pem, headers }))
+    }
+}
+
+impl Oidc {
+    fn issuers(self) -> Result<Vec<IssuerOptions>> {
+        if let Some(file) = self.authentication_config {
+            let text =
+                std::fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
+            let read = IssuerOptions::read_configuration(&text).map_err(anyhow::Error::msg);
+            return read.with_context(|| format!("reading {}", file.display()));
+        }
+        let (Some(url), Some(client)) = (self.oidc_issuer_url, self.oidc_client_id) else {
+            return Ok(Vec::new());
+        };
+        if !url.starts_with("https://") {
+            bail!("--oidc-issuer-url {url:?} is no https URL");
+        }
+        let ca_pem = match &self.oidc_ca_file {
+            Some(file) => std::fs::read(file).with_context(|| format!("reading {}", file.display()))?,
+            None => Vec::new(),
+        };
+        let claim = |text: &String| {
+            let (claim, value) = text.split_once('=').context("--oidc-required-claim is CLAIM=VALUE")?;
+            Ok((claim.to_owned(), value.to_owned()))
+        };
+        let required_claims =
+            self.oidc_required_claim.iter().map(claim).collect::<Result<BTreeMap<_, _>>>()?;
+        Ok(vec![IssuerOptions {
+            url,
+            audiences: vec![client],
+            username_claim: self.oidc_username_claim,
+            username_prefix: self
+                .oidc_username_prefix
+                .map(|prefix| if prefix == "-" { String::new() } else { prefix }),
+            groups_claim: self.oidc_groups_claim,
+            groups_prefix: self.oidc_groups_prefix,
+            required_claims,
+            ca_pem,
+            algorithms: self.oidc_signing_algs,
+            ..IssuerOptions::default()
+        }])
+    }
+}

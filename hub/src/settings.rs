@@ -1,0 +1,70 @@
+//! How a hub runs, as plain values: what flags, the demo and tests fill in.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use karmada_apiserver::audit::LogOptions;
+use karmada_apiserver::auth::{FrontProxy, IssuerOptions};
+
+/// Which store keeps the state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreKind {
+    /// One file in the data directory.
+    Sqlite,
+    /// Nothing outlives the process.
+    Memory,
+}
+
+/// How a hub runs.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where CA, keys and state live.
+    pub data_dir: PathBuf,
+    /// Where to listen; port 0 takes any.
+    pub listen: SocketAddr,
+    /// Hosts or URLs under which clients and agents reach the hub, the first one first.
+    pub advertise: Vec<String>,
+    /// The store.
+    pub store: StoreKind,
+    /// Whether the control loops run; without them this is an API server alone.
+    pub controllers: bool,
+    /// Who is let in, and how that is logged.
+    pub access: AccessSettings,
+}
+
+/// Who is let in, and how that is logged.
+#[derive(Clone, Debug)]
+pub struct AccessSettings {
+    /// The audit log; none where it is off.
+    pub audit: Option<AuditSettings>,
+    /// Seats that priority levels share; none where nobody waits for a seat.
+    pub seats: Option<u32>,
+    /// The proxy in front whose word counts; none where there is none.
+    pub proxy: Option<ProxySettings>,
+    /// OpenID Connect issuers that are believed.
+    pub issuers: Vec<IssuerOptions>,
+}
+
+impl Default for AccessSettings {
+    fn default() -> Self {
+        AccessSettings { audit: None, seats: Some(600), proxy: None, issuers: Vec::new() }
+    }
+}
+
+/// The audit log.
+#[derive(Clone, Debug)]
+pub struct AuditSettings {
+    /// File with the policy.
+    pub policy_file: PathBuf,
+    /// Where events go.
+    pub log: LogOptions,
+}
+
+/// A proxy in front.
+#[derive(Clone, Debug)]
+pub struct ProxySettings {
+    /// PEM of the CAs of its certificate.
+    pub ca_pem: String,
+    /// Its names and headers.
+    pub headers: FrontProxy,
+}

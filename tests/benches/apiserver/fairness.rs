@@ -1,0 +1,107 @@
+//! A flood by one client: how long another one waits for its answers, beside how long it waits when all is quiet.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::Method;
+use serde_json::json;
+use tests::rows::{Better, Rows};
+use tests::runtime;
+use tests::wire::Wire;
+
+use crate::server::{Pair, Server, collection, config_map};
+
+const GROUP: &str = "bench";
+/// Requests that the flood has under way at once.
+const FLOOD: usize = 200;
+
+/// Measures, and adds the row.
+pub fn run(rows: &mut Rows, pair: &Pair, listed: usize, turn: Duration) {
+    let [ours, theirs] = [&pair.ours, &pair.theirs].map(|server| {
+        prepare(server, listed / 10);
+        let quiet = p99(server, turn);
+        let flood = Flood::begin(server);
+        let flooded = p99(server, turn);
+        flood.end();
+        (quiet, flooded)
+    });
+    rows.add(
+        "p99 of one client's gets while another floods with lists, beside its quiet p99",
+        ours.1 / ours.0,
+        &format!(
+            "{:.1} ms beside {:.1} ms; kube-apiserver {:.1} × ({:.1} ms beside {:.1} ms)",
+            ours.1,
+            ours.0,
+            theirs.1 / theirs.0,
+            theirs.1,
+            theirs.0
+        ),
+        "×",
+        3.0,
+        Better::Less,
+    );
+}
+
+/// Neither is an administrator: those are exempt from fairness.
+fn prepare(server: &Server, listed: usize) {
+    server.namespace("fair");
+    server.fill("fair", listed);
+    server.post(
+        "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+        &json!({"metadata": {"name": "bench"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": GROUP}]}),
+    );
+}
+
+fn wire(server: &Server, user: &str) -> Arc<Wire> {
+    let wire = runtime().block_on(Wire::new(&server.kubeconfig())).expect("the kubeconfig is good");
+    Arc::new(wire.impersonating(user, GROUP))
+}
+
+/// Milliseconds that the slowest hundredth of a modest client's requests takes.
+fn p99(server: &Server, turn: Duration) -> f64 {
+    let wire = wire(server, "modest");
+    let path = format!("{}/object-000000", collection("fair"));
+    let mut times = runtime().block_on(async {
+        let (from, mut times) = (Instant::now(), Vec::new());
+        while from.elapsed() < turn {
+            let began = Instant::now();
+            wire.call(Method::GET, &path, Bytes::new()).await.expect("a modest client is served");
+            times.push(began.elapsed().as_secs_f64() * 1e3);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        times
+    });
+    times.sort_by(f64::total_cmp);
+    times[(times.len() - 1) * 99 / 100]
+}
+
+/// Lists and writes without end, more at once than may be served.
+struct Flood(Vec<tokio::task::JoinHandle<()>>);
+
+impl Flood {
+    fn begin(server: &Server) -> Flood {
+        let wire = wire(server, "flood");
+        let one = |n: usize| {
+            let wire = wire.clone();
+            runtime().spawn(async move {
+                for turn in 0.. {
+                    let path = collection("fair");
+                    // Refused with 429 or served: the flood does not care.
+                    let _ = if n.is_multiple_of(4) {
+                        wire.call(Method::POST, &path, config_map(&format!("flood-{n}-{turn}"))).await
+                    } else {
+                        wire.call(Method::GET, &path, Bytes::new()).await
+                    };
+                }
+            })
+        };
+        Flood((0..FLOOD).map(one).collect())
+    }
+
+    fn end(self) {
+        self.0.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+}

@@ -1,0 +1,169 @@
+//! What is done with hostile input, and what must hold whatever it is: nothing panics, and what is promised of patches, apply and
+//! schemas is so. In: bytes, read as text whose parts are divided by lines of `---`. Out: nothing, or a panic that names the
+//! broken promise.
+
+use karmada_apiserver::apply::{ApplyError, Writer, apply, update_managed};
+use karmada_apiserver::crd;
+use karmada_apiserver::patch::{json_patch, merge_patch, strategic_patch};
+use karmada_apiserver::schema::{
+    Kind, Schema, Schemas, apply_defaults, drop_nulls, duplicate_fields, prune, run_rules, validate,
+};
+use karmada_apiserver::selector::{FieldSelector, LabelSelector};
+use serde_json::{Value, json};
+
+/// The targets by name; each has a folder of kept inputs.
+pub const ALL: [(&str, fn(&[u8])); 5] =
+    [("patch", patch), ("apply", applies), ("selectors", selectors), ("cel", cel), ("schemas", schemas)];
+
+fn parts<const N: usize>(data: &[u8]) -> Option<[&str; N]> {
+    let text = std::str::from_utf8(data).ok()?;
+    let all: Vec<&str> = text.splitn(N, "\n---\n").collect();
+    all.try_into().ok()
+}
+
+fn object(text: &str) -> Option<Value> {
+    serde_json::from_str(text).ok().filter(Value::is_object)
+}
+
+/// `json`, `merge` or `GROUP/VERSION/KIND` (strategic); the live object; the patch.
+fn patch(data: &[u8]) {
+    let Some([how, live, patch]) = parts(data) else { return };
+    let Some(live) = object(live) else { return };
+    let patch = patch.as_bytes();
+    let _ = duplicate_fields(patch);
+    match how {
+        "json" => drop(json_patch(&live, patch)),
+        "merge" => {
+            let Ok(once) = merge_patch(&live, patch) else { return };
+            let twice = merge_patch(&once, patch).expect("the same patch is read again");
+            assert_eq!(once, twice, "a merge patch that is applied again changes nothing");
+        }
+        kind => {
+            let Some(schema) = schema_of(kind) else { return };
+            drop(strategic_patch(schema, &live, patch));
+        }
+    }
+}
+
+fn named(kind: &str) -> Option<[&str; 3]> {
+    kind.splitn(3, '/').collect::<Vec<_>>().try_into().ok()
+}
+
+fn schema_of(kind: &str) -> Option<karmada_apiserver::schema::SchemaRef<'static>> {
+    let [group, version, kind] = named(kind)?;
+    Schemas::builtin().of(group, version, kind)
+}
+
+const NOW: &str = "2026-01-01T00:00:00Z";
+
+/// `GROUP/VERSION/KIND`; what one manager applies; what another applies.
+fn applies(data: &[u8]) {
+    let Some([kind, first, second]) = parts(data) else { return };
+    let Some([group, version, name]) = named(kind) else { return };
+    let (Some(schema), Some(kind)) = (schema_of(kind), Kind::builtin(group, version, name)) else { return };
+    let (Some(first), Some(second)) = (object(first), object(second)) else { return };
+    let api_version = kind.api_version();
+    let by =
+        |manager| Writer { manager, api_version: &api_version, subresource: "", now: NOW, has_status: true };
+    // As the registry stores it: read into the kind's type, with its defaults.
+    let store = |mut object: Value| {
+        object["metadata"]["uid"] = json!("u");
+        kind.decode(&mut object).ok()?;
+        kind.default(&mut object);
+        Some(object)
+    };
+    let step = |live: Option<&Value>, applied: &Value, manager| {
+        let outcome = apply(live, applied, by(manager), true, schema);
+        assert!(!matches!(outcome, Err(ApplyError::Conflicts(_))), "force leaves no conflict");
+        store(outcome.ok()?)
+    };
+    let Some(one) = step(None, &first, "one") else { return };
+    let again = step(Some(&one), &first, "one").expect("what was applied is applied again");
+    assert_eq!(one, again, "what is applied again changes nothing");
+    let Some(two) = step(Some(&one), &second, "two") else { return };
+    let again = step(Some(&two), &second, "two").expect("what was applied is applied again");
+    assert_eq!(two, again, "what another applies again changes nothing");
+    // An update by a third, back to what was there first.
+    let mut updated = one.clone();
+    updated["metadata"]["managedFields"] = two["metadata"]["managedFields"].clone();
+    update_managed(Some(&two), &mut updated, by("three"), schema);
+    let _ = step(Some(&updated), &second, "two");
+}
+
+/// A label selector; a field selector; labels as `key=value` lines.
+fn selectors(data: &[u8]) {
+    let Some([labels, fields, object]) = parts(data) else { return };
+    if let Ok(selector) = LabelSelector::parse(labels) {
+        let of = |key: &str| object.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+        assert_eq!(selector.matches(of), selector.matches(of));
+        if selector.is_empty() {
+            assert!(selector.matches(|_| None), "an empty selector matches everything");
+        }
+    }
+    if let Ok(json) = serde_json::from_str(labels) {
+        let _ = LabelSelector::of_json(&json).matches(|_| Some("a"));
+    }
+    for (group, plural) in [("", "pods"), ("", "events"), ("work.karmada.io", "works")] {
+        let _ =
+            FieldSelector::parse(fields, group, plural).map(|selector| selector.name().map(str::to_owned));
+    }
+}
+
+/// A rule; the object that it judges.
+fn cel(data: &[u8]) {
+    let Some([rule, judged]) = parts(data) else { return };
+    let Some(judged) = object(judged) else { return };
+    let schema = json!({
+        "type": "object",
+        "x-kubernetes-validations": [{"rule": rule}],
+        "properties": {
+            "i": {"type": "integer"}, "n": {"type": "number"}, "b": {"type": "boolean"},
+            "s": {"type": "string", "maxLength": 1000}, "time": {"type": "string", "format": "date-time"},
+            "l": {"type": "array", "maxItems": 100, "items": {"type": "string"}},
+            "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "integer"}},
+            "m": {"type": "object", "additionalProperties": {"type": "integer"}},
+            "o": {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}},
+            "q": {"x-kubernetes-int-or-string": true},
+            "any": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+        },
+    });
+    let _ = crd::validate(&definition(&schema), None);
+    if let Ok(compiled) = Schema::of_custom(&schema) {
+        let _ = run_rules(compiled.root(), &judged, None);
+        let _ = run_rules(compiled.root(), &judged, Some(&judged));
+    }
+}
+
+fn definition(schema: &Value) -> Value {
+    json!({
+        "metadata": {"name": "foos.a.b"},
+        "spec": {
+            "group": "a.b", "scope": "Cluster",
+            "names": {"plural": "foos", "singular": "foo", "kind": "Foo", "listKind": "FooList"},
+            "conversion": {"strategy": "None"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
+        },
+        "status": {"storedVersions": ["v1"]},
+    })
+}
+
+/// The schema of a custom kind; an object of it.
+fn schemas(data: &[u8]) {
+    let Some([schema, written]) = parts(data) else { return };
+    let (Some(schema), Some(written)) = (object(schema), object(written)) else { return };
+    if !crd::validate(&definition(&schema), None).is_empty() {
+        return;
+    }
+    let compiled = Schema::of_custom(&schema).expect("a schema that is taken can be compiled");
+    let root = compiled.root();
+    let clean = |mut object: Value| {
+        drop_nulls(root, &mut object);
+        prune(root, &mut object);
+        apply_defaults(root, &mut object);
+        object
+    };
+    let once = clean(written);
+    assert_eq!(once, clean(once.clone()), "what was pruned and defaulted stays as it is");
+    let _ = validate(root, &once);
+    let _ = run_rules(root, &once, Some(&once));
+}
