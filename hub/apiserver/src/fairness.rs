@@ -2,8 +2,8 @@
 //!
 //! In: FlowSchemas and PriorityLevelConfigurations from the cache; users and attributes of requests. Out: a [`Seat`] to hold
 //! while the request is worked on, or the 429 of kube-apiserver. Every limited level has seats of its own and fair queues
-//! ([`queue_set`]); levels lend no seats. A seat is held until the answer's head is made: a watch holds none while it lasts, nor
-//! does a list while it is sent. The agents' streams do not pass here.
+//! ([`queue_set`]); levels lend no seats. A seat is held until the answer is made, by a long list until it is sent; a watch holds
+//! none while it lasts. The agents' streams do not pass here.
 
 pub mod bootstrap;
 mod classify;
@@ -87,6 +87,23 @@ struct State {
 #[derive(Debug)]
 pub struct Seat {
     held: Option<(Arc<Level>, Ticket)>,
+}
+
+#[cfg(test)]
+impl Seat {
+    /// A seat of a level of its own, and whether it is free again.
+    pub(crate) fn watched() -> (Seat, impl Fn() -> bool) {
+        let mut set = QueueSet::new(queue_set::Limits { seats: 1, queues: 0, hand: 0, length: 0 });
+        let Arrival::Runs(ticket) = set.arrive(0, 1, 0) else { panic!("there is a seat") };
+        let state = Mutex::new(State { set: Some(set), ..State::default() });
+        let uid = Mutex::new(HeaderValue::from_static(""));
+        let level = Arc::new(Level { name: "one".into(), uid, started: Instant::now(), state });
+        let is_free = {
+            let level = level.clone();
+            move || level.state.lock().set.as_ref().is_some_and(|set| set.seats_taken() == 0)
+        };
+        (Seat { held: Some((level, ticket)) }, is_free)
+    }
 }
 
 /// There is no seat, now or within the time to wait.

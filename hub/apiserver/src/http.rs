@@ -11,6 +11,7 @@ mod json_error;
 mod list;
 mod objects;
 mod options;
+mod paced;
 mod patching;
 mod respond;
 pub(crate) mod scale;
@@ -85,7 +86,7 @@ pub(crate) struct Call<'a> {
 struct Along {
     record: Option<Record>,
     judged: Option<Judged>,
-    /// Held until the answer is made, and not while it is sent.
+    /// Held until the answer is made; by a long answer that has an end, until it is sent.
     seat: Option<Seat>,
     /// Whether the answer goes on after its head: a watch.
     long: bool,
@@ -176,7 +177,13 @@ impl ApiServer {
         if let Some(record) = along.record {
             response = record.answered(response, along.long).await;
         }
-        respond::compress(response, respond::accepts_gzip(&parts.headers)).await
+        if along.long {
+            return response;
+        }
+        // Paced before it is compressed: what takes time is what goes in.
+        let packed = respond::accepts_gzip(&parts.headers) && respond::is_large(&response);
+        let response = response.map(|body| paced::paced(body, along.seat));
+        if packed { respond::compress(response) } else { response }
     }
 
     async fn answer<B>(

@@ -1,5 +1,6 @@
 //! A flood by one client: how long another one waits for its answers, beside how long it waits when all is quiet.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -45,6 +46,8 @@ pub fn run(rows: &mut Rows, pair: &Pair, listed: usize, turn: Duration) {
 
 /// Neither is an administrator: those are exempt from fairness.
 fn prepare(server: &Server, listed: usize) {
+    // Lists stay as long as they are: what the flood writes is elsewhere.
+    server.namespace("flood");
     server.namespace("fair");
     server.fill("fair", listed);
     server.post(
@@ -55,20 +58,22 @@ fn prepare(server: &Server, listed: usize) {
     );
 }
 
-fn wire(server: &Server, user: &str) -> Arc<Wire> {
-    let wire = runtime().block_on(Wire::new(&server.kubeconfig())).expect("the kubeconfig is good");
+fn wire(kubeconfig: &Path, user: &str) -> Arc<Wire> {
+    let wire = runtime().block_on(Wire::new(kubeconfig)).expect("the kubeconfig is good");
     Arc::new(wire.impersonating(user, GROUP))
 }
 
 /// Milliseconds that the slowest hundredth of a modest client's requests takes.
 fn p99(server: &Server, turn: Duration) -> f64 {
-    let wire = wire(server, "modest");
+    let wire = wire(&server.kubeconfig(), "modest");
     let path = format!("{}/object-000000", collection("fair"));
     let mut times = runtime().block_on(async {
         let (from, mut times) = (Instant::now(), Vec::new());
         while from.elapsed() < turn {
             let began = Instant::now();
-            wire.call(Method::GET, &path, Bytes::new()).await.expect("a modest client is served");
+            wire.call(Method::GET, &collection("fair"), Bytes::new())
+                .await
+                .expect("a modest client is served");
             times.push(began.elapsed().as_secs_f64() * 1e3);
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -78,30 +83,49 @@ fn p99(server: &Server, turn: Duration) -> f64 {
     times[(times.len() - 1) * 99 / 100]
 }
 
-/// Lists and writes without end, more at once than may be served.
-struct Flood(Vec<tokio::task::JoinHandle<()>>);
+/// Lists and writes without end, more at once than may be served. A process of its own that gives way to all others, as a client
+/// on another machine would: what it takes to send and read is not to be the modest one's wait.
+struct Flood(std::process::Child);
 
 impl Flood {
     fn begin(server: &Server) -> Flood {
-        let wire = wire(server, "flood");
-        let one = |n: usize| {
+        let itself = std::env::current_exe().expect("a bench is a program");
+        let child = std::process::Command::new("nice")
+            .args(["-n", "19"])
+            .arg(itself)
+            .arg("--flood")
+            .arg(server.kubeconfig())
+            .spawn()
+            .expect("nice is installed (coreutils)");
+        // Until all its requests are under way.
+        std::thread::sleep(Duration::from_secs(2));
+        Flood(child)
+    }
+
+    fn end(mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What the flood's process does until it is ended.
+pub fn flood(kubeconfig: &Path) {
+    let wire = wire(kubeconfig, "flood");
+    let tasks: Vec<_> = (0..FLOOD)
+        .map(|n| {
             let wire = wire.clone();
             runtime().spawn(async move {
                 for turn in 0.. {
-                    let path = collection("fair");
                     // Refused with 429 or served: the flood does not care.
                     let _ = if n.is_multiple_of(4) {
-                        wire.call(Method::POST, &path, config_map(&format!("flood-{n}-{turn}"))).await
+                        let name = format!("flood-{}-{n}-{turn}", std::process::id());
+                        wire.call(Method::POST, &collection("flood"), config_map(&name)).await
                     } else {
-                        wire.call(Method::GET, &path, Bytes::new()).await
+                        wire.call(Method::GET, &collection("fair"), Bytes::new()).await
                     };
                 }
             })
-        };
-        Flood((0..FLOOD).map(one).collect())
-    }
-
-    fn end(self) {
-        self.0.iter().for_each(tokio::task::JoinHandle::abort);
-    }
+        })
+        .collect();
+    runtime().block_on(futures::future::join_all(tasks));
 }

@@ -50,6 +50,10 @@ const QUICK: Plan = Plan {
 };
 
 fn main() {
+    let mut arguments = std::env::args().skip(1);
+    if arguments.next().is_some_and(|first| first == "--flood") {
+        return fairness::flood(std::path::Path::new(&arguments.next().unwrap_or_default()));
+    }
     let asked = |name: &str| std::env::args().any(|argument| argument == name);
     let plan = if asked("--quick") { QUICK } else { WHOLE };
     let parts = ["--speed", "--memory", "--fairness"];

@@ -1,15 +1,17 @@
 //! Making responses: bodies, headers, warnings, compression.
 
 use std::io::Write;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
-use futures::stream::{self, Stream};
+use futures::stream::Stream;
 use http::header::{
     ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER, VARY, WARNING,
 };
 use http::{HeaderMap, Response, StatusCode};
-use http_body::Frame;
+use http_body::{Frame, SizeHint};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use serde_json::Value;
@@ -34,23 +36,50 @@ pub(super) fn streamed(chunks: impl Stream<Item = Bytes> + Send + 'static) -> Bo
 
 /// A list body: many shared pieces, sent in larger chunks and never held whole.
 pub(super) fn pieces(parts: Vec<Bytes>) -> Body {
-    const CHUNK: usize = 64 << 10;
-    let chunks = stream::unfold(parts.into_iter(), |mut parts| async move {
-        let first = parts.next()?;
+    let left = parts.iter().map(|part| part.len() as u64).sum();
+    Pieces { parts: parts.into_iter(), left }.boxed_unsync()
+}
+
+struct Pieces {
+    parts: std::vec::IntoIter<Bytes>,
+    left: u64,
+}
+
+impl Pieces {
+    fn chunk(&mut self) -> Option<Bytes> {
+        const CHUNK: usize = 64 << 10;
+        let first = self.parts.next()?;
         if first.len() >= CHUNK {
-            return Some((first, parts));
+            return Some(first);
         }
         let mut chunk = Vec::with_capacity(CHUNK);
         chunk.extend_from_slice(&first);
         while chunk.len() < CHUNK {
-            match parts.next() {
+            match self.parts.next() {
                 Some(part) => chunk.extend_from_slice(&part),
                 None => break,
             }
         }
-        Some((Bytes::from(chunk), parts))
-    });
-    streamed(chunks)
+        Some(Bytes::from(chunk))
+    }
+}
+
+impl http_body::Body for Pieces {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let chunk = self.chunk();
+        self.left -= chunk.as_ref().map_or(0, |chunk| chunk.len() as u64);
+        Poll::Ready(chunk.map(|chunk| Ok(Frame::data(chunk))))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
 }
 
 pub(super) fn with_type(code: StatusCode, body: Body, content_type: &'static str) -> Response<Body> {
@@ -144,29 +173,89 @@ pub(super) fn accepts_gzip(headers: &HeaderMap) -> bool {
         .any(|v| v.split(',').any(|e| e.trim().split(';').next() == Some("gzip")))
 }
 
-/// Compresses a large, finished body. Streams (watches) have no known size and pass through.
-pub(super) async fn compress(response: Response<Body>, accepted: bool) -> Response<Body> {
+/// Whether a body is worth compressing. Watches have no known size and are not.
+pub(super) fn is_large(response: &Response<Body>) -> bool {
     let size = http_body::Body::size_hint(response.body()).exact();
-    if !accepted
-        || size.is_none_or(|size| size < GZIP_FROM)
-        || response.headers().contains_key(CONTENT_ENCODING)
-    {
-        return response;
-    }
-    let (mut parts, body) = response.into_parts();
-    let bytes = match body.collect().await {
-        Ok(collected) => collected.to_bytes(),
-        Err(never) => match never {},
-    };
-    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
-    // Writing to memory does not fail; if it did, the plain bytes are as good.
-    let packed = encoder.write_all(&bytes).and_then(|()| encoder.finish());
-    match packed {
-        Ok(packed) => {
-            parts.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-            parts.headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
-            Response::from_parts(parts, full(packed))
+    size.is_some_and(|size| size >= GZIP_FROM) && !response.headers().contains_key(CONTENT_ENCODING)
+}
+
+/// Compresses a body as it is sent.
+pub(super) fn compress(response: Response<Body>) -> Response<Body> {
+    let mut response = response.map(|inner| {
+        Gzipped { inner, encoder: Some(GzEncoder::new(Vec::new(), Compression::fast())) }.boxed_unsync()
+    });
+    response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+    response
+}
+
+struct Gzipped {
+    inner: Body,
+    /// `None` once the end is sent.
+    encoder: Option<GzEncoder<Vec<u8>>>,
+}
+
+impl Gzipped {
+    /// Takes in a frame, or the end. Writing to memory does not fail.
+    fn pack(&mut self, frame: Option<Bytes>) -> Bytes {
+        const READY: usize = 16 << 10;
+        if let (Some(data), Some(encoder)) = (frame, &mut self.encoder) {
+            let _ = encoder.write_all(&data);
+            let packed = encoder.get_mut();
+            return if packed.len() < READY { Bytes::new() } else { std::mem::take(packed).into() };
         }
-        Err(_) => Response::from_parts(parts, full(bytes)),
+        self.encoder.take().and_then(|encoder| encoder.finish().ok()).unwrap_or_default().into()
+    }
+}
+
+impl http_body::Body for Gzipped {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        while self.encoder.is_some() {
+            let frame = match std::task::ready!(Pin::new(&mut self.inner).poll_frame(context)) {
+                Some(Ok(frame)) => frame.into_data().ok(),
+                Some(Err(never)) => match never {},
+                None => None,
+            };
+            let packed = self.pack(frame);
+            if !packed.is_empty() {
+                return Poll::Ready(Some(Ok(Frame::data(packed))));
+            }
+        }
+        Poll::Ready(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    #[tokio::test]
+    async fn a_long_list_is_compressed_as_it_is_sent_and_comes_back_whole() {
+        let parts: Vec<Bytes> =
+            (0..3000u32).map(|n| Bytes::from(format!("{{\"n\":{n}}},").repeat(20))).collect();
+        let whole = parts.concat();
+        let plain = Response::new(pieces(parts.clone()));
+        assert!(is_large(&plain));
+        assert_eq!(plain.into_body().collect().await.unwrap().to_bytes(), whole);
+        let packed = compress(Response::new(pieces(parts)));
+        assert_eq!(packed.headers()[CONTENT_ENCODING], "gzip");
+        let packed = packed.into_body().collect().await.unwrap().to_bytes();
+        let mut unpacked = Vec::new();
+        flate2::read::GzDecoder::new(&*packed).read_to_end(&mut unpacked).unwrap();
+        assert!(packed.len() < whole.len() / 4 && unpacked == whole);
+    }
+
+    #[test]
+    fn what_is_short_or_has_no_end_is_not_worth_it() {
+        for body in [full("short"), streamed(futures::stream::pending())] {
+            assert!(!is_large(&Response::new(body)));
+        }
     }
 }
