@@ -71,9 +71,7 @@ fn p99(server: &Server, turn: Duration) -> f64 {
         let (from, mut times) = (Instant::now(), Vec::new());
         while from.elapsed() < turn {
             let began = Instant::now();
-            wire.call(Method::GET, &collection("fair"), Bytes::new())
-                .await
-                .expect("a modest client is served");
+            wire.call(Method::GET, &path, Bytes::new()).await.expect("a modest client is served");
             times.push(began.elapsed().as_secs_f64() * 1e3);
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
