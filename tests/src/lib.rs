@@ -9,6 +9,7 @@
 //! - [`kubelet`]: runs the agent's Pod of a member as a process.
 //! - [`hub`], [`agent`]: the built product. [`link`]: the wire between the two, to be cut.
 //! - [`middlebox`]: what may answer in the hub's place, and is no hub.
+//! - [`clients`]: client-go, Argo CD's engine, Flux's apply and Helm, built from `tests/clients`.
 //! - [`rows`]: figures of benches. [`wire`]: requests as a bench sends them.
 //! - [`kubectl`], [`api`]: the two ways to look and act: the real client, and plain requests.
 
@@ -18,6 +19,7 @@
 pub mod agent;
 pub mod api;
 pub mod built;
+pub mod clients;
 pub mod folder;
 pub mod hub;
 pub mod kube;

@@ -5,6 +5,7 @@
 
 mod body;
 mod discovery;
+mod eviction;
 mod form;
 mod json_error;
 mod list;

@@ -29,7 +29,7 @@ use texts::Texts;
 mod tests;
 
 /// The content type of the v2 document as protobuf.
-pub const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+pub const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
 /// A resource, and what its bodies look like.
 #[derive(Clone, Copy, Debug)]

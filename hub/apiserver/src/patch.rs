@@ -111,7 +111,7 @@ pub fn json_patch(live: &Value, body: &[u8]) -> Result<Value, PatchError> {
         serde_json::from_value(patch).map_err(|error| PatchError::unprocessable(&error))?;
     let mut object = live.clone();
     for operation in patch.0 {
-        let operation = lenient(&object, operation);
+        let Some(operation) = lenient(&object, operation) else { continue };
         json_patch::patch(&mut object, &[operation]).map_err(|error| PatchError::unprocessable(&error))?;
     }
     if object.is_object() {
@@ -121,22 +121,22 @@ pub fn json_patch(live: &Value, body: &[u8]) -> Result<Value, PatchError> {
     }
 }
 
-/// kube-apiserver's library replaces a field that is not there by adding it.
-fn lenient(object: &Value, operation: json_patch::PatchOperation) -> json_patch::PatchOperation {
+/// kube-apiserver's library replaces a field that is not there by adding it, and finds one that is not there to be null; `None`
+/// where that leaves nothing to be done.
+fn lenient(object: &Value, operation: json_patch::PatchOperation) -> Option<json_patch::PatchOperation> {
     use json_patch::{AddOperation, PatchOperation};
-    match operation {
-        PatchOperation::Replace(replace) => {
-            let parent = replace.path.parent().map(|path| path.to_string());
-            let in_object = parent.is_some_and(|path| object.pointer(&path).is_some_and(Value::is_object));
-            let there = object.pointer(replace.path.as_str()).is_some();
-            if in_object && !there {
-                PatchOperation::Add(AddOperation { path: replace.path, value: replace.value })
-            } else {
-                PatchOperation::Replace(replace)
-            }
+    let absent = |path: &jsonptr::PointerBuf| {
+        let parent = path.parent().map(|path| path.to_string());
+        let in_object = parent.is_some_and(|path| object.pointer(&path).is_some_and(Value::is_object));
+        in_object && object.pointer(path.as_str()).is_none()
+    };
+    Some(match operation {
+        PatchOperation::Replace(replace) if absent(&replace.path) => {
+            PatchOperation::Add(AddOperation { path: replace.path, value: replace.value })
         }
+        PatchOperation::Test(test) if test.value.is_null() && absent(&test.path) => return None,
         other => other,
-    }
+    })
 }
 
 /// Applies a merge patch (`application/merge-patch+json`).

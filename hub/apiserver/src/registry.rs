@@ -6,6 +6,7 @@
 
 mod create;
 mod delete;
+mod dropped;
 pub(crate) mod prepare;
 mod services;
 pub(crate) mod strategy;
@@ -21,7 +22,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::watch;
 
-pub use delete::{DeleteOptions, Deleted, Orphaning};
+pub use delete::{DeleteOptions, Deleted, Orphaning, Preconditions};
 pub use prepare::generated_name;
 
 use crate::admission::{Admission, Dynamic, Held, Quotas};
@@ -333,6 +334,7 @@ impl Registry {
             self.dynamic.judge(self, &configured, request).await?;
             self.dynamic.validate(self, &configured, request).await?;
         }
+        crate::admission::last_look(self, request)?;
         self.quotas.admit(self, request).await
     }
 

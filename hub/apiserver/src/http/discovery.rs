@@ -277,7 +277,7 @@ fn aggregated_resource(definition: &ResourceDefinition) -> Value {
         "responseKind": kind(&definition.group, &definition.version, &definition.kind),
         "scope": if definition.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": definition.singular,
-        "verbs": definition.verbs,
+        "verbs": verbs(definition),
     });
     if !definition.short_names.is_empty() {
         resource["shortNames"] = json!(definition.short_names);

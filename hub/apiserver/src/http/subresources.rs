@@ -86,7 +86,7 @@ impl ApiServer {
                 let key = ObjectKey::new(&wanted.namespace, &wanted.name);
                 let registry = &self.registry;
                 registry.admit_unstored(definition, &key, Operation::Create, &mut binding, &options).await?;
-                self.on_a_node(call, definition, wanted)
+                self.bind(call, definition, &wanted.namespace, form, &binding).await
             }
             ("exec" | "attach" | "portforward" | "proxy", _) => {
                 self.admit_connection(call, definition, wanted).await?;
@@ -134,15 +134,21 @@ impl ApiServer {
             }
             Some(_) => Value::Null,
         };
-        let options = self.write_options(call, "scale", &Bytes::new())?;
+        let mut options = self.write_options(call, "scale", &Bytes::new())?;
+        options.applied = patch.as_ref().is_some_and(Patch::is_apply);
+        if options.applied && call.query.get("fieldManager").is_empty() {
+            return Err(super::objects::manager_required());
+        }
         let key = ObjectKey::new(&wanted.namespace, &wanted.name);
         let (manager, now) = (options.field_manager.clone(), self.registry.now_text());
+        let force = call.query.flag("force");
+        let writer = scale::Writer { manager: &manager, force, now: &now };
         let mut change = |live: Option<&Value>| {
             let live = live.ok_or_else(|| Status::not_found(definition, &wanted.name))?;
             let scale = match &patch {
                 None => sent.clone(),
-                Some(Patch::Apply(_)) => {
-                    return Err(Status::unsupported_media_type("application/merge-patch+json"));
+                Some(Patch::Apply(applied)) => {
+                    return scale::apply(definition, &paths, live, applied, &writer);
                 }
                 Some(Patch::Strategic(bytes)) => kinds::merge_patch(&scale::of(&paths, live), bytes)?,
                 Some(patch) => patch.carry_out(
@@ -170,24 +176,60 @@ impl ApiServer {
         respond::document(StatusCode::OK, answer.to_string().into(), form)
     }
 
-    /// An eviction is a delete that asks first; on a hub no disruption budget counts Pods, so there is nothing to ask.
-    async fn evict(
+    /// Gives a Pod its node, whoever schedules it: once.
+    pub(super) async fn bind(
         &self,
         call: &Call<'_>,
         definition: &Arc<ResourceDefinition>,
-        wanted: &Wanted,
+        namespace: &str,
         form: Form,
-        mut eviction: Value,
+        binding: &Value,
     ) -> Result<Response<Body>, Status> {
-        let key = ObjectKey::new(&wanted.namespace, &wanted.name);
-        let options = self.write_options(call, "eviction", &Bytes::new())?;
-        let registry = &self.registry;
-        registry.admit_unstored(definition, &key, Operation::Create, &mut eviction, &options).await?;
-        let mut delete: crate::registry::DeleteOptions =
-            serde_json::from_value(eviction["deleteOptions"].clone()).unwrap_or_default();
-        delete.warnings = call.warnings.clone();
-        delete.admitted = true;
-        self.registry.delete(definition, &key, &delete, &call.user, options.dry_run).await?;
+        let (name, target) = (meta::name(binding), &binding["target"]);
+        let mut causes = Vec::new();
+        let text = |field: &str| target[field].as_str().unwrap_or_default();
+        if !matches!(text("kind"), "" | "Node") {
+            let shown = Value::from(text("kind"));
+            causes.push(crate::status::Cause {
+                reason: "FieldValueNotSupported".into(),
+                message: format!("Unsupported value: {shown}: supported values: \"Node\", \"<empty>\""),
+                field: "target.kind".into(),
+            });
+        }
+        if text("name").is_empty() {
+            causes.push(crate::status::Cause {
+                reason: "FieldValueRequired".into(),
+                message: "Required value".into(),
+                field: "target.name".into(),
+            });
+        }
+        if !causes.is_empty() {
+            return Err(Status::invalid("", "Binding", name, causes));
+        }
+        let mut options = self.write_options(call, "binding", &Bytes::new())?;
+        // Nobody owns a Pod's place.
+        options.applied = true;
+        let key = ObjectKey::new(namespace, name);
+        let now = self.registry.now_text();
+        let mut change = |live: Option<&Value>| {
+            let mut pod = live.cloned().ok_or_else(|| Status::not_found(definition, name))?;
+            let refuse = |why: String| Err(Status::conflict_because(definition, name, &why));
+            if meta::deleting(&pod) {
+                return refuse(format!("pod {name} is being deleted, cannot be assigned to a host"));
+            }
+            if let Some(node) = pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty()) {
+                return refuse(format!("pod {name} is already assigned to node {node:?}"));
+            }
+            pod["spec"]["nodeName"] = text("name").into();
+            let condition = serde_json::json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null,
+                "lastTransitionTime": now});
+            let mut all = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            all.retain(|one| one["type"] != "PodScheduled");
+            all.push(condition);
+            pod["status"]["conditions"] = Value::Array(all);
+            Ok(pod)
+        };
+        self.registry.update(definition, &key, &options, false, &mut change).await?;
         let status = serde_json::json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
         Ok(respond::document(StatusCode::CREATED, status.to_string().into(), form))
     }

@@ -126,6 +126,12 @@ fn json_patch_tests_and_refuses() {
     ] {
         assert!(matches!(json_patch(&live, body), Err(PatchError::Unprocessable { .. })));
     }
+    // What is not there is null to a test: clients say so that they are the first to add it.
+    let first = br#"[{"op":"test","path":"/metadata/finalizers","value":null},{"op":"add","path":"/metadata/finalizers","value":["a"]}]"#;
+    let bare = json!({"metadata": {"name": "x"}});
+    let added = json_patch(&bare, first).unwrap();
+    assert_eq!(added["metadata"]["finalizers"], json!(["a"]));
+    assert!(matches!(json_patch(&added, first), Err(PatchError::Unprocessable { .. })));
     assert!(matches!(json_patch(&live, b"{"), Err(PatchError::BadRequest(_))));
     assert!(matches!(json_patch(&live, b"{}"), Err(PatchError::BadRequest(_))));
     let many = serde_json::to_vec(&vec![json!({"op": "test", "path": "", "value": 1}); 10_001]).unwrap();

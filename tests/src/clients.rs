@@ -1,0 +1,63 @@
+//! The clients that are written in Go: one program of them all, and Helm; found, or built from `tests/clients` by its script.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use crate::folder::{target_dir, workspace_root};
+use crate::kubectl::Output;
+use crate::must_not_skip;
+
+/// Where the programs are.
+#[derive(Clone, Debug)]
+pub struct Clients {
+    /// `clients KUBECONFIG client-go|gitops-engine|flux-ssa [CHECK]...`
+    pub clients: PathBuf,
+    /// Helm 3.
+    pub helm: PathBuf,
+}
+
+/// The programs, or a line `skipped: …` and `None` where they cannot be had; in CI that is a failure. Builds what is missing on
+/// first use, which takes minutes.
+pub fn programs_or_skip() -> Option<&'static Clients> {
+    static FOUND: OnceLock<Result<Clients, String>> = OnceLock::new();
+    match FOUND.get_or_init(|| build(&target_dir().join("clients").join("bin"))) {
+        Ok(programs) => Some(programs),
+        Err(why) if must_not_skip() => panic!("{why}"),
+        Err(why) => {
+            println!("skipped: {why}");
+            None
+        }
+    }
+}
+
+fn build(bin: &Path) -> Result<Clients, String> {
+    let script = workspace_root().join("tests/clients/build");
+    let output = Command::new(&script).arg(bin).output();
+    let output = output.map_err(|error| format!("cannot run {}: {error}", script.display()))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{} failed ({}): {}", script.display(), output.status, said.trim()));
+    }
+    Ok(Clients { clients: bin.join("clients"), helm: bin.join("helm") })
+}
+
+/// Runs a program to its end, with variables beside this process's.
+#[track_caller]
+pub fn run(program: &Path, args: &[&str], env: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(program);
+    command.args(args).envs(env.iter().copied());
+    let output = command.output().unwrap_or_else(|error| panic!("{}: {error}", program.display()));
+    let mut shown = String::new();
+    for (name, value) in env {
+        let _ = write!(shown, "{name}={value} ");
+    }
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    Output {
+        command: format!("{shown}{name} {}", args.join(" ")),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        status: output.status,
+    }
+}
