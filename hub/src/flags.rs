@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use karmada_apiserver::audit::LogOptions;
-use karmada_apiserver::auth::{FrontProxy, IssuerOptions};
+use karmada_apiserver::auth::{Anonymous, FrontProxy, IssuerOptions};
 
 use crate::settings::{AccessSettings, AuditSettings, ProxySettings, Settings, StoreKind};
 
@@ -141,11 +141,15 @@ struct Oidc {
     /// File with an AuthenticationConfiguration: several issuers, in place of the flags above.
     #[arg(long, conflicts_with = "oidc_issuer_url")]
     authentication_config: Option<PathBuf>,
+    /// Whether who shows no credential is let in as system:anonymous, to what roles allow. Joins by token need it.
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, conflicts_with = "authentication_config")]
+    anonymous_auth: bool,
 }
 
 impl Serve {
     /// The settings that the flags and the files they name make.
     pub fn settings(self) -> Result<Settings> {
+        let (issuers, anonymous) = self.oidc.issuers()?;
         let access = AccessSettings {
             audit: self.audit.settings(),
             seats: self.fairness.enable_priority_and_fairness.then(|| {
@@ -154,7 +158,8 @@ impl Serve {
                     .saturating_add(self.fairness.max_mutating_requests_inflight)
             }),
             proxy: self.proxy.settings()?,
-            issuers: self.oidc.issuers()?,
+            issuers,
+            anonymous,
         };
         Ok(Settings {
             data_dir: self.data_dir,
@@ -203,15 +208,16 @@ impl RequestHeader {
 }
 
 impl Oidc {
-    fn issuers(self) -> Result<Vec<IssuerOptions>> {
+    fn issuers(self) -> Result<(Vec<IssuerOptions>, Anonymous)> {
         if let Some(file) = self.authentication_config {
             let text =
                 std::fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
             let read = IssuerOptions::read_configuration(&text).map_err(anyhow::Error::msg);
             return read.with_context(|| format!("reading {}", file.display()));
         }
+        let anonymous = if self.anonymous_auth { Anonymous::Everywhere } else { Anonymous::Nowhere };
         let (Some(url), Some(client)) = (self.oidc_issuer_url, self.oidc_client_id) else {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), anonymous));
         };
         if !url.starts_with("https://") {
             bail!("--oidc-issuer-url {url:?} is no https URL");
@@ -226,7 +232,7 @@ impl Oidc {
         };
         let required_claims =
             self.oidc_required_claim.iter().map(claim).collect::<Result<BTreeMap<_, _>>>()?;
-        Ok(vec![IssuerOptions {
+        let issuer = IssuerOptions {
             url,
             audiences: vec![client],
             username_claim: self.oidc_username_claim,
@@ -239,6 +245,7 @@ impl Oidc {
             ca_pem,
             algorithms: self.oidc_signing_algs,
             ..IssuerOptions::default()
-        }])
+        };
+        Ok((vec![issuer], anonymous))
     }
 }

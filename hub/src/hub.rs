@@ -123,7 +123,8 @@ impl Hub {
         let issuers = issuers(settings, &clock, &tasks)?;
         let access = Access::new(&registry, authorizer, Arc::new(HubTokens(data.clone())))
             .behind(settings.access.proxy.as_ref().map(|proxy| proxy.headers.clone()))
-            .trusting(issuers);
+            .trusting(issuers)
+            .open_at(settings.access.anonymous.clone());
         let seats = settings.access.seats.map(|seats| Fairness::new(registry.cache(), seats));
         let audit_log = audit.as_ref().map(|audit| audit.log().clone());
         let api = api_server(&registry, access, &url, &stop, (audit, seats, aggregator));

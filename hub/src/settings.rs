@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use karmada_apiserver::audit::LogOptions;
-use karmada_apiserver::auth::{FrontProxy, IssuerOptions};
+use karmada_apiserver::auth::{Anonymous, FrontProxy, IssuerOptions};
 
 /// Which store keeps the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,11 +43,19 @@ pub struct AccessSettings {
     pub proxy: Option<ProxySettings>,
     /// OpenID Connect issuers that are believed.
     pub issuers: Vec<IssuerOptions>,
+    /// Where nobody needs a credential.
+    pub anonymous: Anonymous,
 }
 
 impl Default for AccessSettings {
     fn default() -> Self {
-        AccessSettings { audit: None, seats: Some(600), proxy: None, issuers: Vec::new() }
+        AccessSettings {
+            audit: None,
+            seats: Some(600),
+            proxy: None,
+            issuers: Vec::new(),
+            anonymous: Anonymous::Everywhere,
+        }
     }
 }
 

@@ -33,7 +33,7 @@ pub use default_roles::bootstrap_roles;
 pub use escalation::Escalation;
 pub use front_proxy::{FrontProxy, ProxyPeer};
 pub use impersonate::impersonate;
-pub use oidc::{IssuerOptions, Issuers};
+pub use oidc::{Anonymous, IssuerOptions, Issuers};
 pub use rbac::Authorizer;
 pub use reconcile::{Reconciled, reconcile};
 pub use reviews::Reviews;

@@ -242,7 +242,10 @@ impl ApiServer {
         along: &mut Along,
     ) -> Result<User, Status> {
         let certificate = parts.extensions.get::<CertificateUser>().map(|c| &c.0);
-        let known = self.access.authenticate(&parts.headers, certificate, parts.extensions.get()).await;
+        let known = self
+            .access
+            .authenticate(&parts.headers, certificate, parts.extensions.get(), parts.uri.path())
+            .await;
         if let Some(audit) = &self.audit {
             along.record = audit.begin(known.as_ref().ok(), attributes, parts);
         }

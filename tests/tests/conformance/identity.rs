@@ -199,7 +199,8 @@ fn issuers_may_be_configured_by_a_file() {
             "issuer": {"url": issuer.url, "audiences": ["hub"], "certificateAuthority": authority},
             "claimMappings": {"username": {"expression": "claims.team + '/' + claims.sub"}, "groups": {"expression": "claims.roles.map(r, 'r-' + r)"}},
             "claimValidationRules": [{"expression": "claims.team in ['a', 'b']", "message": "unknown team"}],
-            "userValidationRules": [{"expression": "user.username != 'a/root'", "message": "reserved"}]}]});
+            "userValidationRules": [{"expression": "user.username != 'a/root'", "message": "reserved"}]}],
+        "anonymous": {"enabled": true, "conditions": [{"path": "/readyz"}]}});
     std::fs::write(&file, by_rules.to_string()).unwrap();
     let other = self::hub(&[format!("--authentication-config={}", file.display())]);
     let caller = Caller::of_kubeconfig(&other.kubeconfig());
@@ -211,6 +212,9 @@ fn issuers_may_be_configured_by_a_file() {
     for changed in [json!({"team": "c"}), json!({"sub": "root"})] {
         whoami(&caller.with_token(&issuer.token(&changed)), &[]).is(401);
     }
+    caller.anonymous().get("/readyz").is(200);
+    caller.anonymous().get("/version").refusal(401, "Unauthorized");
+    admin.anonymous().get("/version").is(200);
     // An issuer that is not there costs its bearers the answer, in time.
     drop(issuer);
     let started = std::time::Instant::now();

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::reviews::user_info;
 use super::{
-    Attributes, Authenticator, Authorizer, Decision, FrontProxy, Issuers, ProxyPeer, Reviews,
-    ServiceAccountTokens, impersonate,
+    ANONYMOUS, Anonymous, Attributes, Authenticator, Authorizer, Decision, FrontProxy, Issuers, ProxyPeer,
+    Reviews, ServiceAccountTokens, impersonate,
 };
 use crate::registry::{Registry, User};
 use crate::resource::ResourceDefinition;
@@ -22,6 +22,7 @@ pub struct Access {
     tokens: Arc<dyn ServiceAccountTokens>,
     front_proxy: Option<FrontProxy>,
     issuers: Option<Arc<Issuers>>,
+    anonymous: Anonymous,
 }
 
 impl Access {
@@ -34,7 +35,15 @@ impl Access {
         let authenticator = Arc::new(Authenticator::new(registry.clone(), tokens.clone()));
         let reviews =
             Reviews::new(registry.clone(), authorizer.clone(), authenticator.clone(), tokens.clone());
-        Access { authenticator, authorizer, reviews, tokens, front_proxy: None, issuers: None }
+        Access {
+            authenticator,
+            authorizer,
+            reviews,
+            tokens,
+            front_proxy: None,
+            issuers: None,
+            anonymous: Anonymous::Everywhere,
+        }
     }
 
     /// The same door, believing the headers of a proxy in front of it.
@@ -51,6 +60,13 @@ impl Access {
         self
     }
 
+    /// The same door, letting nobody in without a credential but there.
+    #[must_use]
+    pub fn open_at(mut self, anonymous: Anonymous) -> Self {
+        self.anonymous = anonymous;
+        self
+    }
+
     /// Whose credential it is; one that is not ours is a 401. `proxy`: the connection's other end is a proxy whose certificate
     /// was verified.
     pub async fn authenticate(
@@ -58,6 +74,7 @@ impl Access {
         headers: &HeaderMap,
         certificate: Option<&User>,
         proxy: Option<&ProxyPeer>,
+        path: &str,
     ) -> Result<User, Status> {
         if let (Some(front_proxy), Some(peer)) = (&self.front_proxy, proxy)
             && let Some(user) = front_proxy.user(peer, headers)?
@@ -69,6 +86,9 @@ impl Access {
             (Err(refused), Some(issuers), Some(token)) => {
                 let user = issuers.user(token).await.map_err(|_| refused)?;
                 Ok(super::authenticate::known(user))
+            }
+            (Ok(user), _, _) if user.name == ANONYMOUS && !self.anonymous.allows(path) => {
+                Err(Status::unauthorized())
             }
             (known, _, _) => known,
         }

@@ -152,6 +152,10 @@ impl Authenticator {
         }
         let secret = ObjectClaim { name: claims.legacy_secret.clone(), uid: String::new() };
         let held = self.lives("secrets", namespace, &secret)?.value();
+        let invalid = &held["metadata"]["labels"]["kubernetes.io/legacy-token-invalid-since"];
+        if invalid.as_str().is_some_and(|since| !since.is_empty()) {
+            return None;
+        }
         let held = STANDARD.decode(held["data"]["token"].as_str()?).ok()?;
         if !same_secret(&held, token.as_bytes()) {
             return None;

@@ -70,8 +70,31 @@ pub struct IssuerOptions {
 
 impl IssuerOptions {
     /// Reads an `AuthenticationConfiguration` file. `Err` says in words what is wrong with it.
-    pub fn read_configuration(text: &str) -> Result<Vec<IssuerOptions>, String> {
+    pub fn read_configuration(text: &str) -> Result<(Vec<IssuerOptions>, Anonymous), String> {
         configuration::read(text)
+    }
+}
+
+/// Where who shows no credential is let in as `system:anonymous`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Anonymous {
+    /// On every path.
+    #[default]
+    Everywhere,
+    /// On these paths.
+    At(Vec<String>),
+    /// Nowhere.
+    Nowhere,
+}
+
+impl Anonymous {
+    /// Whether they are let in on a path.
+    pub fn allows(&self, path: &str) -> bool {
+        match self {
+            Anonymous::Everywhere => true,
+            Anonymous::At(paths) => paths.iter().any(|one| one == path),
+            Anonymous::Nowhere => false,
+        }
     }
 }
 

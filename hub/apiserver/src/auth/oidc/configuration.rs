@@ -5,8 +5,8 @@
 
 use serde::Deserialize;
 
-use super::IssuerOptions;
 use super::expressions::Expressions;
+use super::{Anonymous, IssuerOptions};
 
 /// Taken of issuers whose configuration names no algorithms: what kube-apiserver takes.
 const ALGORITHMS: [&str; 8] = ["RS256", "RS384", "RS512", "ES256", "ES384", "PS256", "PS384", "PS512"];
@@ -18,6 +18,22 @@ struct File {
     kind: String,
     #[serde(default)]
     jwt: Vec<Jwt>,
+    #[serde(default)]
+    anonymous: Option<AnonymousText>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct AnonymousText {
+    enabled: bool,
+    #[serde(default)]
+    conditions: Vec<Condition>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Condition {
+    path: String,
 }
 
 #[derive(Deserialize)]
@@ -96,7 +112,7 @@ struct Rule {
 }
 
 /// Reads the file.
-pub(super) fn read(text: &str) -> Result<Vec<IssuerOptions>, String> {
+pub(super) fn read(text: &str) -> Result<(Vec<IssuerOptions>, Anonymous), String> {
     let file: File = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
     let versions = ["v1", "v1beta1", "v1alpha1"].map(|version| format!("apiserver.config.k8s.io/{version}"));
     if file.kind != "AuthenticationConfiguration" || !versions.contains(&file.api_version) {
@@ -105,11 +121,20 @@ pub(super) fn read(text: &str) -> Result<Vec<IssuerOptions>, String> {
             file.api_version, file.kind
         ));
     }
-    file.jwt
-        .into_iter()
-        .enumerate()
-        .map(|(at, jwt)| jwt.options().map_err(|why| format!("jwt[{at}]: {why}")))
-        .collect()
+    let anonymous = match file.anonymous {
+        None => Anonymous::Everywhere,
+        Some(said) if !said.enabled && !said.conditions.is_empty() => {
+            return Err(
+                "anonymous.conditions: enabled should be set to true when conditions are defined".to_owned()
+            );
+        }
+        Some(said) if !said.enabled => Anonymous::Nowhere,
+        Some(said) if said.conditions.is_empty() => Anonymous::Everywhere,
+        Some(said) => Anonymous::At(said.conditions.into_iter().map(|one| one.path).collect()),
+    };
+    let issuers = file.jwt.into_iter().enumerate();
+    let issuers = issuers.map(|(at, jwt)| jwt.options().map_err(|why| format!("jwt[{at}]: {why}")));
+    Ok((issuers.collect::<Result<_, _>>()?, anonymous))
 }
 
 impl Jwt {
@@ -206,13 +231,19 @@ jwt:
 
     #[test]
     fn issuers_are_read_and_what_is_not_held_is_refused() {
-        let all = read(FILE).unwrap();
+        let (all, anonymous) = read(FILE).unwrap();
+        assert_eq!(anonymous, Anonymous::Everywhere);
+        let said = |more: &str| read(&format!("{FILE}{more}")).map(|(_, anonymous)| anonymous);
+        assert_eq!(said("anonymous: {enabled: false}"), Ok(Anonymous::Nowhere));
+        let healthz = said("anonymous: {enabled: true, conditions: [{path: /healthz}]}").unwrap();
+        assert!(healthz.allows("/healthz") && !healthz.allows("/version"));
+        assert!(said("anonymous: {enabled: false, conditions: [{path: /a}]}").is_err());
         let one = &all[0];
         assert_eq!((all.len(), one.url.as_str(), one.username_claim.as_str()), (1, "https://i", "sub"));
         assert_eq!((one.username_prefix.as_deref(), one.groups_claim.as_str()), (Some("i:"), "roles"));
         assert_eq!(one.required_claims["hd"], "example.org");
         let by_expression = FILE.replace("{claim: sub, prefix: \"i:\"}", "{expression: \"claims.sub\"}");
-        assert_eq!(read(&by_expression).unwrap()[0].username_expression, "claims.sub");
+        assert_eq!(read(&by_expression).unwrap().0[0].username_expression, "claims.sub");
         for (from, to, part) in [
             ("https://i", "http://i", "must be https"),
             ("{claim: sub, prefix: \"i:\"}", "{expression: claims.}", "username.expression"),

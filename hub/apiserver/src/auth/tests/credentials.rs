@@ -144,16 +144,20 @@ async fn a_token_in_a_secret_lives_as_long_as_the_secret_holds_it() {
         |secret: &str, uid: &str| Signed.issue(&Claims::legacy("shop", "robot", uid, secret)).unwrap();
     let (held, other) = (token("robot-token", "uid-robot"), token("other", "uid-robot"));
     let stale = token("stale", "older");
+    let ended = token("ended", "uid-robot");
     let kind = "kubernetes.io/service-account-token";
+    let mut invalid = secret("ended", kind, &[("token", &ended)]);
+    invalid["metadata"]["labels"] = json!({"kubernetes.io/legacy-token-invalid-since": "2026-04-30"});
     let hub = hub(vec![
         account("robot"),
+        invalid,
         secret("robot-token", kind, &[("token", &held)]),
         secret("other", kind, &[("token", "something else")]),
         secret("stale", kind, &[("token", &stale)]),
     ])
     .await;
     for (token, accepted) in
-        [(held, true), (other, false), (stale, false), (token("gone", "uid-robot"), false)]
+        [(held, true), (other, false), (stale, false), (ended, false), (token("gone", "uid-robot"), false)]
     {
         assert_eq!(hub.authenticator.authenticate(&bearing(&token), None).is_ok(), accepted);
     }
