@@ -69,7 +69,7 @@ impl Server {
 
     /// Runs the script's lines in a namespace and a folder of its own.
     fn run(&self, script: &Script, number: usize) -> Vec<Printed> {
-        let folder = self.folder.join(&format!("script-{number}"));
+        let folder = self.folder.path().join(format!("script-{number}"));
         std::fs::create_dir_all(folder.join("files")).unwrap();
         std::fs::copy(&self.kubeconfig, folder.join("kubeconfig")).unwrap();
         for (name, text) in &script.files {
