@@ -120,7 +120,7 @@ impl Hub {
         let KeyedCertificate { certificate_pem, key_pem } = data.front_proxy_client(now)?;
         let aggregator = Aggregator::new(registry.cache(), ClientIdentity { certificate_pem, key_pem });
         tasks.spawn(aggregation::keep::run(registry.clone(), aggregator.clone(), stop.clone()));
-        let issuers = issuers(settings, &clock, &tasks);
+        let issuers = issuers(settings, &clock, &tasks)?;
         let access = Access::new(&registry, authorizer, Arc::new(HubTokens(data.clone())))
             .behind(settings.access.proxy.as_ref().map(|proxy| proxy.headers.clone()))
             .trusting(issuers);
@@ -191,14 +191,15 @@ fn audited(settings: &AuditSettings, clock: &Clock) -> Result<Arc<Audit>> {
     Ok(Arc::new(Audit::new(policy, log, clock.clone(), Arc::new(uuid::Uuid::new_v4))))
 }
 
-fn issuers(settings: &Settings, clock: &Clock, tasks: &TaskTracker) -> Option<Arc<Issuers>> {
+fn issuers(settings: &Settings, clock: &Clock, tasks: &TaskTracker) -> Result<Option<Arc<Issuers>>> {
     if settings.access.issuers.is_empty() {
-        return None;
+        return Ok(None);
     }
     let issuers = Issuers::new(settings.access.issuers.clone(), clock.clone());
+    let issuers = issuers.map_err(anyhow::Error::msg).context("reading what is said of issuers")?;
     let warmed = issuers.clone();
     tasks.spawn(async move { warmed.warm().await });
-    Some(issuers)
+    Ok(Some(issuers))
 }
 
 async fn open_store(kind: StoreKind, data: &DataDir) -> Result<Arc<dyn Store>> {

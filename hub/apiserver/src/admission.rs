@@ -20,6 +20,7 @@ pub use karmada::KarmadaPolicies;
 pub use limits::LimitRanger;
 pub use namespace::NamespaceLifecycle;
 pub use pods::PodDefaults;
+pub(crate) use pods::{last_look, system_classes};
 pub(crate) use policies::Names;
 pub use protection::DeletionProtection;
 pub(crate) use quota::{Held, Quotas};

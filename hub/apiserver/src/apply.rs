@@ -59,6 +59,10 @@ pub struct Writer<'a> {
 pub fn update_managed(live: Option<&Value>, new: &mut Value, writer: Writer<'_>, schema: SchemaRef<'_>) {
     let Some(mut managers) = managers_of(live, new, writer.subresource) else { return };
     strip(new);
+    // What cannot be told apart, such as elements of a keyed list without their key, nobody can own.
+    if validate(Place::Known(schema), new, true).is_err() {
+        return;
+    }
     let exists = live.and_then(|live| live.pointer("/metadata/uid")).is_some();
     if !(managers.is_empty() && exists) {
         let live = live.cloned().map_or_else(
@@ -228,13 +232,11 @@ fn status_resets(kind: &str) -> &'static [&'static str] {
     }
 }
 
+const NAMESPACE: &str = "io.k8s.api.core.v1.Namespace";
+
 /// Fields that nobody owns: what identifies the object, and what the server keeps.
-fn unowned(schema: SchemaRef<'_>) -> Set {
+fn unowned() -> Set {
     let mut set = Set::default();
-    if schema.type_name() == Some("io.k8s.api.core.v1.Namespace") {
-        // The server's own finalizer, whoever made the namespace.
-        set.insert(&[Element::field("spec"), Element::field("finalizers")]);
-    }
     for name in ["apiVersion", "kind", "metadata"] {
         set.insert(&[Element::field(name)]);
     }
@@ -266,7 +268,14 @@ fn update(
     let change = compare(Place::Known(schema), live, new).without(&reset);
     let taken = change.modified.union(&change.added);
     managers.change_each(|_, set| set.difference(&set.intersection(&taken)).difference(&change.removed));
-    let own = taken.recursive_difference(&reset).difference(&unowned(schema));
+    let mut own = taken.recursive_difference(&reset).difference(&unowned());
+    let given = new.pointer("/spec/finalizers").and_then(Value::as_array).map_or(0, Vec::len);
+    if schema.type_name() == Some(NAMESPACE) && writer.subresource.is_empty() && given < 2 {
+        // The server's own finalizer, whoever made the namespace.
+        let mut finalizers = Set::default();
+        finalizers.insert(&[Element::field("spec"), Element::field("finalizers")]);
+        own = own.difference(&finalizers);
+    }
     if !own.is_empty() {
         managers.add(writer, Operation::Update, &own);
     }
@@ -300,7 +309,7 @@ fn merge_owned(
     }
     managers
         .change_others(writer, |set| set.difference(&set.intersection(&taken)).difference(&change.removed));
-    managers.change_own(writer, |set| set.difference(&unowned(schema)));
+    managers.change_own(writer, |set| set.difference(&unowned()));
     if object == *live {
         return Ok((object, managers));
     }

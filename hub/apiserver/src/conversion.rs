@@ -5,8 +5,11 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::object::meta;
 use crate::resource::ResourceDefinition;
+
+mod autoscalers;
+
+pub(crate) use autoscalers::{autoscaler_v1, autoscaler_v2};
 
 /// From the version a client speaks to the stored one.
 pub fn to_storage(definition: &ResourceDefinition, mut object: Value) -> Value {
@@ -69,74 +72,6 @@ fn rename(object: &mut Value, fields: &[(&str, &str)], direction: Direction) {
     }
 }
 
-const CPU: &str = "targetCPUUtilizationPercentage";
-const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
-const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
-const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
-const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
-
-fn cpu_metric(percent: &Value) -> Value {
-    json!({"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": percent}}})
-}
-
-fn is_cpu(metric: &Value) -> bool {
-    metric["resource"]["name"] == "cpu" && metric["resource"]["target"]["averageUtilization"].is_number()
-}
-
-fn autoscaler_v2(object: &mut Value) {
-    let mut metrics =
-        take_annotation(object, METRICS).and_then(|v| v.as_array().cloned()).unwrap_or_default();
-    if let Some(percent) = take(object, "spec", CPU) {
-        metrics.insert(0, cpu_metric(&percent));
-    }
-    if !metrics.is_empty() {
-        object["spec"]["metrics"] = Value::Array(metrics);
-    }
-    if let Some(behavior) = take_annotation(object, BEHAVIOR) {
-        object["spec"]["behavior"] = behavior;
-    }
-    if !object["status"].is_object() {
-        return;
-    }
-    if let Some(percent) = take(object, "status", "currentCPUUtilizationPercentage") {
-        let current = json!({"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": percent}}});
-        object["status"]["currentMetrics"] = json!([current]);
-    }
-    if let Some(conditions) = take_annotation(object, CONDITIONS) {
-        object["status"]["conditions"] = conditions;
-    }
-}
-
-fn autoscaler_v1(object: &mut Value) {
-    let mut metrics = take(object, "spec", "metrics").and_then(|m| m.as_array().cloned()).unwrap_or_default();
-    if let Some(at) = metrics.iter().position(is_cpu) {
-        let metric = metrics.remove(at);
-        object["spec"][CPU] = metric["resource"]["target"]["averageUtilization"].clone();
-    }
-    if !metrics.is_empty() {
-        annotate(object, METRICS, &Value::Array(metrics));
-    }
-    if let Some(behavior) = take(object, "spec", "behavior") {
-        annotate(object, BEHAVIOR, &behavior);
-    }
-    if !object["status"].is_object() {
-        return;
-    }
-    if let Some(current) =
-        take(object, "status", "currentMetrics").filter(|c| c.as_array().is_some_and(|c| !c.is_empty()))
-    {
-        let percent = current[0]["resource"]["current"]["averageUtilization"].clone();
-        if percent.is_number() {
-            object["status"]["currentCPUUtilizationPercentage"] = percent;
-        } else {
-            annotate(object, CURRENT_METRICS, &current);
-        }
-    }
-    if let Some(conditions) = take(object, "status", "conditions") {
-        annotate(object, CONDITIONS, &conditions);
-    }
-}
-
 fn binding_v1alpha2(object: &mut Value) {
     if let Some(replicas) = take_at(object, &["spec", "resource"], "replicas") {
         object["spec"]["replicas"] = replicas;
@@ -171,10 +106,6 @@ fn binding_v1alpha1(object: &mut Value) {
     }
 }
 
-fn take(object: &mut Value, part: &str, field: &str) -> Option<Value> {
-    take_at(object, &[part], field)
-}
-
 fn take_at(object: &mut Value, path: &[&str], field: &str) -> Option<Value> {
     let mut at = object;
     for part in path {
@@ -183,30 +114,9 @@ fn take_at(object: &mut Value, path: &[&str], field: &str) -> Option<Value> {
     at.as_object_mut()?.remove(field)
 }
 
-fn take_annotation(object: &mut Value, name: &str) -> Option<Value> {
-    let text = take_at(object, &["metadata", "annotations"], name)?;
-    serde_json::from_str(text.as_str()?).ok()
-}
-
-fn annotate(object: &mut Value, name: &str, value: &Value) {
-    let metadata = meta::of(object);
-    let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
-    annotations[name] = json!(value.to_string());
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_autoscaler_survives_the_way_there_and_back() {
-        let old = json!({"metadata": {"name": "a"}, "spec": {"maxReplicas": 3, CPU: 50}});
-        let mut object = old.clone();
-        autoscaler_v2(&mut object);
-        assert_eq!(object["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"], 50);
-        autoscaler_v1(&mut object);
-        assert_eq!(object, old);
-    }
 
     #[test]
     fn a_kind_of_the_same_group_with_one_version_is_left_alone() {
@@ -215,16 +125,5 @@ mod tests {
         let work = json!({"apiVersion": "work.karmada.io/v1alpha1", "spec": {"workload": {"manifests": [{"kind": "Pod"}]}}});
         assert_eq!(from_storage(works, work.clone()), work);
         assert_eq!(to_storage(works, work.clone()), work);
-    }
-
-    #[test]
-    fn metrics_that_v1_cannot_say_wait_in_an_annotation() {
-        let new = json!({"metadata": {"name": "a"}, "spec": {"maxReplicas": 3, "metrics": [
-            {"type": "Resource", "resource": {"name": "memory", "target": {"type": "Utilization", "averageUtilization": 9}}}]}});
-        let mut object = new.clone();
-        autoscaler_v1(&mut object);
-        assert!(object["spec"].get("metrics").is_none());
-        autoscaler_v2(&mut object);
-        assert_eq!(object["spec"], new["spec"]);
     }
 }

@@ -111,6 +111,7 @@ fn rule(type_name: &str, fields: &mut Fields) {
         "core.v1.PersistentVolumeClaimSpec" => set(fields, "volumeMode", json!("Filesystem")),
         "core.v1.Namespace" => core::namespace(fields),
         "core.v1.NamespaceStatus" => set(fields, "phase", json!("Active")),
+        "core.v1.NodeSpec" => core::node_spec(fields),
         "core.v1.NodeStatus" => core::node_status(fields),
         "core.v1.LimitRangeItem" => core::limit_range_item(fields),
         "core.v1.Service" => network::service(fields),
@@ -124,7 +125,7 @@ fn rule(type_name: &str, fields: &mut Fields) {
         "apps.v1.ReplicaSet" => set(object(fields, "spec"), "replicas", json!(1)),
         "batch.v1.Job" => batch::job(fields),
         "batch.v1.CronJob" => batch::cron_job(object(fields, "spec")),
-        "batch.v1.PodFailurePolicyOnPodConditionsPattern" => set(fields, "status", json!("True")),
+        "batch.v1.PodFailurePolicyOnPodConditionsPattern" => set_text(fields, "status", "True"),
         "autoscaling.v1.HorizontalPodAutoscaler" => batch::autoscaler_v1(fields),
         "autoscaling.v2.HorizontalPodAutoscaler" => batch::autoscaler_v2(object(fields, "spec")),
         _ => {

@@ -90,7 +90,10 @@ fn kind(definition: &ResourceDefinition) -> Option<Kind<'_>> {
             kind: &definition.kind,
             style: Style::Crd,
             schema: custom.schema().root(),
-            scale: custom.resource.subresource("scale").and_then(|sub| Some(sub.scale.as_ref()?.0.as_str())),
+            scale: custom.resource.subresource("scale").and_then(|sub| {
+                let (wanted, there, selector) = sub.scale.as_ref()?;
+                Some((wanted.as_str(), there.as_str(), selector.as_str()))
+            }),
         });
     }
     Kind::builtin(&definition.group, &definition.version, &definition.kind)
@@ -107,6 +110,13 @@ pub fn decode(definition: &ResourceDefinition, object: &mut Value) -> Result<Vec
 /// Fields that appear twice in the body, a sentence for each.
 pub fn duplicate_fields(raw: &Bytes) -> Vec<String> {
     crate::schema::duplicate_fields(raw)
+}
+
+/// Leaves the object as it comes back from storage: empty lists as none.
+pub(crate) fn forget_empties(definition: &ResourceDefinition, object: &mut Value) {
+    if let Some(kind) = kind(definition).filter(|_| definition.family == Family::Builtin) {
+        crate::schema::forget_empties(kind.schema, object);
+    }
 }
 
 /// Fills in defaults.
@@ -133,10 +143,25 @@ pub fn finish_update(definition: &ResourceDefinition, object: &mut Value, old: &
     defaults::finish_update(&definition.group, &definition.kind, object, old);
 }
 
-/// Every rule that the object, or its change, breaks.
-pub fn validate(definition: &ResourceDefinition, new: &Value, old: Option<&Value>) -> Vec<Cause> {
+/// Every rule that the object, or its change, breaks. `part`: the subresource that is written, empty for the whole.
+pub fn validate(definition: &ResourceDefinition, part: &str, new: &Value, old: Option<&Value>) -> Vec<Cause> {
+    if let (false, false, Some(old)) = (part.is_empty(), definition.is_structural(), old) {
+        let (group, kind) = (&definition.group, &definition.kind);
+        if let Some(errors) = crate::validation::validate_part(group, kind, part, new, old) {
+            return errors.iter().map(cause).collect();
+        }
+    }
     let errors = kind(definition).map(|kind| kind.validate(new, old)).unwrap_or_default();
-    errors.iter().map(cause).collect()
+    let mut causes: Vec<Cause> = errors.iter().map(cause).collect();
+    if part == "status" {
+        // A status is judged by itself: what is in it is named from there.
+        for cause in &mut causes {
+            if let Some(own) = cause.field.strip_prefix("status.") {
+                cause.message = cause.message.replace(&format!("status.{own} in body"), &format!("{own} in body"));
+            }
+        }
+    }
+    causes
 }
 
 /// What is taken, but not as its writer may think: formats that nobody knows in a definition, and what a custom kind's rules would
@@ -145,6 +170,10 @@ pub fn remarks(definition: &ResourceDefinition, new: &Value, old: Option<(&Value
     if crd::is_definition(definition) {
         return crd::unknown_formats(new, old.map(|(old, _)| old));
     }
+    if definition.family == Family::Builtin {
+        let old = old.map(|(old, _)| old);
+        return crate::validation::warnings(&definition.group, &definition.kind, new, old);
+    }
     // Only an object that was written under another schema can be wrong already.
     let (Some(custom), Some((old, live))) = (&definition.custom, old) else { return Vec::new() };
     if custom.shows_as_stored(live) {
@@ -152,6 +181,11 @@ pub fn remarks(definition: &ResourceDefinition, new: &Value, old: Option<(&Value
     }
     let kind = kind(definition);
     kind.map(|kind| kind.tolerated(new, old)).unwrap_or_default().iter().map(ToString::to_string).collect()
+}
+
+/// What is wrong with the cluster addresses of a Service, which is asked before any is chosen.
+pub(crate) fn service_addresses(new: &Value, old: Option<&Value>) -> Vec<Cause> {
+    crate::validation::service_addresses(new, old).iter().map(cause).collect()
 }
 
 fn cause(error: &FieldError) -> Cause {
@@ -210,22 +244,40 @@ pub fn apply(
     let kind = kind(definition).ok_or_else(Status::no_resource)?;
     let api_version = definition.api_version();
     let writer = writer(definition, &api_version, manager, subresource, now);
-    apply::apply(live, applied, writer, force, kind.schema).map_err(|error| {
-        let message = error.to_string();
-        match error {
-            ApplyError::BadRequest(_) => Status::bad_request(message),
-            // As kube-apiserver's: an error that nothing gives a reason to.
-            ApplyError::Typed(_) => Status { code: 500, reason: "".into(), message, details: None },
-            ApplyError::Conflicts(conflicts) => {
-                let causes = conflicts.iter().map(|conflict| Cause {
-                    reason: "FieldManagerConflict".into(),
-                    message: format!("conflict with {}", conflict.manager),
-                    field: conflict.field.clone(),
-                });
-                Status::apply_conflict(message, causes.collect())
-            }
+    apply::apply(live, applied, writer, force, kind.schema).map_err(not_applied)
+}
+
+/// Applies a Scale to the one that stands, with who owns its replicas.
+pub(crate) fn apply_scale(
+    live: &Value,
+    applied: &Value,
+    manager: &str,
+    force: bool,
+    now: &str,
+) -> Result<Value, Status> {
+    let kind = Kind::builtin("autoscaling", "v1", "Scale").ok_or_else(Status::no_resource)?;
+    let (api_version, subresource) = ("autoscaling/v1", "scale");
+    let writer = Writer { manager, api_version, subresource, now, has_status: false };
+    let mut applied = applied.clone();
+    kind.decode(&mut applied).map_err(|error| Status::bad_request(error.wrap("v1", "Scale")))?;
+    apply::apply(Some(live), &applied, writer, force, kind.schema).map_err(not_applied)
+}
+
+fn not_applied(error: ApplyError) -> Status {
+    let message = error.to_string();
+    match error {
+        ApplyError::BadRequest(_) => Status::bad_request(message),
+        // As kube-apiserver's: an error that nothing gives a reason to.
+        ApplyError::Typed(_) => Status { code: 500, reason: "".into(), message, details: None },
+        ApplyError::Conflicts(conflicts) => {
+            let causes = conflicts.iter().map(|conflict| Cause {
+                reason: "FieldManagerConflict".into(),
+                message: format!("conflict with {}", conflict.manager),
+                field: conflict.field.clone(),
+            });
+            Status::apply_conflict(message, causes.collect())
         }
-    })
+    }
 }
 
 /// Whether strategic merge patches are understood.

@@ -6,6 +6,7 @@
 
 mod create;
 mod delete;
+mod dropped;
 pub(crate) mod prepare;
 mod services;
 pub(crate) mod strategy;
@@ -333,6 +334,7 @@ impl Registry {
             self.dynamic.judge(self, &configured, request).await?;
             self.dynamic.validate(self, &configured, request).await?;
         }
+        crate::admission::last_look(self, request)?;
         self.quotas.admit(self, request).await
     }
 

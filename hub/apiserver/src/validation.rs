@@ -4,33 +4,44 @@
 //! 422 with causes. Structure is checked before ([`crate::schema`]); what is here relates fields to each other, and
 //! compares an update with what was.
 
+mod addresses;
 mod admission_registration;
 mod apps;
 mod autoscaling;
 mod batch;
 mod cluster;
 mod core;
+mod devices;
 mod endpoints;
+mod flow;
 mod metadata;
 mod names;
 mod networking;
+mod node;
 mod pod;
+mod quota;
 mod rbac;
 mod resources;
 mod scheduling;
 mod security;
 mod selector;
 mod service;
+mod statuses;
 mod storage;
+mod volume_sources;
 mod volumes;
+mod warnings;
 
 use serde_json::Value;
 
 use crate::schema::FieldError;
 use crate::schema::path::Path;
 
+pub(crate) use addresses::parse as parse_address;
 pub use metadata::{NameRule, validate_metadata, validate_metadata_update};
 pub(crate) use names::{dns_1035_label, dns_subdomain, qualified_name};
+pub(crate) use service::addresses as service_addresses;
+pub(crate) use warnings::warnings;
 
 #[cfg(test)]
 mod tests;
@@ -68,7 +79,16 @@ pub fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option<&Value
         ("apps", "DaemonSet") => apps::daemon_set(new, old, out),
         ("batch", "Job") => batch::job(new, old, out),
         ("batch", "CronJob") => batch::cron_job(new, old, out),
-        ("autoscaling", "HorizontalPodAutoscaler") => autoscaling::horizontal_pod_autoscaler(new, old, out),
+        ("autoscaling", "HorizontalPodAutoscaler") => {
+            let whole = |object: &Value| {
+                let mut object = object.clone();
+                if object["apiVersion"] == "autoscaling/v1" {
+                    crate::conversion::autoscaler_v2(&mut object);
+                }
+                object
+            };
+            autoscaling::horizontal_pod_autoscaler(&whole(new), old.map(whole).as_ref(), out);
+        }
         ("autoscaling", "Scale") => batch::scale(new, out),
         ("policy", "PodDisruptionBudget") => batch::pod_disruption_budget(new, out),
         ("", "Service") => service::service(new, old, out),
@@ -76,14 +96,16 @@ pub fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option<&Value
         ("", "Secret") => core::secret(new, old, out),
         ("", "Namespace") => core::namespace(new, out),
         ("", "PersistentVolumeClaim") => core::persistent_volume_claim(new, old, out),
-        ("", "PersistentVolume") => core::persistent_volume(new, out),
-        ("", "ResourceQuota") => core::resource_quota(new, out),
+        ("", "PersistentVolume") => volume_sources::persistent_volume(new, old, out),
+        ("", "ResourceQuota") => quota::resource_quota(new, old, out),
+        ("", "LimitRange") => quota::limit_range(new, out),
+        ("", "Node") => node::node(new, old, out),
         ("storage.k8s.io", "StorageClass") => core::storage_class(new, old, out),
         ("scheduling.k8s.io", "PriorityClass") => core::priority_class(new, old, out),
         ("coordination.k8s.io", "Lease") => core::lease(new, out),
         ("networking.k8s.io", "Ingress") => networking::ingress(new, old, out),
-        ("networking.k8s.io", "NetworkPolicy") => networking::network_policy(new, out),
-        ("networking.k8s.io", "IngressClass") => networking::ingress_class(new, out),
+        ("networking.k8s.io", "NetworkPolicy") => networking::network_policy(new, old, out),
+        ("networking.k8s.io", "IngressClass") => networking::ingress_class(new, old, out),
         ("rbac.authorization.k8s.io", "Role") => rbac::role(new, true, out),
         ("rbac.authorization.k8s.io", "ClusterRole") => rbac::role(new, false, out),
         ("rbac.authorization.k8s.io", "RoleBinding") => rbac::binding(new, old, true, out),
@@ -109,11 +131,14 @@ pub fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option<&Value
         ("node.k8s.io", "RuntimeClass") => cluster::runtime_class(new, old, out),
         ("networking.k8s.io", "IPAddress") => cluster::ip_address(new, old, out),
         ("networking.k8s.io", "ServiceCIDR") => cluster::service_cidr(new, old, out),
-        ("flowcontrol.apiserver.k8s.io", "FlowSchema") => cluster::flow_schema(new, out),
-        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => cluster::priority_level(new, out),
+        ("flowcontrol.apiserver.k8s.io", "FlowSchema") => flow::flow_schema(new, out),
+        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => flow::priority_level(new, out),
         ("apiregistration.k8s.io", "APIService") => cluster::api_service(new, out),
         ("certificates.k8s.io", "CertificateSigningRequest") => cluster::certificate_request(new, old, out),
-        ("resource.k8s.io", "ResourceSlice") => cluster::resource_slice(new, out),
+        ("resource.k8s.io", "ResourceSlice") => devices::resource_slice(new, old, out),
+        ("resource.k8s.io", "DeviceClass") => devices::device_class(new, out),
+        ("resource.k8s.io", "ResourceClaim") => devices::resource_claim(new, old, out),
+        ("resource.k8s.io", "ResourceClaimTemplate") => devices::resource_claim_template(new, old, out),
         ("storage.k8s.io", "VolumeAttributesClass") => storage::volume_attributes_class(new, old, out),
         ("storage.k8s.io", "CSIDriver") => storage::csi_driver(new, old, out),
         ("storage.k8s.io", "CSINode") => storage::csi_node(new, old, out),
@@ -121,10 +146,39 @@ pub fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option<&Value
         ("storage.k8s.io", "VolumeAttachment") => storage::volume_attachment(new, old, out),
         _ => {}
     }
+    if old.is_some() && is_judged_twice(group, kind) {
+        // Once as if it were new, once as a change.
+        let metadata = validate_metadata_update(new, old.unwrap_or(&Value::Null)).len();
+        let mut created = validate_metadata(rule, new, None);
+        metadata::standard_finalizers(new, &mut created);
+        let again = validate_builtin(group, kind, new, None).split_off(created.len());
+        errors.splice(metadata..metadata, again);
+    }
     if errors.is_empty() && rule.is_late() && old.is_none() {
         errors = validate_metadata(NameRule::PathSegment, new, old);
     }
     errors
+}
+
+/// Kinds of which an update is judged by the rules of a create too, besides its own, which hold those again.
+fn is_judged_twice(group: &str, kind: &str) -> bool {
+    group == "rbac.authorization.k8s.io"
+        || matches!(
+            (group, kind),
+            ("", "ReplicationController" | "Node") | ("networking.k8s.io", "NetworkPolicy")
+        )
+}
+
+/// Everything that is wrong with a part that is written by itself; `None` where the kind has no rules of its own for it.
+pub fn validate_part(
+    group: &str,
+    kind: &str,
+    part: &str,
+    new: &Value,
+    old: &Value,
+) -> Option<Vec<FieldError>> {
+    let mut errors = validate_metadata_update(new, old);
+    statuses::validate(group, kind, part, new, old, &mut errors).then_some(errors)
 }
 
 /// The labels of an object inside another.

@@ -21,6 +21,8 @@ pub enum Expected {
     Bool,
     /// Text.
     Text,
+    /// Text, or nothing.
+    TextOrNull,
     /// Anything: variables.
     Any,
 }
@@ -32,8 +34,13 @@ pub enum CompileError {
     #[error("{0}")]
     Invalid(String),
     /// It yields something else.
-    #[error("must evaluate to a {0}")]
-    Result(&'static str),
+    #[error("must evaluate to {wanted} but got {found}")]
+    Result {
+        /// What was asked for.
+        wanted: &'static str,
+        /// What it yields.
+        found: String,
+    },
 }
 
 /// An expression that can be evaluated. Immutable and shareable.
@@ -73,13 +80,19 @@ impl Program {
         if !checker.errors.is_empty() {
             return Err(CompileError::Invalid(checker.errors.join("\n")));
         }
-        match (expected, &yields) {
+        let wanted = match (expected, &yields) {
             (Expected::Any, _)
-            | (_, Type::Dyn)
             | (Expected::Bool, Type::Bool)
-            | (Expected::Text, Type::String) => {}
-            (Expected::Bool, _) => return Err(CompileError::Result("bool")),
-            (Expected::Text, _) => return Err(CompileError::Result("string")),
+            | (Expected::Text | Expected::TextOrNull, Type::String)
+            | (Expected::TextOrNull, Type::Null) => None,
+            // Of what is only read, the type is truly not known; of the rest it may be that this check knows too little.
+            (_, Type::Dyn) if !is_read(&expr) || declarations.lenient => None,
+            (Expected::Bool, _) => Some("bool"),
+            (Expected::Text, _) => Some("string"),
+            (Expected::TextOrNull, _) => Some("one of [string null_type]"),
+        };
+        if let Some(wanted) = wanted {
+            return Err(CompileError::Result { wanted, found: yields.to_string() });
         }
         let names = declarations.names.keys().filter(|name| checker.used.contains(*name)).cloned().collect();
         guard::weave(&mut expr);
@@ -89,6 +102,15 @@ impl Program {
     /// Whether the expression names the variable.
     pub fn uses(&self, name: &str) -> bool {
         self.names.iter().any(|used| used == name)
+    }
+}
+
+/// Whether an expression is a name or a field of one.
+fn is_read(expr: &IdedExpr) -> bool {
+    match &expr.expr {
+        Expr::Ident(_) => true,
+        Expr::Select(select) => !select.test && is_read(&select.operand),
+        _ => false,
     }
 }
 

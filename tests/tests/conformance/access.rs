@@ -276,7 +276,7 @@ fn karmadas_viewers_and_editors_see_clusters_and_policies_and_no_secret_of_a_clu
         (&get, format!("{clusters}/seen"), &Value::Null, [200, 403, 200]),
         (&get, policies.clone(), &Value::Null, [200, 403, 200]),
         (&get, "/apis/work.karmada.io/v1alpha2/resourcebindings".to_owned(), &Value::Null, [200, 403, 200]),
-        (&Method::POST, policies.clone(), &policy, [403, 201, 403]),
+        (&Method::POST, policies, &policy, [403, 201, 403]),
         (&Method::DELETE, format!("{clusters}/seen"), &Value::Null, [403, 403, 403]),
         (&get, format!("{clusters}/seen/proxy/api"), &Value::Null, [403, 403, 403]),
         (&get, secrets.to_owned(), &Value::Null, [403, 403, 403]),

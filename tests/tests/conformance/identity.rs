@@ -193,6 +193,24 @@ fn issuers_may_be_configured_by_a_file() {
         who["status"]["userInfo"],
         json!({"username": "corp:jane", "groups": ["ops", "system:authenticated"]})
     );
+    let by_rules = json!({
+        "apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthenticationConfiguration",
+        "jwt": [{
+            "issuer": {"url": issuer.url, "audiences": ["hub"], "certificateAuthority": authority},
+            "claimMappings": {"username": {"expression": "claims.team + '/' + claims.sub"}, "groups": {"expression": "claims.roles.map(r, 'r-' + r)"}},
+            "claimValidationRules": [{"expression": "claims.team in ['a', 'b']", "message": "unknown team"}],
+            "userValidationRules": [{"expression": "user.username != 'a/root'", "message": "reserved"}]}]});
+    std::fs::write(&file, by_rules.to_string()).unwrap();
+    let other = self::hub(&[format!("--authentication-config={}", file.display())]);
+    let caller = Caller::of_kubeconfig(&other.kubeconfig());
+    let who = whoami(&caller.with_token(&issuer.token(&json!({}))), &[]).is(201).json();
+    assert_eq!(
+        who["status"]["userInfo"],
+        json!({"username": "a/jane", "groups": ["r-ops", "system:authenticated"]})
+    );
+    for changed in [json!({"team": "c"}), json!({"sub": "root"})] {
+        whoami(&caller.with_token(&issuer.token(&changed)), &[]).is(401);
+    }
     // An issuer that is not there costs its bearers the answer, in time.
     drop(issuer);
     let started = std::time::Instant::now();

@@ -78,10 +78,13 @@ fn samples(twins: &Twins) -> Vec<Sample> {
 }
 
 /// A PKCS#10 request as a CertificateSigningRequest carries it.
-fn request() -> String {
-    let key = rcgen::KeyPair::generate().unwrap();
-    let request = rcgen::CertificateParams::new(Vec::new()).unwrap().serialize_request(&key).unwrap();
-    base64::engine::general_purpose::STANDARD.encode(request.pem().unwrap())
+pub fn request() -> String {
+    static REQUEST: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let request = rcgen::CertificateParams::new(Vec::new()).unwrap().serialize_request(&key).unwrap();
+        base64::engine::general_purpose::STANDARD.encode(request.pem().unwrap())
+    });
+    REQUEST.clone()
 }
 
 struct Writer<'s> {
@@ -335,6 +338,9 @@ fn refusals(to: &Writer<'_>) {
     to.add("a bad name", vec![post(to.object_with("metadata/name", json!("Not A Name")))]);
     to.add("no name", vec![post(to.object_with("metadata/name", Value::Null))]);
     to.add("bad labels", vec![post(to.object_with("metadata/labels", json!({"a b": "c d"})))]);
+    let mut patch = step("PATCH", to.one(""), json!({"metadata": {"labels": {"a b": "c d"}}}));
+    patch.media = Some("application/merge-patch+json".to_owned());
+    to.add("bad labels by a patch", vec![to.create(), patch]);
     to.add("another namespace", vec![post(to.object_with("metadata/namespace", json!("elsewhere")))]);
     to.add(
         "another name on the path",

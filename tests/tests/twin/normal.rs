@@ -158,11 +158,14 @@ impl Normal {
             _ => {}
         }
         // Where a Pod's update is refused, kube-apiserver adds how its own structs differ.
-        let mut text = text.split("\n@@").next().unwrap_or(text).to_owned();
+        let mut text = without_diffs(text);
+        for (address, plain) in &self.addresses {
+            text = text.replace(&format!("{address:?}"), &format!("{plain:?}"));
+        }
         for (name, plain) in &self.names {
             text = text.replace(name, plain);
         }
-        let text = self.uids_in(&sorted_json_in(&text));
+        let text = self.uids_in(&sorted_json_in(&structs_in(&text)));
         if let Some(start) = text.find("X509SHA256=") {
             return format!("{}X509SHA256=HASH", &text[..start]);
         }
@@ -202,6 +205,42 @@ impl Normal {
             }
         }
         out
+    }
+}
+
+/// Without how Go's structs differ, which some refusals of updates add: up to the next error.
+fn without_diffs(text: &str) -> String {
+    let Some((before, diff)) = text.split_once("\n@@") else { return text.to_owned() };
+    let rest = diff.find("\n, ").map_or("", |end| &diff[end + 1..]);
+    format!("{before}{}", without_diffs(rest))
+}
+
+/// A struct of kube-apiserver's own memory, which some messages print: nobody reads it, and who has no such struct cannot write it.
+fn structs_in(text: &str) -> String {
+    const WORDS: [&str; 3] = ["Invalid value: ", "Unsupported value: ", "Duplicate value: "];
+    let found = WORDS.iter().filter_map(|words| text.find(words).map(|at| at + words.len())).min();
+    let Some(start) = found else { return text.to_owned() };
+    let mut quoted = serde_json::Deserializer::from_str(&text[start..]).into_iter::<Value>();
+    let Some(Ok(value)) = quoted.next() else {
+        return format!("{}{}", &text[..start], structs_in(&text[start..]));
+    };
+    let end = start + quoted.byte_offset();
+    let shown = match &value {
+        Value::Object(_) | Value::Array(_) if has_struct(&value) => "A STRUCT".to_owned(),
+        Value::Object(_) | Value::Array(_) => value.to_string(),
+        _ => text[start..end].to_owned(),
+    };
+    format!("{}{shown}{}", &text[..start], structs_in(&text[end..]))
+}
+
+fn has_struct(value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => {
+            fields.keys().any(|name| name.starts_with(|c: char| c.is_ascii_uppercase()))
+                || fields.values().any(has_struct)
+        }
+        Value::Array(items) => items.iter().any(has_struct),
+        _ => false,
     }
 }
 

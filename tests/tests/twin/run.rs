@@ -104,7 +104,13 @@ impl Side<'_> {
             let media = step.media.clone().or((!body.is_empty()).then(|| "application/json".to_owned()));
             headers.extend(media.filter(|m| !m.is_empty()).map(|media| ("content-type".to_owned(), media)));
         }
-        let answer = self.caller.send(&step.method, &path.replace(' ', "%20"), &headers, body, &who);
+        let send = || self.caller.send(&step.method, &path.replace(' ', "%20"), &headers, body.clone(), &who);
+        let mut answer = send();
+        let end = Instant::now() + SOON;
+        while step.until.is_some_and(|code| u64::from(answer.code) != code) && Instant::now() < end {
+            std::thread::yield_now();
+            answer = send();
+        }
         self.answers.push(answer.json());
         self.seen(&answer.headers, answer.code, &answer.body)
     }
@@ -141,6 +147,7 @@ impl Side<'_> {
 
     fn replace(&self, value: &Value) -> Value {
         match value {
+            Value::String(text) if text == "REQUEST" => json!(crate::generated::request()),
             Value::String(text) => match self.whole_reference(text) {
                 Some(value) => value,
                 None => Value::String(self.text(text)),

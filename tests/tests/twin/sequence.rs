@@ -17,8 +17,9 @@
 //! PATCHes of that form. `WATCH path: 3` opens a watch and reads three events after the last step (`end`: all there are until
 //! it ends). `$2.metadata.uid` is a part of the second answer, `$2` the whole; a body `{$: $1, spec/replicas: 2}` is the first
 //! answer with fields set (`null` removes, `$null` is null). Beside the request: `headers`, `raw` (a body as text), `repeat`
-//! (that text so many times), `type` (content type), `as` (a user and groups, `anonymous`, `token …`). Each case of a table
-//! is a sequence: the steps of `before`, then the base with the case's fields set.
+//! (that text so many times), `type` (content type), `as` (a user and groups, `anonymous`, `token …`), `until` (asked again until
+//! the answer has that code). The text `REQUEST` is a request for a certificate. Each case of a table is a sequence: the steps of
+//! `before`, then the base with the case's fields set, then those of `after`.
 
 use std::path::PathBuf;
 
@@ -50,6 +51,8 @@ pub struct Step {
     pub headers: Vec<(String, String)>,
     /// Who asks.
     pub who: String,
+    /// Asked again until the answer has this code (what is served a moment after it was defined).
+    pub until: Option<u64>,
 }
 
 /// The folder of this suite.
@@ -120,6 +123,7 @@ fn step(value: &Value) -> Step {
             }
             "type" => step.media = Some(text(value)),
             "as" => step.who = text(value),
+            "until" => step.until = value.as_u64(),
             "headers" => {
                 step.headers = value
                     .as_object()

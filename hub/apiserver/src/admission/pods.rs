@@ -1,5 +1,6 @@
-//! What kube-apiserver's own plugins lay into new Pods: a priority, and patience with nodes that are not ready
-//! (`Priority`, `DefaultTolerationSeconds`); and that one PriorityClass at most is the default.
+//! What kube-apiserver's own plugins lay into new Pods: a priority, patience with nodes that are not ready, what their runtime
+//! costs (`Priority`, `DefaultTolerationSeconds`, `RuntimeClass`); that one PriorityClass at most is the default; and which claims
+//! may grow.
 
 use serde_json::{Value, json};
 
@@ -7,7 +8,7 @@ use super::Admission;
 use crate::object::ObjectKey;
 use crate::registry::{AdmissionRequest, Operation, Registry};
 use crate::resource::StorageId;
-use crate::status::Status;
+use crate::status::{Cause, Status};
 
 /// Seconds that a Pod stays on a node that is lost, where it does not say.
 const PATIENCE: i64 = 300;
@@ -17,6 +18,10 @@ pub struct PodDefaults;
 
 impl Admission for PodDefaults {
     fn admit(&self, registry: &Registry, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+        let class = &*request.definition.group == "scheduling.k8s.io";
+        if request.operation == Operation::Delete && class && system_class(&request.key.name).is_some() {
+            return Err(refused(request, "this is a system priority class and cannot be deleted"));
+        }
         if request.operation == Operation::Delete || !request.subresource.is_empty() {
             return Ok(());
         }
@@ -24,7 +29,7 @@ impl Admission for PodDefaults {
             ("", "pods") => {
                 priority(registry, request)?;
                 patience(request.object);
-                Ok(())
+                if request.old.is_none() { runtime(registry, request) } else { Ok(()) }
             }
             ("scheduling.k8s.io", "priorityclasses") => one_default(registry, request),
             _ => Ok(()),
@@ -51,6 +56,26 @@ fn system_class(name: &str) -> Option<Value> {
         _ => return None,
     };
     Some(json!({"value": value, "preemptionPolicy": "PreemptLowerPriority"}))
+}
+
+/// The same, as they stand among the others.
+pub(crate) fn system_classes() -> Vec<Value> {
+    let words = [
+        (
+            "system-cluster-critical",
+            "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+        ),
+        (
+            "system-node-critical",
+            "Used for system critical pods that must not be moved from their current node.",
+        ),
+    ];
+    let class = |(name, description): (&str, &str)| {
+        let value = system_class(name).map(|class| class["value"].clone()).unwrap_or_default();
+        json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name},
+            "value": value, "description": description, "preemptionPolicy": "PreemptLowerPriority"})
+    };
+    words.into_iter().map(class).collect()
 }
 
 fn refused(request: &AdmissionRequest<'_>, why: &str) -> Status {
@@ -140,6 +165,138 @@ fn patience(pod: &mut Value) {
     if tolerations.len() > before {
         pod["spec"]["tolerations"] = json!(tolerations);
     }
+}
+
+/// What the runtime of a Pod costs, and where it is (`RuntimeClass`).
+fn runtime(registry: &Registry, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+    const OTHER: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
+    let Some(name) = request.object["spec"]["runtimeClassName"].as_str().map(str::to_owned) else {
+        return Ok(());
+    };
+    let storage = StorageId("node.k8s.io/runtimeclasses".into());
+    let Some(class) = registry.cache().get(&storage, &ObjectKey::new("", &name)) else {
+        return Err(refused(request, &format!("pod rejected: RuntimeClass {name:?} not found")));
+    };
+    let class = class.value();
+    let (overhead, given) = (&class["overhead"]["podFixed"], &request.object["spec"]["overhead"]);
+    let some = |value: &Value| value.as_object().is_some_and(|fields| !fields.is_empty());
+    if class["overhead"].is_object() {
+        if some(given) && given != overhead {
+            return Err(refused(request, OTHER));
+        }
+        request.object["spec"]["overhead"] = overhead.clone();
+    }
+    place(&class["scheduling"], request)
+}
+
+const NO_OVERHEAD: &str =
+    "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
+
+/// The nodes of a runtime, and patience with them.
+fn place(scheduling: &Value, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+    for (key, value) in scheduling["nodeSelector"].as_object().into_iter().flatten() {
+        let given = &request.object["spec"]["nodeSelector"][key.as_str()];
+        if !given.is_null() && given != value {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let why = format!(
+                "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {}; pod.spec.nodeSelector[{key}] = {}",
+                text(value),
+                text(given)
+            );
+            return Err(refused(request, &why));
+        }
+        request.object["spec"]["nodeSelector"][key.as_str()] = value.clone();
+    }
+    let more = scheduling["tolerations"].as_array().cloned().unwrap_or_default();
+    if !more.is_empty() {
+        let mut all = request.object["spec"]["tolerations"].as_array().cloned().unwrap_or_default();
+        all.extend(more.into_iter().filter(|one| {
+            !request.object["spec"]["tolerations"].as_array().is_some_and(|all| all.contains(one))
+        }));
+        request.object["spec"]["tolerations"] = Value::Array(all);
+    }
+    Ok(())
+}
+
+/// What is asked after an object's own rules: what a Pod's runtime costs, who may look into devices, which claims may grow.
+pub(crate) fn last_look(registry: &Registry, request: &AdmissionRequest<'_>) -> Result<(), Status> {
+    if request.operation == Operation::Delete || !request.subresource.is_empty() {
+        return Ok(());
+    }
+    match (&*request.definition.group, &*request.definition.plural) {
+        ("", "pods") if request.old.is_none() => known_overhead(registry, request),
+        ("", "persistentvolumeclaims") => may_grow(registry, request),
+        ("resource.k8s.io", "resourceclaims" | "resourceclaimtemplates") if request.old.is_none() => {
+            may_administer(registry, request)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Nobody makes up what a runtime costs.
+fn known_overhead(registry: &Registry, request: &AdmissionRequest<'_>) -> Result<(), Status> {
+    let spec = &request.object["spec"];
+    if spec["overhead"].is_null() {
+        return Ok(());
+    }
+    let storage = StorageId("node.k8s.io/runtimeclasses".into());
+    let name = spec["runtimeClassName"].as_str().unwrap_or_default();
+    let class = registry.cache().get(&storage, &ObjectKey::new("", name));
+    if class.is_some_and(|class| class.value()["overhead"].is_object()) {
+        return Ok(());
+    }
+    Err(refused(request, NO_OVERHEAD))
+}
+
+/// Whoever looks into devices that others use does so in a namespace that is marked for it.
+fn may_administer(registry: &Registry, request: &AdmissionRequest<'_>) -> Result<(), Status> {
+    const LABEL: &str = "resource.kubernetes.io/admin-access";
+    let path = if &*request.definition.plural == "resourceclaims" { "spec" } else { "spec.spec" };
+    let spec = path.split('.').fold(&*request.object, |at, part| &at[part]);
+    let requests = spec["devices"]["requests"].as_array().into_iter().flatten();
+    let asks = |one: &Value| one["exactly"]["adminAccess"] == true;
+    let asking: Vec<usize> = requests.enumerate().filter(|(_, one)| asks(one)).map(|(index, _)| index).collect();
+    if asking.is_empty() {
+        return Ok(());
+    }
+    let storage = StorageId("core/namespaces".into());
+    let space = registry.cache().get(&storage, &ObjectKey::new("", &request.key.namespace));
+    if space.is_some_and(|space| space.value()["metadata"]["labels"][LABEL] == "true") {
+        return Ok(());
+    }
+    let cause = |index: usize| Cause {
+        reason: "FieldValueForbidden".into(),
+        message: format!(
+            "Forbidden: admin access to devices requires the `{LABEL}: true` label on the containing namespace"
+        ),
+        field: format!("{path}.devices.requests[{index}].adminAccess"),
+    };
+    let definition = request.definition;
+    let causes = asking.into_iter().map(cause).collect();
+    Err(Status::invalid(&definition.group, &definition.kind, &request.key.name, causes))
+}
+
+/// A claim may only grow where its class lets it (`PersistentVolumeClaimResize`).
+fn may_grow(registry: &Registry, request: &AdmissionRequest<'_>) -> Result<(), Status> {
+    use crate::schema::quantity::Quantity;
+    let Some(old) = request.old else { return Ok(()) };
+    let size = |claim: &Value| Quantity::from_value(&claim["spec"]["resources"]["requests"]["storage"]);
+    match (size(request.object), size(old)) {
+        (Some(now), Some(before)) if now > before => {}
+        _ => return Ok(()),
+    }
+    if old["status"]["phase"] != "Bound" {
+        return Err(refused(request, "Only bound persistent volume claims can be expanded"));
+    }
+    let class = request.object["spec"]["storageClassName"].as_str().unwrap_or_default();
+    let storage = StorageId("storage.k8s.io/storageclasses".into());
+    let class = registry.cache().get(&storage, &ObjectKey::new("", class));
+    if class.is_some_and(|class| class.value()["allowVolumeExpansion"] == true) {
+        return Ok(());
+    }
+    let why = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must \
+               support resize";
+    Err(refused(request, why))
 }
 
 fn one_default(registry: &Registry, request: &AdmissionRequest<'_>) -> Result<(), Status> {

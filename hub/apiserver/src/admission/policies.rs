@@ -84,6 +84,8 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
 pub(crate) struct Names {
     declared: Declarations,
     variables: Object,
+    /// Whether there are variables at all.
+    composed: bool,
 }
 
 impl Names {
@@ -93,12 +95,17 @@ impl Names {
         if spec["paramKind"].is_object() {
             declared = declared.with("params", Type::Dyn);
         }
-        Names { declared, variables: Object { name: "kubernetes.variables".into(), ..Object::default() } }
+        let composed = spec["variables"].as_array().is_some_and(|all| !all.is_empty());
+        let variables = Object { name: "kubernetes.variables".into(), ..Object::default() };
+        Names { declared, variables, composed }
     }
 
     /// The names as they are now.
     pub(crate) fn now(&self) -> Declarations {
         let fields = self.variables.fields.clone();
+        if !self.composed {
+            return self.declared.clone();
+        }
         let variables = Object { name: self.variables.name.clone(), fields };
         self.declared.clone().with("variables", Type::Object(Arc::new(variables)))
     }

@@ -163,7 +163,8 @@ fn bits(stages: &[Stage]) -> u8 {
 }
 
 fn check(rule: &RuleText) -> Result<(), String> {
-    if !rule.non_resource_urls.is_empty() && !(rule.resources.is_empty() && rule.namespaces.is_empty()) {
+    let about_resources = !rule.resources.is_empty() || !rule.namespaces.is_empty();
+    if !rule.non_resource_urls.is_empty() && about_resources {
         return Err(
             "nonResourceURLs: rules cannot apply to both regular resources and non-resource URLs".into()
         );

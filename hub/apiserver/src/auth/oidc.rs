@@ -6,6 +6,7 @@
 
 mod claims;
 mod configuration;
+mod expressions;
 mod keys;
 mod token;
 
@@ -18,6 +19,7 @@ use tokio::time::Instant;
 
 use crate::registry::{Clock, User};
 use crate::webhook::{self, Target};
+use expressions::Expressions;
 use keys::{KeySet, Verdict};
 use token::Unverified;
 
@@ -52,10 +54,22 @@ pub struct IssuerOptions {
     pub ca_pem: Vec<u8>,
     /// Signature algorithms that are taken.
     pub algorithms: Vec<String>,
+    /// In place of a claim: CEL over `claims` that yields the user name.
+    pub username_expression: String,
+    /// The same for groups: a text, or a list of texts.
+    pub groups_expression: String,
+    /// The same for the uid.
+    pub uid_expression: String,
+    /// Further facts: a key, and the CEL that yields its values.
+    pub extra: Vec<(String, String)>,
+    /// CEL over `claims` that must hold, and what is said where it does not.
+    pub claim_rules: Vec<(String, String)>,
+    /// CEL over `user` that must hold, and what is said where it does not.
+    pub user_rules: Vec<(String, String)>,
 }
 
 impl IssuerOptions {
-    /// Reads an `AuthenticationConfiguration` file. `Err` says in words what is wrong with it, or not carried out here.
+    /// Reads an `AuthenticationConfiguration` file. `Err` says in words what is wrong with it.
     pub fn read_configuration(text: &str) -> Result<Vec<IssuerOptions>, String> {
         configuration::read(text)
     }
@@ -70,6 +84,7 @@ struct Known {
 
 struct Issuer {
     options: IssuerOptions,
+    expressions: Expressions,
     known: RwLock<Known>,
     /// One asks at a time.
     asking: tokio::sync::Mutex<()>,
@@ -83,10 +98,17 @@ pub struct Issuers {
 
 impl Issuers {
     /// Believes these issuers; none is asked yet.
-    pub fn new(all: Vec<IssuerOptions>, clock: Clock) -> Arc<Issuers> {
-        let issuer =
-            |options| Issuer { options, known: RwLock::default(), asking: tokio::sync::Mutex::default() };
-        Arc::new(Issuers { issuers: all.into_iter().map(issuer).collect(), clock })
+    ///
+    /// # Errors
+    /// An expression cannot be compiled.
+    pub fn new(all: Vec<IssuerOptions>, clock: Clock) -> Result<Arc<Issuers>, String> {
+        let issuer = |options| {
+            let expressions = Expressions::compile(&options)?;
+            let (known, asking) = (RwLock::default(), tokio::sync::Mutex::default());
+            Ok(Issuer { options, expressions, known, asking })
+        };
+        let issuers = all.into_iter().map(issuer).collect::<Result<_, String>>()?;
+        Ok(Arc::new(Issuers { issuers, clock }))
     }
 
     /// Asks each issuer for its keys, so that the first token need not wait.
@@ -104,11 +126,11 @@ impl Issuers {
         let named = token.claims["iss"].as_str().unwrap_or_default();
         let issuer = self.issuers.iter().find(|issuer| issuer.options.url == named);
         let issuer = issuer.ok_or("of an issuer that is not believed")?;
-        if !issuer.options.algorithms.iter().any(|algorithm| *algorithm == token.algorithm) {
+        if !issuer.options.algorithms.contains(&token.algorithm) {
             return Err("signed by an algorithm that is not taken".to_owned());
         }
         issuer.signed(&token).await?;
-        claims::user(&issuer.options, &token.claims, (self.clock)())
+        claims::user(&issuer.options, &issuer.expressions, &token.claims, (self.clock)())
     }
 }
 

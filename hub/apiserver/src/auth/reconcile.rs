@@ -31,6 +31,9 @@ pub async fn reconcile(registry: &Registry) -> Result<Reconciled, Status> {
         ensure_namespace(registry, meta::namespace(&wanted)).await?;
         ensure(registry, &wanted, &mut done).await?;
     }
+    for class in crate::admission::system_classes() {
+        ensure_present(registry, class).await?;
+    }
     Ok(done)
 }
 
@@ -48,12 +51,17 @@ async fn ensure_namespace(registry: &Registry, name: &str) -> Result<(), Status>
     if name.is_empty() {
         return Ok(());
     }
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-    let definition = definition(registry, &namespace)?;
-    if registry.get(&definition, "", name).is_ok() {
+    ensure_present(registry, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))
+        .await
+}
+
+/// Creates what is not there; what is stays as it is.
+async fn ensure_present(registry: &Registry, wanted: Value) -> Result<(), Status> {
+    let definition = definition(registry, &wanted)?;
+    if registry.get(&definition, "", meta::name(&wanted)).is_ok() {
         return Ok(());
     }
-    match registry.create(&definition, "", namespace, &options()).await {
+    match registry.create(&definition, "", wanted, &options()).await {
         Err(status) if status.reason == "AlreadyExists" => Ok(()),
         other => other.map(drop),
     }

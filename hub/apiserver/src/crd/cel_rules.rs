@@ -88,7 +88,7 @@ fn check(schema: &Value, rule: &Value, ty: &Type, path: &str, lost: Option<&str>
 fn refusal(error: &CompileError, what: &str, prefix: &str) -> String {
     match error {
         CompileError::Invalid(message) => format!("{prefix}compilation failed: {message}"),
-        CompileError::Result(wanted) => format!("{what} must evaluate to a {wanted}"),
+        CompileError::Result { wanted, .. } => format!("{what} must evaluate to a {wanted}"),
     }
 }
 

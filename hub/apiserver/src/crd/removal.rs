@@ -16,6 +16,8 @@ pub fn mark_deleted(object: &mut Value, now: &str) {
         finalizers.push(FINALIZER.to_owned());
         meta::of(object).insert("finalizers".into(), json!(finalizers));
     }
-    let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will occur soon";
+    let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
     set_condition(object, "Terminating", "True", "InstanceDeletionPending", message, now);
+    // Without a generation or a time of grace: definitions have a delete of their own.
+    meta::of(object).insert("deletionTimestamp".into(), json!(now));
 }

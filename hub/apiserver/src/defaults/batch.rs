@@ -57,15 +57,15 @@ pub(super) fn cron_job(spec: &mut Fields) {
 }
 
 /// In v1 other metrics hide in an annotation; without any, CPU at 80 % is the target.
+/// What annotations say of it, as v2 has it, and back: what cannot be read there is forgotten, what is missing stands in.
 pub(super) fn autoscaler_v1(fields: &mut Fields) {
-    let hidden = fields
-        .get("metadata")
-        .and_then(|metadata| metadata.get("annotations")?.get("autoscaling.alpha.kubernetes.io/metrics"))
-        .is_some();
     let spec = object(fields, "spec");
     set(spec, "minReplicas", json!(1));
-    if !hidden {
-        set(spec, "targetCPUUtilizationPercentage", json!(80));
+    let mut whole = Value::Object(std::mem::take(fields));
+    crate::conversion::autoscaler_v2(&mut whole);
+    crate::conversion::autoscaler_v1(&mut whole);
+    if let Value::Object(whole) = whole {
+        *fields = whole;
     }
 }
 

@@ -64,6 +64,17 @@ pub(super) fn namespace(fields: &mut Fields) {
 }
 
 /// A node can allocate all of its capacity unless it says otherwise.
+/// A node's first range, said in both ways: the one word wins over the list.
+pub(super) fn node_spec(fields: &mut Fields) {
+    let first = text(fields, "podCIDR").to_owned();
+    let listed = fields.get("podCIDRs").and_then(|all| all[0].as_str()).unwrap_or_default().to_owned();
+    if !first.is_empty() && first != listed {
+        fields.insert("podCIDRs".to_owned(), json!([first]));
+    } else if first.is_empty() && !listed.is_empty() {
+        fields.insert("podCIDR".to_owned(), listed.into());
+    }
+}
+
 pub(super) fn node_status(fields: &mut Fields) {
     if let Some(capacity) = fields.get("capacity").filter(|capacity| !capacity.is_null()).cloned() {
         set(fields, "allocatable", capacity);

@@ -51,7 +51,7 @@ pub fn levels() -> Vec<Value> {
     all
 }
 
-fn schema(name: &str, level: &str, precedence: u32, distinguisher: &str, rules: Value) -> Value {
+fn schema(name: &str, level: &str, precedence: u32, distinguisher: &str, rules: &Value) -> Value {
     let mut spec = json!({"priorityLevelConfiguration": {"name": level}, "matchingPrecedence": precedence});
     if !distinguisher.is_empty() {
         spec["distinguisherMethod"] = json!({"type": distinguisher});
@@ -82,7 +82,7 @@ fn resources(verbs: &[&str], group: &str, resources: &[&str], cluster: bool) -> 
     rule
 }
 
-fn everything(subjects: Vec<Value>) -> Value {
+fn everything(subjects: &[Value]) -> Value {
     json!({
         "subjects": subjects,
         "resourceRules": [resources(&["*"], "*", &["*"], true)],
@@ -90,7 +90,7 @@ fn everything(subjects: Vec<Value>) -> Value {
     })
 }
 
-fn only(subjects: Vec<Value>, rules: Vec<Value>) -> Value {
+fn only(subjects: &[Value], rules: &[Value]) -> Value {
     json!({"subjects": subjects, "resourceRules": rules})
 }
 
@@ -99,8 +99,8 @@ const ANYBODY: [&str; 2] = ["system:unauthenticated", "system:authenticated"];
 /// The schemas without which a request might match none.
 pub fn mandatory_schemas() -> Vec<Value> {
     vec![
-        schema("exempt", "exempt", 1, "", everything(groups(&["system:masters"]))),
-        schema("catch-all", "catch-all", 10_000, "ByUser", everything(groups(&ANYBODY))),
+        schema("exempt", "exempt", 1, "", &everything(&groups(&["system:masters"]))),
+        schema("catch-all", "catch-all", 10_000, "ByUser", &everything(&groups(&ANYBODY))),
     ]
 }
 
@@ -118,33 +118,33 @@ pub fn schemas() -> Vec<Value> {
         {"verbs": ["get"], "nonResourceURLs": ["/healthz", "/readyz", "/livez"]}]});
     let mut all = mandatory_schemas();
     all.extend([
-        schema("system-nodes", "system", 500, "ByUser", everything(groups(&["system:nodes"]))),
-        schema("system-node-high", "node-high", 400, "ByUser", only(groups(&["system:nodes"]), nodes)),
-        schema("probes", "exempt", 2, "", probes),
-        schema("system-leader-election", "leader-election", 100, "ByUser", only(electors, vec![leases()])),
+        schema("system-nodes", "system", 500, "ByUser", &everything(&groups(&["system:nodes"]))),
+        schema("system-node-high", "node-high", 400, "ByUser", &only(&groups(&["system:nodes"]), &nodes)),
+        schema("probes", "exempt", 2, "", &probes),
+        schema("system-leader-election", "leader-election", 100, "ByUser", &only(&electors, &[leases()])),
         schema(
             "kube-controller-manager",
             "workload-high",
             800,
             "ByNamespace",
-            everything(users(&servants[..1])),
+            &everything(&users(&servants[..1])),
         ),
-        schema("kube-scheduler", "workload-high", 800, "ByNamespace", everything(users(&servants[1..]))),
+        schema("kube-scheduler", "workload-high", 800, "ByNamespace", &everything(&users(&servants[1..]))),
         schema(
             "kube-system-service-accounts",
             "workload-high",
             900,
             "ByNamespace",
-            everything(accounts(&["*"])),
+            &everything(&accounts(&["*"])),
         ),
         schema(
             "service-accounts",
             "workload-low",
             9000,
             "ByUser",
-            everything(groups(&["system:serviceaccounts"])),
+            &everything(&groups(&["system:serviceaccounts"])),
         ),
-        schema("global-default", "global-default", 9900, "ByUser", everything(groups(&ANYBODY))),
+        schema("global-default", "global-default", 9900, "ByUser", &everything(&groups(&ANYBODY))),
     ]);
     all
 }

@@ -33,10 +33,9 @@ impl ApiServer {
         mut eviction: Value,
     ) -> Result<Response<Body>, Status> {
         let key = ObjectKey::new(&wanted.namespace, &wanted.name);
-        let mut options = self.write_options(call, "eviction", &Bytes::new())?;
-        let registry = &self.registry;
-        registry.admit_unstored(definition, &key, Operation::Create, &mut eviction, &options).await?;
-        options.subresource = "status".to_owned();
+        let asked = self.write_options(call, "eviction", &Bytes::new())?;
+        self.registry.admit_unstored(definition, &key, Operation::Create, &mut eviction, &asked).await?;
+        let mut options = self.write_options(call, "status", &Bytes::new())?;
         let mut delete: DeleteOptions =
             serde_json::from_value(eviction["deleteOptions"].clone()).unwrap_or_default();
         delete.warnings = call.warnings.clone();

@@ -30,10 +30,30 @@ pub(super) enum Shape {
 pub(super) struct Form {
     pub encoding: Encoding,
     pub shape: Shape,
+    /// Of metadata alone: whether that of a list was asked for, or of one object.
+    pub of_list: Option<bool>,
 }
 
 impl Form {
-    pub(super) const JSON: Form = Form { encoding: Encoding::Json, shape: Shape::Whole };
+    pub(super) const JSON: Form = Form { encoding: Encoding::Json, shape: Shape::Whole, of_list: None };
+
+    /// The refusal where the metadata of a list was asked for, and this is none, or the other way about. `kind`: the Go type.
+    pub(super) fn fits(self, is_list: bool, kind: &str) -> Result<(), Status> {
+        let message = match (self.of_list, is_list) {
+            (Some(false), true) => {
+                format!(
+                    "you requested PartialObjectMetadata, but the requested object is a list (*{kind}List)"
+                )
+            }
+            (Some(true), false) => {
+                format!(
+                    "you requested PartialObjectMetadataList, but the requested object is not a list (*{kind})"
+                )
+            }
+            _ => return Ok(()),
+        };
+        Err(Status { code: 406, reason: "NotAcceptable".into(), message, details: None })
+    }
 
     pub(super) fn content_type(self) -> &'static str {
         match self.encoding {
@@ -109,7 +129,8 @@ fn read_clause(clause: &str) -> Option<Form> {
         ("PartialObjectMetadata" | "PartialObjectMetadataList", "meta.k8s.io", "v1") => Shape::Metadata,
         _ => return None,
     };
-    Some(Form { encoding, shape })
+    let of_list = (shape == Shape::Metadata).then_some(kind == "PartialObjectMetadataList");
+    Some(Form { encoding, shape, of_list })
 }
 
 #[cfg(test)]

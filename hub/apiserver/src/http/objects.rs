@@ -69,7 +69,10 @@ impl ApiServer {
             && !matches!(call.method, Method::GET | Method::HEAD)
         {
             // Across namespaces there is only looking.
-            return Err(Status::method_not_allowed());
+            return match definition.is_structural() && call.method == Method::POST {
+                true => Err(Status::no_page()),
+                false => Err(Status::method_not_allowed()),
+            };
         }
         // One object is got, whatever the query says: a watch of it is a watch of the collection with a field selector.
         let watch = (call.query.flag("watch") && !one) || wanted.watch;
@@ -111,6 +114,21 @@ impl ApiServer {
         }
         let old = strategy::deprecation(&wanted.group, &wanted.version, &wanted.plural);
         old.into_iter().for_each(|text| call.warnings.add(text.to_owned()));
+        if matches!(verb, "get" | "list") && form.of_list.is_some() {
+            if verb == "get" {
+                self.registry.get(definition, &namespace_of(definition, wanted), &wanted.name)?;
+            }
+            let go_type = match definition.is_structural() {
+                true => "unstructured.Unstructured".to_owned(),
+                false => format!("{}.{}", strategy::package(definition), definition.kind),
+            };
+            form.fits(verb == "list", &go_type)?;
+        }
+        if verb == "create" && definition.group.is_empty() && &*definition.plural == "bindings" {
+            let binding = object_in(call, definition, &body::read(body).await?)?;
+            let pods = catalogue.resource("", "v1", "pods").ok_or_else(Status::no_resource)?;
+            return self.bind(call, pods, &wanted.namespace, form, &binding).await;
+        }
         match verb {
             "watch" => self.watch(call, definition, wanted, form).await,
             "list" => self.list(call, definition, wanted, form).await,
@@ -486,7 +504,12 @@ where
     let mut options: DeleteOptions = if bytes.is_empty() {
         DeleteOptions::default()
     } else {
-        let value = body::parse(body::media_type(call.headers), &bytes)?;
+        // What cannot be read at all is nobody's fault in particular: so kube-apiserver has it.
+        let value =
+            body::parse(body::media_type(call.headers), &bytes).map_err(|status| match status.code {
+                400 => Status { code: 500, reason: "".into(), ..status },
+                _ => status,
+            })?;
         if value["kind"].as_str().is_some_and(|kind| kind != "DeleteOptions") {
             return Err(Status::unforeseen(format!(
                 "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:110\"",

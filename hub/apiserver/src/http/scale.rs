@@ -82,35 +82,74 @@ pub(crate) fn set(
     Ok(changed)
 }
 
-/// A Scale that is applied, as the part of the scaled object that it stands for.
-pub(super) fn applied(
+/// Who applies a Scale, and how.
+pub(crate) struct Writer<'a> {
+    /// The manager.
+    pub manager: &'a str,
+    /// Whether it takes what others own.
+    pub force: bool,
+    /// RFC 3339, whole seconds.
+    pub now: &'a str,
+}
+
+/// The object with the replicas that an applied Scale asks for, and with who owns them now. Owners are those of the object's own
+/// replicas, seen as owners of the Scale's.
+pub(crate) fn apply(
     definition: &ResourceDefinition,
     paths: &ScalePaths,
-    scale: &Value,
-    name: &str,
+    live: &Value,
+    applied: &Value,
+    writer: &Writer<'_>,
 ) -> Result<Value, Status> {
-    let (kind, version) = (scale["kind"].as_str().unwrap_or(""), scale["apiVersion"].as_str().unwrap_or(""));
-    if (kind, version) != ("Scale", "autoscaling/v1") {
-        let slash = if version.contains('/') { "" } else { "/" };
-        return Err(Status::bad_request(format!("invalid object type: {slash}{version}, Kind={kind}")));
-    }
-    let named = meta::name(scale);
-    if !named.is_empty() && named != name {
-        return Err(Status::bad_request(format!(
-            "the name of the object ({named}) does not match the name on the URL ({name})"
-        )));
-    }
-    let mut object = json!({
-        "apiVersion": definition.api_version(), "kind": &*definition.kind, "metadata": {"name": name},
+    let members: Vec<String> = paths.spec.iter().map(|part| format!("f:{part}")).collect();
+    let owned = |entry: &Value| members.iter().try_fold(&entry["fieldsV1"], |at, part| at.get(part)).is_some();
+    let entries = live["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+    let mut old = of(paths, live);
+    let seen = entries.iter().filter(|entry| owned(entry)).map(|entry| {
+        let mut entry = entry.clone();
+        entry["apiVersion"] = json!("autoscaling/v1");
+        entry["fieldsV1"] = json!({"f:spec": {"f:replicas": {}}});
+        entry
     });
-    if let Some(replicas) = scale["spec"].get("replicas") {
-        let mut slot = &mut object;
-        for part in &paths.spec {
-            slot = &mut slot[part.as_str()];
+    old["metadata"]["managedFields"] = seen.collect();
+    let scale = crate::kinds::apply_scale(&old, applied, writer.manager, writer.force, writer.now)?;
+    let mut object = set(definition, paths, live, &scale)?;
+    let same = |a: &Value, b: &Value| ["manager", "operation", "subresource"].iter().all(|part| a[part] == b[part]);
+    let now: Vec<&Value> = scale["metadata"]["managedFields"].as_array().into_iter().flatten().collect();
+    let mut after = Vec::new();
+    for mut entry in entries {
+        if owned(&entry) && !now.iter().any(|one| same(one, &entry)) {
+            forget(&mut entry["fieldsV1"], &members);
+            if entry["fieldsV1"].as_object().is_none_or(serde_json::Map::is_empty) {
+                continue;
+            }
         }
-        *slot = replicas.clone();
+        after.push(entry);
     }
+    for one in now {
+        if after.iter().any(|entry| same(one, entry) && owned(entry)) {
+            continue;
+        }
+        let fields = members.iter().rev().fold(json!({}), |inner, part| json!({ part.as_str(): inner }));
+        let mut entry = one.clone();
+        entry["apiVersion"] = json!(definition.api_version());
+        entry["fieldsV1"] = fields;
+        entry.as_object_mut().map(|entry| entry.remove("time"));
+        after.push(entry);
+    }
+    object["metadata"]["managedFields"] = Value::Array(after);
     Ok(object)
+}
+
+/// Takes a path out of a set of fields, and what is empty without it.
+fn forget(fields: &mut Value, path: &[String]) {
+    let ([first, rest @ ..], Some(members)) = (path, fields.as_object_mut()) else { return };
+    if let Some(inner) = members.get_mut(first) {
+        forget(inner, rest);
+        if inner.as_object().is_none_or(serde_json::Map::is_empty) {
+            members.remove(first);
+        }
+    }
 }
 
 fn at<'a>(object: &'a Value, path: &[String]) -> Option<&'a Value> {

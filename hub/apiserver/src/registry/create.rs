@@ -3,7 +3,7 @@
 use karmada_store::{Expect, StoreError};
 use serde_json::Value;
 
-use super::{AdmissionRequest, Registry, WriteOptions, Written, prepare, store_failed, strategy};
+use super::{AdmissionRequest, Registry, WriteOptions, Written, dropped, prepare, store_failed, strategy};
 use crate::cache::storage_key;
 use crate::object::{ObjectKey, encode, meta};
 use crate::resource::ResourceDefinition;
@@ -52,6 +52,7 @@ impl Registry {
         prepare::new_object(self, definition, &mut object, &options.user);
         let mut request = AdmissionRequest::write(definition, &key, &mut object, None, options);
         self.admit(&mut request).await?;
+        dropped::settle(definition, "", &mut object, None);
         crate::kinds::finish_create(definition, &mut object);
         let template = &object["spec"]["template"]["metadata"]["labels"];
         if shares_labels && template.is_object() {
@@ -61,10 +62,12 @@ impl Registry {
         if let Some((_, allocator)) = &mut service {
             allocator.create(&mut object)?;
         }
-        prepare::validate(definition, &object, None)?;
+        prepare::validate(definition, "", &object, None)?;
         let mut request = AdmissionRequest::write(definition, &key, &mut object, None, options);
         let _held = self.admit_final(&mut request).await?;
         options.warnings.extend(crate::kinds::remarks(definition, &object, None));
+        prepare::owners_once(&mut object);
+        crate::kinds::forget_empties(definition, &mut object);
         let shown = prepare::shown(definition, &object);
         let stored = prepare::store(self, definition, object).await?;
         let bytes = encode(&stored, &definition.kind, &definition.storage_api_version());

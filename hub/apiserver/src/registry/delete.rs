@@ -240,7 +240,9 @@ impl Registry {
             // It goes as it stands.
             return Marked { object: before, then: Then::Go };
         }
-        self.mark_deleting(&mut object, 0);
+        if !crate::crd::is_definition(definition) {
+            self.mark_deleting(&mut object, 0);
+        }
         let then = if object == before { Then::Stay } else { Then::Keep };
         Marked { object, then }
     }

@@ -39,6 +39,21 @@ pub(crate) fn check_type(definition: &ResourceDefinition, object: &Value) -> Res
         return Err(Status::invalid(&definition.group, kind, meta::text(object, "name"), vec![cause]));
     }
     if !version.is_empty() && version != expected {
+        if definition.family == Family::Builtin && version.matches('/').count() > 1 {
+            let begin = object.to_string();
+            let begin: String = begin.chars().take(30).collect();
+            return Err(Status::bad_request(format!(
+                "the object provided is unrecognized (must be of type {}): unexpected GroupVersion string: {version} ({begin} ...)",
+                definition.kind
+            )));
+        }
+        let (group, short) = version.split_once('/').unwrap_or(("", version));
+        if definition.family == Family::Builtin
+            && (kind == "Status" && version == "v1"
+                || crate::schema::Kind::builtin(group, short, kind).is_some())
+        {
+            return Err(Status::bad_request(converting(definition, short, kind)));
+        }
         if definition.family == Family::Builtin {
             let short = version.rsplit('/').next().unwrap_or(version);
             return Err(Status::bad_request(format!(
@@ -51,7 +66,7 @@ pub(crate) fn check_type(definition: &ResourceDefinition, object: &Value) -> Res
         )));
     }
     if !kind.is_empty() && kind != &*definition.kind {
-        return Err(Status::bad_request(another_kind(definition, kind)));
+        return Err(Status::bad_request(another_kind(definition, kind, object)));
     }
     match object.get("metadata") {
         // A compiled kind's reader says what it cannot read.
@@ -67,7 +82,7 @@ pub(crate) fn check_type(definition: &ResourceDefinition, object: &Value) -> Res
 }
 
 /// What is said of a body that is of another kind than the path's.
-fn another_kind(definition: &ResourceDefinition, kind: &str) -> String {
+fn another_kind(definition: &ResourceDefinition, kind: &str, object: &Value) -> String {
     let (version, wanted) = (&definition.version, &definition.kind);
     let api_version = definition.api_version();
     if definition.is_structural() {
@@ -76,13 +91,26 @@ fn another_kind(definition: &ResourceDefinition, kind: &str) -> String {
         );
     }
     let begin = format!("{kind} in version \"{version}\" cannot be handled as a {wanted}: ");
+    // Every group has a Status of its own to convert from, save in its own version.
     let known = kind == "Status" || crate::schema::Kind::builtin(&definition.group, version, kind).is_some();
     if known {
-        let package = definition.group.split('.').next().filter(|p| !p.is_empty()).unwrap_or("core");
-        return format!("{begin}converting ({version}.{kind}) to ({package}.{wanted}): unknown conversion");
+        let own = crate::schema::Kind::builtin(&definition.group, version, kind);
+        // It is read as what it says it is, before it is seen that it cannot be this.
+        if let Some(Err(error)) = own.map(|own| own.decode(&mut object.clone())) {
+            return format!("{begin}{error}");
+        }
+        return converting(definition, version, kind);
     }
     format!(
         "{begin}no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:110\""
+    )
+}
+
+/// What is said of a known kind that cannot be made the one that is wanted.
+fn converting(definition: &ResourceDefinition, version: &str, kind: &str) -> String {
+    let (wanted, package) = (&definition.kind, strategy::package(definition));
+    format!(
+        "{kind} in version \"{version}\" cannot be handled as a {wanted}: converting ({version}.{kind}) to ({package}.{wanted}): unknown conversion"
     )
 }
 
@@ -92,6 +120,9 @@ pub(crate) fn decode(
     object: &mut Value,
     options: &WriteOptions,
 ) -> Result<(), Status> {
+    if object.is_null() && !definition.is_structural() {
+        *object = json!({});
+    }
     let shown = match &options.patch {
         PatchShown::None => None,
         PatchShown::Itself(text) => Some(text.clone()),
@@ -191,6 +222,19 @@ pub(crate) fn identity_of_new(
     metadata.insert("uid".into(), json!(uid));
     metadata.insert("creationTimestamp".into(), json!(now));
     Ok(())
+}
+
+/// Owners that are there twice count once; the writer was warned.
+pub(crate) fn owners_once(object: &mut Value) {
+    let owners = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut);
+    let Some(owners) = owners else { return };
+    let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
+    for owner in owners.drain(..) {
+        if !kept.contains(&owner) {
+            kept.push(owner);
+        }
+    }
+    *owners = kept;
 }
 
 /// Gives a new object the name that it asks the server to make. After defaulting, which does not see it.
@@ -398,6 +442,18 @@ pub(crate) fn changed_object(
     if definition.subresource("status").is_none() {
         return;
     }
+    if subresource == "ephemeralcontainers" {
+        // Nothing else of the Pod moves with it.
+        let (laid, metadata) = (new["spec"].get("ephemeralContainers").cloned(), new["metadata"].clone());
+        let mut whole = old.clone();
+        put_or_remove(&mut whole["spec"], "ephemeralContainers", laid);
+        whole["metadata"] = metadata;
+        *new = whole;
+        return;
+    }
+    if subresource == "binding" {
+        return;
+    }
     if matches!(subresource, "status" | "approval") {
         let (status, metadata) = (new.get("status").cloned(), new["metadata"].clone());
         let mut whole = old.clone();
@@ -434,7 +490,8 @@ fn finish_status(definition: &ResourceDefinition, old: &Value, new: &mut Value, 
         }
         ("certificates.k8s.io", _) => {
             let before = old["status"]["conditions"].as_array().cloned().unwrap_or_default();
-            let all = new["status"]["conditions"].as_array_mut().into_iter().flatten();
+            let all = new.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
+            let all = all.into_iter().flatten();
             for condition in all {
                 if condition["lastUpdateTime"].is_null() {
                     condition["lastUpdateTime"] = json!(now);
@@ -472,10 +529,11 @@ fn put_or_remove(object: &mut Value, field: &str, value: Option<Value>) {
 /// Refuses an object that breaks its kind's rules, naming all of them.
 pub(crate) fn validate(
     definition: &ResourceDefinition,
+    part: &str,
     new: &Value,
     old: Option<&Value>,
 ) -> Result<(), Status> {
-    let causes = kinds::validate(definition, new, old);
+    let causes = kinds::validate(definition, part, new, old);
     if causes.is_empty() {
         return Ok(());
     }

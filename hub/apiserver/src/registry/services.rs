@@ -107,7 +107,7 @@ impl Allocator {
         if !single.is_empty() && list(&service["spec"], "clusterIPs").is_empty() {
             put(&mut service["spec"], "clusterIPs", json!([single]));
         }
-        families(service, None)?;
+        families(service, None, None)?;
         self.address(service)?;
         self.new_ports(service)?;
         if needs_health_port(&service["spec"]) {
@@ -121,7 +121,7 @@ impl Allocator {
         let before = &old["spec"];
         keep_allocated(&mut new["spec"], before);
         normalise(&mut new["spec"], before);
-        families(new, Some(before))?;
+        families(new, Some(before), Some(old))?;
         if needs_address(&new["spec"]) && !needs_address(before) {
             self.address(new)?;
         }
@@ -169,17 +169,17 @@ impl Allocator {
             let detail = format!("failed to allocate IP {asked}: {why}");
             Err(invalid(service, "spec.clusterIPs".to_owned(), &value, &detail))
         };
-        match asked.parse::<IpAddr>() {
-            // What is no address is told by validation.
-            Err(_) => Ok(asked.to_owned()),
-            Ok(IpAddr::V4(address)) if (FIRST..FIRST + SIZE).contains(&u32::from(address)) => {
+        match crate::validation::parse_address(asked) {
+            // What is no address was told before.
+            None => Ok(asked.to_owned()),
+            Some(IpAddr::V4(address)) if (FIRST..FIRST + SIZE).contains(&u32::from(address)) => {
                 if self.taken.addresses.insert(address.into()) {
                     Ok(asked.to_owned())
                 } else {
                     refuse("provided IP is already allocated")
                 }
             }
-            Ok(_) => refuse("the provided network does not match the current range"),
+            Some(_) => refuse("the provided network does not match the current range"),
         }
     }
 
@@ -273,7 +273,7 @@ impl Allocator {
 }
 
 /// Completes address families; this hub has IPv4 alone.
-fn families(service: &mut Value, before: Option<&Value>) -> Result<(), Status> {
+fn families(service: &mut Value, before: Option<&Value>, old: Option<&Value>) -> Result<(), Status> {
     let spec = &service["spec"];
     if !needs_address(spec) {
         return Ok(());
@@ -288,6 +288,10 @@ fn families(service: &mut Value, before: Option<&Value>) -> Result<(), Status> {
     }
     .to_owned();
     put(&mut service["spec"], "ipFamilyPolicy", json!(policy));
+    let causes = crate::kinds::service_addresses(service, old);
+    if !causes.is_empty() {
+        return Err(Status::invalid("", "Service", text(&service["metadata"], "name"), causes));
+    }
     let spec = &service["spec"];
     let mut families: Vec<Value> = list(spec, "ipFamilies").to_vec();
     if policy == "SingleStack" {
@@ -430,6 +434,12 @@ fn drop_for_type(service: &mut Value, old: &Value) {
     }
     if reachable(old) && !reachable(new) && same(new, "externalTrafficPolicy") {
         put(new, "externalTrafficPolicy", Value::Null);
+    }
+    if text(old, "type") != "ExternalName"
+        && text(new, "type") == "ExternalName"
+        && same(new, "internalTrafficPolicy")
+    {
+        put(new, "internalTrafficPolicy", Value::Null);
     }
     if text(new, "type") != "LoadBalancer" {
         service["status"]["loadBalancer"] = json!({});

@@ -114,6 +114,16 @@ pub(super) fn shares_labels(definition: &ResourceDefinition, object: &Value) -> 
     &*definition.group == "batch" && &*definition.plural == "jobs" && !some(&object["metadata"]["labels"])
 }
 
+/// The package of a group's types.
+pub(crate) fn package(definition: &ResourceDefinition) -> &str {
+    match &*definition.group {
+        // Events are of the core, whichever version is spoken.
+        "" | "events.k8s.io" => "core",
+        "flowcontrol.apiserver.k8s.io" => "flowcontrol",
+        group => group.split('.').next().unwrap_or("core"),
+    }
+}
+
 /// Where kube-apiserver stores an object, which some of its messages tell.
 pub(crate) fn storage_path(definition: &ResourceDefinition, key: &crate::object::ObjectKey) -> String {
     let plural = match (&*definition.group, &*definition.plural) {
@@ -132,6 +142,10 @@ pub(crate) fn storage_path(definition: &ResourceDefinition, key: &crate::object:
 
 /// Whether a change counts as a new generation.
 pub(crate) fn raises_generation(definition: &ResourceDefinition, old: &Value, new: &Value) -> bool {
+    // Only a create counts.
+    if name(definition) == ("scheduling.k8s.io", "priorityclasses") {
+        return false;
+    }
     if content(definition, old) != content(definition, new) {
         return true;
     }

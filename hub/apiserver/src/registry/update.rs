@@ -8,7 +8,9 @@ use std::sync::Arc;
 use karmada_store::{Expect, StoreError};
 use serde_json::Value;
 
-use super::{AdmissionRequest, PatchShown, Registry, WriteOptions, Written, prepare, store_failed, strategy};
+use super::{
+    AdmissionRequest, PatchShown, Registry, WriteOptions, Written, dropped, prepare, store_failed, strategy,
+};
 use crate::cache::storage_key;
 use crate::object::{ObjectKey, Stored, encode, meta};
 use crate::resource::ResourceDefinition;
@@ -83,6 +85,7 @@ impl Registry {
         prepare::changed_object(definition, &options.subresource, &old, &mut new, &self.now_text());
         let mut request = AdmissionRequest::write(definition, key, &mut new, Some(&old), options);
         self.admit(&mut request).await?;
+        dropped::settle(definition, &options.subresource, &mut new, Some(&old));
         let mut service = match &*options.subresource {
             "" => self.service_allocator(definition, key).await,
             _ => None,
@@ -90,11 +93,13 @@ impl Registry {
         if let Some((_, allocator)) = &mut service {
             allocator.update(&mut new, &old)?;
         }
-        prepare::validate(definition, &new, Some(&old))?;
+        prepare::validate(definition, &options.subresource, &new, Some(&old))?;
         let mut request = AdmissionRequest::write(definition, key, &mut new, Some(&old), options);
         let _held = self.admit_final(&mut request).await?;
         crate::kinds::finish_update(definition, &mut new, &old);
         options.warnings.extend(crate::kinds::remarks(definition, &new, Some((&old, live))));
+        prepare::owners_once(&mut new);
+        crate::kinds::forget_empties(definition, &mut new);
         strategy::raise_generation(definition, &old, &mut new);
         if prepare::same(&old, &new) && prepare::is_stored_as_now(definition, live) {
             let object = self.cache().get(&definition.storage, key);

@@ -85,7 +85,7 @@ impl Decoder {
     fn value(&mut self, schema: SchemaRef<'_>, value: &mut Value, at: Place<'_>) -> Result<(), DecodeError> {
         match schema.format() {
             Format::Quantity => return quantity(value),
-            Format::IntOrString => return int_or_string(value),
+            Format::IntOrString => return int_or_string(value, at),
             Format::DateTime => return timestamp(value, "2006-01-02T15:04:05Z07:00", time::seconds),
             Format::MicroTime => return timestamp(value, "2006-01-02T15:04:05.000000Z07:00", time::micros),
             Format::FieldsV1 => return Ok(()),
@@ -200,10 +200,34 @@ fn encode(schema: SchemaRef<'_>, fields: &mut Map<String, Value>) {
         }
         if omit && is_empty(present) && kind != b's' {
             fields.remove(name);
-        } else if matches!(kind, b'l' | b'm') && is_empty(present) {
-            // Storage does not tell an empty list from none.
-            fields.insert(name.to_owned(), Value::Null);
         }
+    }
+}
+
+/// Leaves the value as it comes back from storage, which does not tell an empty list or map from none.
+pub fn forget_empties(schema: SchemaRef<'_>, value: &mut Value) {
+    match value {
+        Value::Array(items) => {
+            let Some(element) = schema.items() else { return };
+            items.iter_mut().for_each(|item| forget_empties(element, item));
+        }
+        Value::Object(fields) if schema.is_struct() => {
+            for (name, item) in fields.iter_mut() {
+                let Some(property) = schema.property(name) else { continue };
+                let listed =
+                    matches!(property.node().go_kind, b'l' | b'm') && !property.has(flag::GO_POINTER);
+                if listed && !item.is_null() && is_empty(item) {
+                    *item = Value::Null;
+                } else {
+                    forget_empties(property, item);
+                }
+            }
+        }
+        Value::Object(fields) => {
+            let Some(element) = schema.additional() else { return };
+            fields.values_mut().for_each(|item| forget_empties(element, item));
+        }
+        _ => {}
     }
 }
 
@@ -277,14 +301,12 @@ fn quantity(value: &mut Value) -> Result<(), DecodeError> {
     }
 }
 
-fn int_or_string(value: &Value) -> Result<(), DecodeError> {
+fn int_or_string(value: &Value, at: Place<'_>) -> Result<(), DecodeError> {
     match value {
         Value::String(_) => Ok(()),
         Value::Number(number) if number.as_i64().is_some_and(|n| i32::try_from(n).is_ok()) => Ok(()),
         Value::Number(number) => Err(not_int32(number)),
-        other => {
-            Err(DecodeError(format!("json: cannot unmarshal {} into Go value of type int32", what(other))))
-        }
+        other => Err(Place { go_type: "int32", ..at }.mismatch(what(other))),
     }
 }
 
@@ -301,6 +323,9 @@ fn timestamp(
         let what = what(value);
         return Err(DecodeError(format!("json: cannot unmarshal {what} into Go value of type string")));
     };
+    if layout.contains(".000000") && time::parse(text).is_some() {
+        time::six_places(text, layout).map_err(DecodeError)?;
+    }
     let parsed = time::parse(text).ok_or_else(|| DecodeError(time::error(text, layout)))?;
     *value = Value::String(write(parsed));
     Ok(())

@@ -234,3 +234,18 @@ pub(crate) fn render(value: &Value) -> String {
 pub(crate) fn go_json(value: &Value) -> String {
     value.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
+
+/// About what Go's encoder makes of a struct without names for JSON: fields by their Go names.
+pub(crate) fn go_struct(value: &Value) -> Value {
+    let upper = |name: &str| {
+        let mut letters = name.chars();
+        letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+    };
+    match value {
+        Value::Object(fields) => {
+            Value::Object(fields.iter().map(|(name, item)| (upper(name), go_struct(item))).collect())
+        }
+        Value::Array(items) => items.iter().map(go_struct).collect(),
+        other => other.clone(),
+    }
+}

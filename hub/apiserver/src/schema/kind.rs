@@ -34,8 +34,8 @@ pub struct Kind<'a> {
     pub style: Style,
     /// Its schema.
     pub schema: SchemaRef<'a>,
-    /// Where a custom kind keeps its replicas, as `.spec.replicas`.
-    pub scale: Option<&'a str>,
+    /// Where a custom kind keeps wanted replicas, those there are, and the selector of what is counted (empty for none).
+    pub scale: Option<(&'a str, &'a str, &'a str)>,
 }
 
 impl<'a> Kind<'a> {
@@ -97,32 +97,34 @@ impl<'a> Kind<'a> {
         }
     }
 
-    /// Replicas that can be scaled are a number, and not below nothing.
-    fn replicas(&self, new: &Value, errors: &mut Vec<FieldError>) {
-        let Some(path) = self.scale else { return };
-        let found =
-            path.split('.').filter(|part| !part.is_empty()).try_fold(new, |value, part| value.get(part));
-        let detail = match found {
-            None => return,
-            Some(value) if value.as_i64().is_some() => {
-                let Some(count) = value.as_i64().filter(|count| *count < 0) else { return };
-                (count, "should be a non-negative integer".to_owned())
-            }
-            Some(value) => {
-                let (shown, ty) = match value {
-                    Value::String(text) => (text.clone(), "string"),
-                    Value::Bool(truth) => (truth.to_string(), "bool"),
-                    Value::Number(number) => (number.to_string(), "float64"),
-                    Value::Null => return,
-                    Value::Array(_) => (value.to_string(), "[]interface {}"),
-                    Value::Object(_) => (value.to_string(), "map[string]interface {}"),
-                };
-                (0, format!("{path} accessor error: {shown} is of the type {ty}, expected int64"))
-            }
+    /// Replicas that can be scaled are a number, and not below nothing; a selector is a text. `spec`: whether the wanted ones
+    /// are looked at, which a write of the status cannot change.
+    pub(crate) fn replicas(&self, new: &Value, spec: bool, errors: &mut Vec<FieldError>) {
+        let Some((wanted, there, selector)) = self.scale else { return };
+        let mut refuse = |path: &str, shown: Value, detail: String| {
+            let mut error = FieldError::invalid(&super::path::Path::ROOT, shown, detail);
+            error.field = path.to_owned();
+            errors.push(error);
         };
-        let mut error = FieldError::invalid(&super::path::Path::ROOT, detail.0, detail.1);
-        error.field = path.to_owned();
-        errors.push(error);
+        for path in [wanted, there].iter().skip(usize::from(!spec)) {
+            match reach(new, path, |value| value.as_i64().is_some(), "int64") {
+                Err(detail) => refuse(path, Value::from(0), detail),
+                Ok(found) => match found.and_then(Value::as_i64) {
+                    Some(count) if count < 0 => {
+                        refuse(path, count.into(), "should be a non-negative integer".to_owned());
+                    }
+                    Some(count) if count > i64::from(i32::MAX) => {
+                        refuse(path, count.into(), format!("should be less than or equal to {}", i32::MAX));
+                    }
+                    _ => {}
+                },
+            }
+        }
+        if !selector.is_empty()
+            && let Err(detail) = reach(new, selector, Value::is_string, "string")
+        {
+            refuse(selector, Value::from(""), detail);
+        }
     }
 
     /// Runs the schema's CEL rules, unless what is wrong already would make them stumble.
@@ -168,10 +170,43 @@ impl<'a> Kind<'a> {
                     None => super::validate::validate(self.schema, new),
                     Some(old) => super::validate::validate_update(self.schema, new, old),
                 });
-                self.replicas(new, &mut errors);
+                self.replicas(new, true, &mut errors);
                 self.rules(new, old, &mut errors);
                 errors
             }
         }
     }
+}
+
+/// What stands at a path such as `.spec.replicas`; what Go says where the way there, or what is there, is of another type.
+fn reach<'v>(
+    object: &'v Value,
+    path: &str,
+    fits: impl Fn(&Value) -> bool,
+    wanted: &str,
+) -> Result<Option<&'v Value>, String> {
+    let stumbled = |value: &Value, wanted: &str| {
+        let (shown, ty) = match value {
+            Value::String(text) => (text.clone(), "string"),
+            Value::Bool(truth) => (truth.to_string(), "bool"),
+            Value::Number(number) if number.is_f64() => (number.to_string(), "float64"),
+            Value::Number(number) => (number.to_string(), "int64"),
+            Value::Null => ("<nil>".to_owned(), "<nil>"),
+            Value::Array(_) => (value.to_string(), "[]interface {}"),
+            Value::Object(_) => (value.to_string(), "map[string]interface {}"),
+        };
+        format!("{path} accessor error: {shown} is of the type {ty}, expected {wanted}")
+    };
+    let mut at = object;
+    for part in path.split('.').filter(|part| !part.is_empty()) {
+        match at {
+            Value::Object(fields) => match fields.get(part) {
+                Some(next) => at = next,
+                None => return Ok(None),
+            },
+            Value::Null => return Ok(None),
+            other => return Err(stumbled(other, "map[string]interface{}")),
+        }
+    }
+    if fits(at) { Ok(Some(at)) } else { Err(stumbled(at, wanted)) }
 }

@@ -29,7 +29,7 @@ pub(super) struct Rule {
 
 /// Compiles a schema's rules. They were checked against the schema when the definition was taken, so types matter no more.
 pub(super) fn compile(rules: &Value) -> Box<[Rule]> {
-    let declared = Declarations::new().with("self", CelType::Dyn).with("oldSelf", CelType::Dyn);
+    let declared = Declarations::new().with("self", CelType::Dyn).with("oldSelf", CelType::Dyn).lenient();
     let one = |rule: &Value| {
         let text = |field: &str| rule[field].as_str().unwrap_or_default();
         let program = Program::compile(text("rule"), &declared, Expected::Bool).ok();

@@ -25,3 +25,18 @@ pub fn micros(time: Timestamp) -> String {
 pub(crate) fn error(text: &str, layout: &str) -> String {
     format!("parsing time {:?} as {layout:?}: cannot parse {text:?} as \"2006\"", text)
 }
+
+/// Whether a time that is well-formed has its six decimal places, neither fewer nor more, as `metav1.MicroTime` is read.
+///
+/// # Errors
+/// What Go says of one that has not.
+pub(crate) fn six_places(text: &str, layout: &str) -> Result<(), String> {
+    let rest = text.get(19..).unwrap_or_default();
+    let digits = rest.bytes().skip(1).take_while(u8::is_ascii_digit).count();
+    let (left, wanted) = match (rest.starts_with('.'), digits) {
+        (true, 6) => return Ok(()),
+        (true, 7..) => (&rest[7..], "Z07:00"),
+        _ => (rest, ".000000"),
+    };
+    Err(format!("parsing time {text:?} as {layout:?}: cannot parse {left:?} as {wanted:?}"))
+}

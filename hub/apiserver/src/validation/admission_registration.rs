@@ -18,11 +18,11 @@ pub(super) fn webhooks(new: &Value, mutating: bool, errors: &mut Errors) {
         let path = hooks.index(index);
         let name = text(hook, "name");
         qualified_name(name, &path.child("name"), errors);
-        if seen.contains(&name) {
+        webhook(hook, mutating, &path, errors);
+        if !name.is_empty() && seen.contains(&name) {
             errors.push(FieldError::duplicate(&path.child("name"), name));
         }
         seen.push(name);
-        webhook(hook, mutating, &path, errors);
     }
 }
 
@@ -42,14 +42,6 @@ fn qualified_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
 }
 
 fn webhook(hook: &Value, mutating: bool, path: &Path<'_>, errors: &mut Errors) {
-    let versions = path.child("admissionReviewVersions");
-    let given: Vec<&str> = list(hook, "admissionReviewVersions").iter().filter_map(Value::as_str).collect();
-    if given.is_empty() {
-        errors.push(FieldError::required(&versions, "must specify one of v1, v1beta1"));
-    } else if !given.iter().any(|one| matches!(*one, "v1" | "v1beta1")) {
-        let shown = Value::from(given.iter().map(|one| Value::from(*one)).collect::<Vec<Value>>());
-        errors.push(FieldError::invalid(&versions, shown, "must include at least one of v1, v1beta1"));
-    }
     for (index, one) in list(hook, "rules").iter().enumerate() {
         let rules = path.child("rules");
         rule(one, &rules.index(index), errors);
@@ -74,6 +66,27 @@ fn webhook(hook: &Value, mutating: bool, path: &Path<'_>, errors: &mut Errors) {
     }
     client(&hook["clientConfig"], &path.child("clientConfig"), errors);
     conditions(hook, &Declarations::admission(), path, errors);
+    review_versions(hook, &path.child("admissionReviewVersions"), errors);
+}
+
+/// Versions of reviews that a webhook takes: one that is spoken here among them.
+fn review_versions(hook: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let given: Vec<&str> = list(hook, "admissionReviewVersions").iter().filter_map(Value::as_str).collect();
+    if given.is_empty() {
+        errors.push(FieldError::required(path, "must specify one of v1, v1beta1"));
+        return;
+    }
+    for (index, one) in given.iter().enumerate() {
+        if given[..index].contains(one) {
+            errors.push(FieldError::invalid(&path.index(index), *one, "duplicate version"));
+        } else {
+            super::invalid_each(errors, &path.index(index), one, super::names::dns_1035_label(one));
+        }
+    }
+    if !given.iter().any(|one| matches!(*one, "v1" | "v1beta1")) {
+        let shown = hook["admissionReviewVersions"].clone();
+        errors.push(FieldError::invalid(path, shown, "must include at least one of v1, v1beta1"));
+    }
 }
 
 fn one_of(from: &Value, field: &str, supported: &[&str], path: &Path<'_>, errors: &mut Errors) {
@@ -96,31 +109,92 @@ fn client(client: &Value, path: &Path<'_>, errors: &mut Errors) {
         for field in ["name", "namespace"] {
             if text(service, field).is_empty() {
                 let at = path.child("service");
-                errors.push(FieldError::required(&at.child(field), &*format!("service {field} is required")));
+                errors.push(FieldError::required(&at.child(field), ""));
+            }
+        }
+        let at = path.child("service");
+        if let Some(port) = service["port"].as_i64().filter(|port| !(1..=65535).contains(port)) {
+            let why = "port is not valid: must be between 1 and 65535, inclusive";
+            errors.push(FieldError::invalid(&at.child("port"), port, why));
+        }
+        service_path(service, &at.child("path"), errors);
+    }
+}
+
+fn service_path(service: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let Some(given) = service["path"].as_str() else { return };
+    if given == "/" || given.is_empty() {
+        return;
+    }
+    if given == "//" {
+        errors.push(FieldError::invalid(path, given, "segment[0] may not be empty"));
+        return;
+    }
+    if !given.starts_with('/') {
+        errors.push(FieldError::invalid(path, given, "must start with a '/'"));
+    }
+    let check = given.get(1..).unwrap_or_default();
+    let check = check.strip_suffix('/').unwrap_or(check);
+    for (index, part) in check.split('/').enumerate() {
+        if part.is_empty() {
+            errors.push(FieldError::invalid(path, given, format!("segment[{index}] may not be empty")));
+        } else {
+            for why in super::names::dns_subdomain(part) {
+                errors.push(FieldError::invalid(path, given, format!("segment[{index}]: {why}")));
             }
         }
     }
 }
 
+/// The parts of an address that are judged.
+struct Address<'a> {
+    scheme: &'a str,
+    user: Option<&'a str>,
+    host: &'a str,
+    query: Option<&'a str>,
+    fragment: Option<&'a str>,
+}
+
+fn parts(url: &str) -> Option<Address<'_>> {
+    let (rest, fragment) = url.split_once('#').map_or((url, None), |(rest, part)| (rest, Some(part)));
+    let (rest, query) = rest.split_once('?').map_or((rest, None), |(rest, part)| (rest, Some(part)));
+    let (scheme, rest) = match rest.split_once(':') {
+        Some(("", _)) => return None,
+        Some((scheme, rest)) if !scheme.contains('/') => (scheme, rest),
+        _ => ("", rest),
+    };
+    let authority = rest.strip_prefix("//").map_or("", |rest| rest.split('/').next().unwrap_or_default());
+    let (user, host) =
+        authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
+    let bad = host.contains(' ') || url.bytes().any(|b| b < 0x20 || b == 0x7f);
+    (!bad).then_some(Address { scheme, user, host, query, fragment })
+}
+
 fn web_hook_url(url: &str, path: &Path<'_>, errors: &mut Errors) {
-    let Ok(uri) = url.parse::<http::Uri>() else {
-        errors
-            .push(FieldError::required(path, "url must be a valid URL; desired format: https://host[/path]"));
+    let form = "; desired format: https://host[/path]";
+    let Some(parts) = parts(url) else {
+        let why = if url.starts_with(':') {
+            format!("url must be a valid URL: parse {url:?}: missing protocol scheme{form}")
+        } else {
+            format!("url must be a valid URL: parse {url:?}: invalid URI{form}")
+        };
+        errors.push(FieldError::required(path, why));
         return;
     };
-    let form = "; desired format: https://host[/path]";
-    let scheme = uri.scheme_str().unwrap_or_default();
-    if scheme != "https" {
+    if parts.scheme != "https" {
         let why = format!("'https' is the only allowed URL scheme{form}");
-        errors.push(FieldError::invalid(path, scheme, why));
+        errors.push(FieldError::invalid(path, parts.scheme, why));
     }
-    if uri.host().unwrap_or_default().is_empty() {
-        errors.push(FieldError::invalid(path, "", format!("host must be specified{form}")));
+    if parts.host.is_empty() {
+        errors.push(FieldError::invalid(path, parts.host, format!("host must be specified{form}")));
     }
-    if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-        errors.push(FieldError::invalid(path, url, "user information is not permitted in the URL"));
+    if let Some(user) = parts.user {
+        errors.push(FieldError::invalid(path, user, "user information is not permitted in the URL"));
     }
-    if let Some(query) = uri.query() {
+    if let Some(fragment) = parts.fragment.filter(|part| !part.is_empty()) {
+        errors.push(FieldError::invalid(path, fragment, "fragments are not permitted in the URL"));
+    }
+    if let Some(query) = parts.query.filter(|part| !part.is_empty()) {
         errors.push(FieldError::invalid(path, query, "query parameters are not permitted in the URL"));
     }
 }
@@ -129,44 +203,80 @@ fn web_hook_url(url: &str, path: &Path<'_>, errors: &mut Errors) {
 fn rule(rule: &Value, path: &Path<'_>, errors: &mut Errors) {
     let missing = |field: &str| is_empty(&rule[field]);
     let wild = |field: &str| list(rule, field).len() > 1 && list(rule, field).iter().any(|one| one == "*");
-    for (field, what) in [("apiGroups", ""), ("apiVersions", ""), ("resources", "")] {
+    for (field, words) in
+        [("operations", "operations"), ("apiGroups", "API groups"), ("apiVersions", "API versions")]
+    {
+        let at = path.child(field);
         if missing(field) {
-            errors.push(FieldError::required(&path.child(field), what));
+            errors.push(FieldError::required(&at, ""));
         }
-        if field != "resources" && wild(field) {
-            let why = "if '*' is present, must not specify other ".to_owned()
-                + if field == "apiGroups" { "API groups" } else { "API versions" };
-            errors.push(FieldError::invalid(&path.child(field), rule[field].clone(), why));
+        if wild(field) {
+            let why = format!("if '*' is present, must not specify other {words}");
+            errors.push(FieldError::invalid(&at, rule[field].clone(), why));
         }
-    }
-    let operations = path.child("operations");
-    if missing("operations") {
-        errors.push(FieldError::required(&operations, ""));
-    }
-    if wild("operations") {
-        let why = "if '*' is present, must not specify other operations";
-        errors.push(FieldError::invalid(&operations, rule["operations"].clone(), why));
-    }
-    for (index, one) in list(rule, "operations").iter().filter_map(Value::as_str).enumerate() {
-        if !OPERATIONS.contains(&one) {
-            errors.push(FieldError::not_supported(&operations.index(index), one, &OPERATIONS));
+        for (index, one) in list(rule, field).iter().filter_map(Value::as_str).enumerate() {
+            if field == "operations" && !OPERATIONS.contains(&one) {
+                errors.push(FieldError::not_supported(&at.index(index), one, &OPERATIONS));
+            } else if field == "apiVersions" && one.is_empty() {
+                errors.push(FieldError::required(&at.index(index), ""));
+            }
         }
     }
+    rule_resources(rule, &path.child("resources"), errors);
     one_of(rule, "scope", &["*", "Cluster", "Namespaced"], path, errors);
 }
 
-const REASONS: [&str; 4] = ["Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized"];
+/// Resources and their parts: nothing said twice.
+fn rule_resources(rule: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let all: Vec<&str> = list(rule, "resources").iter().filter_map(Value::as_str).collect();
+    if all.is_empty() {
+        errors.push(FieldError::required(path, ""));
+    }
+    let (mut of_all_parts, mut of_all_resources, mut plain) = (Vec::new(), Vec::new(), false);
+    for (index, one) in all.iter().enumerate() {
+        let at = path.index(index);
+        if one.is_empty() {
+            errors.push(FieldError::required(&at, ""));
+            continue;
+        }
+        let Some((resource, part)) = one.split_once('/') else {
+            plain = *one != "*";
+            continue;
+        };
+        if of_all_parts.contains(&resource) {
+            let why = format!("if '{resource}/*' is present, must not specify {one}");
+            errors.push(FieldError::invalid(&at, *one, why));
+        }
+        if of_all_resources.contains(&part) {
+            let why = format!("if '*/{part}' is present, must not specify {one}");
+            errors.push(FieldError::invalid(&at, *one, why));
+        }
+        if part == "*" {
+            of_all_parts.push(resource);
+        }
+        if resource == "*" {
+            of_all_resources.push(part);
+        }
+    }
+    if all.len() > 1 && all.contains(&"*/*") {
+        let why = "if '*/*' is present, must not specify other resources";
+        errors.push(FieldError::invalid(path, rule["resources"].clone(), why));
+    }
+    if all.contains(&"*") && plain {
+        let why = "if '*' is present, must not specify other resources without subresources";
+        errors.push(FieldError::invalid(path, rule["resources"].clone(), why));
+    }
+}
+
+const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
 
 /// A ValidatingAdmissionPolicy.
 pub(super) fn policy(new: &Value, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
     let mut names = Names::of(spec);
     one_of(spec, "failurePolicy", &["Fail", "Ignore"], &path, errors);
-    let kind = path.child("paramKind");
-    for field in ["apiVersion", "kind"] {
-        if spec["paramKind"].is_object() && text(&spec["paramKind"], field).is_empty() {
-            errors.push(FieldError::required(&kind.child(field), ""));
-        }
+    if spec["paramKind"].is_object() {
+        parameter_kind(&spec["paramKind"], &path.child("paramKind"), errors);
     }
     let constraints = path.child("matchConstraints");
     if !spec["matchConstraints"].is_object() {
@@ -184,8 +294,14 @@ pub(super) fn policy(new: &Value, errors: &mut Errors) {
         let name = text(one, "name");
         if name.is_empty() {
             errors.push(FieldError::required(&path.child("name"), "name is not specified"));
+        } else if !is_identifier(name) {
+            errors.push(FieldError::invalid(&path.child("name"), name, "must be a valid CEL identifier"));
         }
         let at = path.child("expression");
+        if text(one, "expression").trim().is_empty() {
+            errors.push(FieldError::required(&at, "expression is not specified"));
+            continue;
+        }
         let yields = expression(text(one, "expression"), &names.now(), Expected::Any, &at, errors);
         names.add(name, yields.unwrap_or(karmada_cel::Type::Dyn));
     }
@@ -203,12 +319,82 @@ pub(super) fn policy(new: &Value, errors: &mut Errors) {
     let all = path.child("auditAnnotations");
     for (index, one) in list(spec, "auditAnnotations").iter().enumerate() {
         let path = all.index(index);
-        if text(one, "key").is_empty() {
-            errors.push(FieldError::required(&path.child("key"), ""));
+        let key = text(one, "key");
+        let whole = format!("{}/{key}", text(&new["metadata"], "name"));
+        let at = path.child("key");
+        super::invalid_each(errors, &at, &whole, super::names::qualified_name(&whole));
+        if list(spec, "auditAnnotations")[..index].iter().any(|before| text(before, "key") == key) {
+            errors.push(FieldError::duplicate(&at, key));
         }
         let at = path.child("valueExpression");
-        expression(text(one, "valueExpression"), &names, Expected::Any, &at, errors);
+        let source = text(one, "valueExpression");
+        if source.trim().is_empty() {
+            errors.push(FieldError::required(&at, "valueExpression is not specified"));
+        } else if source.len() > 5 << 10 {
+            errors.push(FieldError::required(&at, "must not exceed 5kB in length"));
+        } else {
+            expression(source, &names, Expected::TextOrNull, &at, errors);
+        }
     }
+}
+
+fn parameter_kind(kind: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let (version, at) = (text(kind, "apiVersion"), path.child("apiVersion"));
+    match version.matches('/').count() {
+        _ if version.is_empty() => errors.push(FieldError::required(&at, "")),
+        0 | 1 => {
+            let (group, version) = version.split_once('/').unwrap_or(("", version));
+            if !group.is_empty() {
+                super::invalid_each(errors, &at, group, super::names::dns_subdomain(group));
+            }
+            super::invalid_each(errors, &at, version, super::names::dns_1035_label(version));
+        }
+        _ => {
+            let why = format!("unexpected GroupVersion string: {version}");
+            errors.push(FieldError::invalid(&at, version, why));
+        }
+    }
+    let (kind, at) = (text(kind, "kind"), path.child("kind"));
+    if kind.is_empty() {
+        errors.push(FieldError::required(&at, ""));
+        return;
+    }
+    let problems = super::names::dns_1035_label(&kind.to_lowercase());
+    if !problems.is_empty() {
+        let why = format!("may have mixed case, but should otherwise match: {}", problems.join(","));
+        errors.push(FieldError::invalid(&at, kind, why));
+    }
+}
+
+/// Whether CEL can name it.
+fn is_identifier(name: &str) -> bool {
+    const RESERVED: [&str; 21] = [
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "false",
+        "for",
+        "function",
+        "if",
+        "import",
+        "in",
+        "let",
+        "loop",
+        "namespace",
+        "null",
+        "package",
+        "return",
+        "true",
+        "var",
+        "void",
+        "while",
+    ];
+    let mut bytes = name.bytes();
+    bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
+        && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
+        && !RESERVED.contains(&name)
 }
 
 fn validation(one: &Value, names: &Declarations, path: &Path<'_>, errors: &mut Errors) {
@@ -220,14 +406,10 @@ fn validation(one: &Value, names: &Declarations, path: &Path<'_>, errors: &mut E
     }
     let message = text(one, "message");
     if !message.is_empty() && message.trim().is_empty() {
-        let why = "message must be non-empty if specified";
+        let why = "must be non-empty if specified";
         errors.push(FieldError::invalid(&path.child("message"), message, why));
     } else if message.trim().contains('\n') {
-        errors.push(FieldError::invalid(
-            &path.child("message"),
-            message,
-            "message must not contain line breaks",
-        ));
+        errors.push(FieldError::invalid(&path.child("message"), message, "must not contain line breaks"));
     } else if message.is_empty() && source.trim().contains('\n') {
         let why = "message must be specified if expression contains line breaks";
         errors.push(FieldError::required(&path.child("message"), why));
@@ -247,7 +429,15 @@ fn resources(resources: &Value, path: &Path<'_>, errors: &mut Errors) {
     for field in ["resourceRules", "excludeResourceRules"] {
         let all = path.child(field);
         for (index, one) in list(resources, field).iter().enumerate() {
-            rule(one, &all.index(index), errors);
+            let entry = all.index(index);
+            let (given, at) = (list(one, "resourceNames"), entry.child("resourceNames"));
+            for (index, name) in given.iter().filter_map(Value::as_str).enumerate() {
+                super::invalid_each(errors, &at.index(index), name, super::names::path_segment(name));
+                if given[..index].iter().any(|before| before == name) {
+                    errors.push(FieldError::duplicate(&at.index(index), name));
+                }
+            }
+            rule(one, &entry, errors);
         }
     }
 }
@@ -255,27 +445,15 @@ fn resources(resources: &Value, path: &Path<'_>, errors: &mut Errors) {
 /// A ValidatingAdmissionPolicyBinding.
 pub(super) fn binding(new: &Value, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
-    if text(spec, "policyName").is_empty() {
-        errors.push(FieldError::required(&path.child("policyName"), ""));
+    let (policy, at) = (text(spec, "policyName"), path.child("policyName"));
+    if policy.is_empty() {
+        errors.push(FieldError::required(&at, ""));
+    } else {
+        super::invalid_each(errors, &at, policy, super::names::dns_subdomain(policy));
     }
     let reference = &spec["paramRef"];
     if reference.is_object() {
-        let at = path.child("paramRef");
-        let named = !text(reference, "name").is_empty();
-        if named == reference["selector"].is_object() {
-            let why = "one of name or selector must be specified";
-            match named {
-                true => errors.push(FieldError::forbidden(
-                    &at.child("name"),
-                    "name and selector are mutually exclusive",
-                )),
-                false => errors.push(FieldError::required(&at, why)),
-            }
-        }
-        match reference["parameterNotFoundAction"].as_str() {
-            None => errors.push(FieldError::required(&at.child("parameterNotFoundAction"), "")),
-            Some(_) => one_of(reference, "parameterNotFoundAction", &["Allow", "Deny"], &at, errors),
-        }
+        parameters(reference, &path.child("paramRef"), errors);
     }
     if spec["matchResources"].is_object() {
         resources(&spec["matchResources"], &path.child("matchResources"), errors);
@@ -299,6 +477,29 @@ pub(super) fn binding(new: &Value, errors: &mut Errors) {
     }
 }
 
+/// Which objects a binding's parameters are.
+fn parameters(reference: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let name = text(reference, "name");
+    let selects = reference["selector"].is_object();
+    if !name.is_empty() {
+        super::invalid_each(errors, &path.child("name"), name, super::names::path_segment(name));
+        if selects {
+            for field in ["name", "selector"] {
+                let why = "name and selector are mutually exclusive";
+                errors.push(FieldError::forbidden(&path.child(field), why));
+            }
+        }
+    }
+    label_selector(&reference["selector"], &path.child("selector"), errors);
+    if name.is_empty() && !selects {
+        errors.push(FieldError::required(path, "one of name or selector must be specified"));
+    }
+    match text(reference, "parameterNotFoundAction") {
+        "" => errors.push(FieldError::required(&path.child("parameterNotFoundAction"), "")),
+        _ => one_of(reference, "parameterNotFoundAction", &["Deny", "Allow"], path, errors),
+    }
+}
+
 /// `matchConditions`: named once each, and compiled.
 fn conditions(from: &Value, names: &Declarations, path: &Path<'_>, errors: &mut Errors) {
     let all = path.child("matchConditions");
@@ -310,13 +511,16 @@ fn conditions(from: &Value, names: &Declarations, path: &Path<'_>, errors: &mut 
     for (index, one) in given.iter().enumerate() {
         let path = all.index(index);
         let name = text(one, "name");
+        expression(text(one, "expression"), names, Expected::Bool, &path.child("expression"), errors);
         if name.is_empty() {
             errors.push(FieldError::required(&path.child("name"), ""));
-        } else if seen.contains(&name) {
-            errors.push(FieldError::duplicate(&path.child("name"), name));
+        } else {
+            super::invalid_each(errors, &path.child("name"), name, super::names::qualified_name(name));
+            if seen.contains(&name) {
+                errors.push(FieldError::duplicate(&path.child("name"), name));
+            }
         }
         seen.push(name);
-        expression(text(one, "expression"), names, Expected::Bool, &path.child("expression"), errors);
     }
 }
 
@@ -338,7 +542,7 @@ fn expression(
         Err(error) => {
             let why = match error {
                 karmada_cel::CompileError::Invalid(why) => format!("compilation failed: {why}"),
-                wrong @ karmada_cel::CompileError::Result(_) => wrong.to_string().replace("to a ", "to "),
+                wrong @ karmada_cel::CompileError::Result { .. } => wrong.to_string(),
             };
             errors.push(FieldError::invalid(path, source, why));
             None

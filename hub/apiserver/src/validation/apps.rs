@@ -182,6 +182,10 @@ pub(super) fn stateful_set(new: &Value, old: Option<&Value>, errors: &mut Errors
             }
         }
     }
+    let at = path.child("volumeClaimTemplates");
+    for (index, claim) in list(spec, "volumeClaimTemplates").iter().enumerate() {
+        super::core::claim_spec(&claim["spec"], &at.index(index).child("spec"), errors);
+    }
     let retention = &spec["persistentVolumeClaimRetentionPolicy"];
     let at = path.child("persistentVolumeClaimRetentionPolicy");
     if retention.is_object() {
@@ -256,8 +260,11 @@ pub(super) fn daemon_set(new: &Value, old: Option<&Value>, errors: &mut Errors) 
     match text(strategy, "type") {
         "OnDelete" => {}
         "RollingUpdate" => daemon_rolling(&strategy["rollingUpdate"], &at.child("rollingUpdate"), errors),
-        other => {
-            errors.push(FieldError::not_supported(&at.child("type"), other, &["RollingUpdate", "OnDelete"]));
+        _ => {
+            let known = ["RollingUpdate", "OnDelete"];
+            let rolling = &strategy["rollingUpdate"];
+            let shown = format!("{{\"Type\":{},\"RollingUpdate\":{rolling}}}", strategy["type"]);
+            errors.push(FieldError::not_supported(&at, Shown::Raw(shown), &known));
         }
     }
     if let Some(old) = old {

@@ -3,12 +3,16 @@
 use serde_json::Value;
 
 use super::selector::{label_selector, matches};
-use super::{Errors, at_most_all, immutable, int_or_percent, non_negative, one_of, pod, text};
+use super::{Errors, at_most_all, immutable, int_or_percent, list, non_negative, one_of, pod, text};
 use crate::schema::path::Path;
 use crate::schema::{FieldError, Shown, go_json};
 
 pub(super) fn job(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
+    let before = errors.len();
+    if old.is_none() && spec["manualSelector"] != true {
+        generated_selector(new, &path, errors);
+    }
     job_spec(spec, &path, errors);
     // A selector that is not set by hand is made from the uid, once there is one.
     if !spec["selector"].is_null() {
@@ -22,17 +26,37 @@ pub(super) fn job(new: &Value, old: Option<&Value>, errors: &mut Errors) {
                 "`selector` does not match template `labels`",
             ));
         }
-    } else if spec["manualSelector"] == true || old.is_some() {
+    } else {
         errors.push(FieldError::required(&path.child("selector"), ""));
-        if old.is_some() {
+        {
             let (template, labels) = (path.child("template"), &spec["template"]["metadata"]["labels"]);
             let at = template.child("metadata");
             let detail = "`selector` does not match template `labels`";
             errors.push(FieldError::invalid(&at.child("labels"), labels.clone(), detail));
         }
     }
+    if old.is_some() {
+        // Once as if it were new, once as a change.
+        errors.extend_from_within(before..);
+    }
     if let Some(old) = old {
         job_update(spec, &old["spec"], &path, errors);
+    }
+}
+
+/// A selector that is not set by hand selects by what the Job itself laid into it.
+fn generated_selector(new: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let (selector, meta) = (&new["spec"]["selector"], &new["metadata"]);
+    if !selector.is_object() {
+        return;
+    }
+    let labels = serde_json::json!({
+        "batch.kubernetes.io/controller-uid": meta["uid"], "batch.kubernetes.io/job-name": meta["name"],
+        "controller-uid": meta["uid"], "job-name": meta["name"],
+    });
+    if !matches(selector, &labels) {
+        let at = path.child("selector");
+        errors.push(FieldError::invalid(&at, selector.clone(), "`selector` not auto-generated"));
     }
 }
 
@@ -45,8 +69,13 @@ fn job_update(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
     immutable(&new["selector"], &old["selector"], &path.child("selector"), errors);
     // A suspended job that has not run may still move.
-    if old["suspend"] != true {
-        immutable(&new["template"], &old["template"], &path.child("template"), errors);
+    if old["suspend"] != true && new["template"] != old["template"] {
+        // Roughly as kube-apiserver's memory has it.
+        let shown = Shown::Raw(format!(
+            "{{\"labels\":{},\"Spec\":{}}}",
+            new["template"]["metadata"]["labels"], new["template"]["spec"]
+        ));
+        errors.push(FieldError::invalid(&path.child("template"), shown, "field is immutable"));
     }
     for field in ["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"]
     {
@@ -99,15 +128,35 @@ fn job_spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
                 }
             }
         }
-        "Indexed" if spec["completions"].is_null() => {
-            errors.push(FieldError::required(&path.child("completions"), "when completion mode is Indexed"));
+        "Indexed" => {
+            const MOST: i64 = 100_000;
+            if spec["completions"].is_null() {
+                let at = path.child("completions");
+                errors.push(FieldError::required(&at, "when completion mode is Indexed"));
+            }
+            let number = |field: &str| spec[field].as_i64();
+            if let Some(many) = number("parallelism").filter(|many| *many > MOST) {
+                let detail = format!("must be less than or equal to {MOST} when completion mode is Indexed");
+                errors.push(FieldError::invalid(&path.child("parallelism"), many, detail));
+            }
+            if let (Some(failed), Some(all)) = (number("maxFailedIndexes"), number("completions"))
+                && failed > all
+            {
+                let at = path.child("maxFailedIndexes");
+                errors.push(FieldError::invalid(&at, failed, "must be less than or equal to completions"));
+            }
+            if let Some(failed) = number("maxFailedIndexes").filter(|failed| *failed > MOST) {
+                let at = path.child("maxFailedIndexes");
+                errors.push(FieldError::invalid(&at, failed, format!("must be less than or equal to {MOST}")));
+            }
         }
-        "Indexed" => {}
         other => {
             let at = path.child("completionMode");
             errors.push(FieldError::not_supported(&at, other, &["NonIndexed", "Indexed"]));
         }
     }
+    failure_policy(spec, &path.child("podFailurePolicy"), errors);
+    success_policy(spec, &path.child("successPolicy"), errors);
     let at = path.child("template");
     pod::template(&spec["template"], &at, errors);
     let policy = at.child("spec");
@@ -116,8 +165,173 @@ fn job_spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
         "" | "Always" => {
             errors.push(FieldError::required(&policy, "valid values: \"OnFailure\", \"Never\""));
         }
+        "OnFailure" if spec["podFailurePolicy"].is_object() => {
+            let detail = "only \"Never\" is supported when podFailurePolicy is specified";
+            errors.push(FieldError::invalid(&policy, "OnFailure", detail));
+        }
         "OnFailure" | "Never" => {}
         other => errors.push(FieldError::not_supported(&policy, other, &["OnFailure", "Never"])),
+    }
+}
+
+/// What becomes of a Job whose Pods fail.
+fn failure_policy(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
+    let (rules, at) = (list(&spec["podFailurePolicy"], "rules"), path.child("rules"));
+    if rules.len() > 20 {
+        errors.push(FieldError::too_many(&at, rules.len() as u64, 20));
+    }
+    for (index, rule) in rules.iter().enumerate() {
+        let at = at.index(index);
+        match text(rule, "action") {
+            "" => {
+                let detail = format!("valid values: {}", go_list(&ACTIONS));
+                errors.push(FieldError::required(&at.child("action"), detail));
+            }
+            "FailIndex" if spec["backoffLimitPerIndex"].is_null() => {
+                let detail = "requires the backoffLimitPerIndex to be set";
+                errors.push(FieldError::invalid(&at.child("action"), "FailIndex", detail));
+            }
+            action if ACTIONS.contains(&action) => {}
+            other => errors.push(FieldError::not_supported(&at.child("action"), other, &ACTIONS)),
+        }
+        let (exits, conditions) = (&rule["onExitCodes"], list(rule, "onPodConditions"));
+        if exits.is_object() {
+            exit_codes(spec, exits, &at.child("onExitCodes"), errors);
+        }
+        pod_conditions(conditions, &at.child("onPodConditions"), errors);
+        let words = match (exits.is_object(), conditions.is_empty()) {
+            (true, false) => "specifying both OnExitCodes and OnPodConditions is not supported",
+            (false, true) => "specifying one of OnExitCodes and OnPodConditions is required",
+            _ => continue,
+        };
+        let mut error = FieldError::invalid(&at, Value::Null, words);
+        error.value = None;
+        errors.push(error);
+    }
+}
+
+/// Texts as Go's `%q` prints them.
+fn go_list(all: &[&str]) -> String {
+    let quoted: Vec<String> = all.iter().map(|one| format!("{one:?}")).collect();
+    format!("[{}]", quoted.join(" "))
+}
+
+fn exit_codes(spec: &Value, exits: &Value, path: &Path<'_>, errors: &mut Errors) {
+    const OPERATORS: [&str; 2] = ["In", "NotIn"];
+    let operator = text(exits, "operator");
+    match operator {
+        "" => {
+            let detail = format!("valid values: {}", go_list(&OPERATORS));
+            errors.push(FieldError::required(&path.child("operator"), detail));
+        }
+        one if OPERATORS.contains(&one) => {}
+        other => errors.push(FieldError::not_supported(&path.child("operator"), other, &OPERATORS)),
+    }
+    let pod = &spec["template"]["spec"];
+    let named = |name: &str| {
+        ["containers", "initContainers"].iter().any(|kind| list(pod, kind).iter().any(|c| c["name"] == name))
+    };
+    if let Some(name) = exits["containerName"].as_str().filter(|name| !named(name)) {
+        let detail = "must be one of the container or initContainer names in the pod template";
+        errors.push(FieldError::invalid(&path.child("containerName"), name, detail));
+    }
+    let (values, at) = (list(exits, "values"), path.child("values"));
+    if values.is_empty() {
+        errors.push(FieldError::invalid(&at, values.to_vec(), "at least one value is required"));
+    } else if values.len() > 255 {
+        errors.push(FieldError::too_many(&at, values.len() as u64, 255));
+    }
+    for (index, value) in values.iter().enumerate() {
+        let at = at.index(index);
+        if operator == "In" && value == 0 {
+            errors.push(FieldError::invalid(&at, value.clone(), "must not be 0 for the In operator"));
+        }
+        if values[..index].contains(value) {
+            errors.push(FieldError::duplicate(&at, value.clone()));
+        }
+    }
+    if !values.is_sorted_by_key(|value| value.as_i64()) {
+        errors.push(FieldError::invalid(&at, values.to_vec(), "must be ordered"));
+    }
+}
+
+fn pod_conditions(all: &[Value], path: &Path<'_>, errors: &mut Errors) {
+    const STATES: [&str; 3] = ["False", "True", "Unknown"];
+    if all.len() > 20 {
+        errors.push(FieldError::too_many(path, all.len() as u64, 20));
+    }
+    for (index, one) in all.iter().enumerate() {
+        let (at, kind) = (path.index(index), text(one, "type"));
+        super::invalid_each(errors, &at.child("type"), kind, super::names::qualified_name(kind));
+        match text(one, "status") {
+            "" => {
+                let detail = format!("valid values: {}", go_list(&STATES));
+                errors.push(FieldError::required(&at.child("status"), detail));
+            }
+            state if STATES.contains(&state) => {}
+            other => errors.push(FieldError::not_supported(&at.child("status"), other, &STATES)),
+        }
+    }
+}
+
+/// When a Job has succeeded before all its Pods have.
+fn success_policy(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let policy = &spec["successPolicy"];
+    if !policy.is_object() {
+        return;
+    }
+    if text(spec, "completionMode") != "Indexed" {
+        let shown = Shown::Raw(format!("{{\"Rules\":{}}}", policy["rules"]));
+        errors.push(FieldError::invalid(path, shown, "requires indexed completion mode"));
+        return;
+    }
+    let (rules, at) = (list(policy, "rules"), path.child("rules"));
+    if rules.is_empty() {
+        let detail = "at least one rules must be specified when the successPolicy is specified";
+        errors.push(FieldError::required(&at, detail));
+    }
+    if rules.len() > 20 {
+        errors.push(FieldError::too_many(&at, rules.len() as u64, 20));
+    }
+    let completions = spec["completions"].as_i64().unwrap_or(0);
+    for (index, rule) in rules.iter().enumerate() {
+        let at = at.index(index);
+        if rule["succeededCount"].is_null() && rule["succeededIndexes"].is_null() {
+            let detail = "at least one of succeededCount or succeededIndexes must be specified";
+            errors.push(FieldError::required(&at, detail));
+        }
+        non_negative(rule, "succeededCount", &at, errors);
+        if let Some(count) = rule["succeededCount"].as_i64().filter(|count| *count > completions) {
+            let detail =
+                format!("must be less than or equal to {completions} (the number of specified completions)");
+            errors.push(FieldError::invalid(&at.child("succeededCount"), count, detail));
+        }
+    }
+}
+
+/// The names of the zones that IANA's database knows: the machine need not have it to judge a schedule.
+const ZONES: &str = include_str!("zones.txt");
+
+fn time_zone(zone: &str, path: &Path<'_>, errors: &mut Errors) {
+    let mut refuse = |detail: String| errors.push(FieldError::invalid(path, zone, detail));
+    if zone.is_empty() {
+        return refuse("timeZone must be nil or non-empty string".to_owned());
+    }
+    let odd = |part: &str| {
+        let letters = part.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-+".contains(&b));
+        part.is_empty() || part.len() > 14 || part == "." || part == ".." || part.starts_with('-') || !letters
+    };
+    if zone.split('/').any(odd) {
+        return refuse(format!("unknown time zone {zone}"));
+    }
+    let local = zone.eq_ignore_ascii_case("Local");
+    if local {
+        let detail = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
+        refuse(detail.to_owned());
+    }
+    if zone != "Local" && !ZONES.lines().any(|known| known == zone) {
+        refuse(format!("unknown time zone {zone}"));
     }
 }
 
@@ -145,12 +359,7 @@ pub(super) fn cron_job(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
     one_of(spec, "concurrencyPolicy", &["Allow", "Forbid", "Replace"], &path, errors);
     if spec["timeZone"].is_string() {
-        let (zone, at) = (text(spec, "timeZone"), path.child("timeZone"));
-        if zone.is_empty() {
-            errors.push(FieldError::invalid(&at, zone, "timeZone must be nil or non-empty string"));
-        } else if !jiff::tz::db().is_definitively_empty() && jiff::tz::TimeZone::get(zone).is_err() {
-            errors.push(FieldError::invalid(&at, zone, format!("unknown time zone {zone}")));
-        }
+        time_zone(text(spec, "timeZone"), &path.child("timeZone"), errors);
     }
     let template = path.child("jobTemplate");
     let (job, at) = (&spec["jobTemplate"]["spec"], template.child("spec"));

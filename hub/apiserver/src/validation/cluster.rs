@@ -1,8 +1,6 @@
 //! Kinds of the cluster as a whole: runtime classes, addresses and their ranges, flow control, API services, certificate
 //! requests, revisions.
 
-use std::net::IpAddr;
-
 use base64::Engine as _;
 use serde_json::Value;
 
@@ -25,6 +23,27 @@ pub(super) fn runtime_class(new: &Value, old: Option<&Value>, errors: &mut Error
     if new["scheduling"].is_object() {
         let path = Path::field("scheduling");
         labels(&new["scheduling"]["nodeSelector"], &path.child("nodeSelector"), errors);
+        tolerations_of_class(&new["scheduling"], &path.child("tolerations"), errors);
+    }
+}
+
+fn tolerations_of_class(scheduling: &Value, path: &Path<'_>, errors: &mut Errors) {
+    // One name too many in the path: so kube-apiserver says it.
+    super::scheduling::tolerations(scheduling, &path.child("tolerations"), errors);
+    let key = |one: &Value| ["key", "operator", "value", "effect"].map(|field| text(one, field).to_owned());
+    let mut seen = Vec::new();
+    for (index, one) in list(scheduling, "tolerations").iter().enumerate() {
+        let fields = key(one);
+        if seen.contains(&fields) {
+            let [key, operator, value, effect] = fields.map(Value::from);
+            let shown = format!(
+                "{{\"Key\":{key},\"Operator\":{operator},\"Value\":{value},\"Effect\":{effect},\"TolerationSeconds\":{}}}",
+                one["tolerationSeconds"]
+            );
+            errors.push(FieldError::duplicate(&path.index(index), Shown::Raw(shown)));
+        } else {
+            seen.push(fields);
+        }
     }
 }
 
@@ -53,27 +72,8 @@ pub(super) fn ip_address(new: &Value, old: Option<&Value>, errors: &mut Errors) 
             value => invalid_each(errors, &path.child(field), value, names::path_segment(value)),
         }
     }
-}
-
-/// What is wrong with a range of addresses.
-pub(super) fn cidr(text: &str) -> Option<&'static str> {
-    const WORDS: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
-    let Some((address, length)) = text.split_once('/') else { return Some(WORDS) };
-    let (Ok(address), Ok(length)) = (address.parse::<IpAddr>(), length.parse::<u8>()) else {
-        return Some(WORDS);
-    };
-    (length > if address.is_ipv4() { 32 } else { 128 }).then_some(WORDS)
-}
-
-/// Whether bits beyond the prefix are set.
-fn beyond_prefix(text: &str) -> bool {
-    let Some((address, length)) = text.split_once('/') else { return false };
-    let length: u32 = length.parse().unwrap_or(0);
-    match address.parse::<IpAddr>() {
-        Ok(IpAddr::V4(v4)) => u32::from(v4).checked_shl(length).unwrap_or(0) != 0,
-        Ok(IpAddr::V6(v6)) => u128::from(v6).checked_shl(length).unwrap_or(0) != 0,
-        Err(_) => false,
-    }
+    let namespace = text(reference, "namespace");
+    invalid_each(errors, &path.child("namespace"), namespace, names::path_segment(namespace));
 }
 
 pub(super) fn service_cidr(new: &Value, old: Option<&Value>, errors: &mut Errors) {
@@ -103,118 +103,13 @@ pub(super) fn service_cidr(new: &Value, old: Option<&Value>, errors: &mut Errors
         return;
     }
     for (index, one) in now.iter().filter_map(Value::as_str).enumerate() {
-        if let Some(words) = cidr(one) {
-            errors.push(FieldError::invalid(&path.index(index), one, words));
-        } else if beyond_prefix(one) {
-            let detail = "must not have bits set beyond the prefix length";
-            errors.push(FieldError::invalid(&path.index(index), one, detail));
-        }
+        invalid_each(errors, &path.index(index), one, super::addresses::strict_range(one));
     }
     let family = |value: &Value| value.as_str().map(|text| text.contains(':'));
     if now.len() == 2 && family(&now[0]) == family(&now[1]) {
         let detail =
             "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
         errors.push(FieldError::invalid(&path, now.to_vec(), detail));
-    }
-}
-
-pub(super) fn flow_schema(new: &Value, errors: &mut Errors) {
-    let (spec, path) = (&new["spec"], Path::field("spec"));
-    let precedence = spec["matchingPrecedence"].as_i64().unwrap_or(0);
-    let at = path.child("matchingPrecedence");
-    if precedence <= 0 {
-        errors.push(FieldError::invalid(&at, precedence, "must be a positive value"));
-    }
-    if precedence > 10_000 {
-        errors.push(FieldError::invalid(&at, precedence, "must not be greater than 10000"));
-    }
-    if precedence == 1 && new["metadata"]["name"] != "exempt" {
-        let detail = "only the schema named 'exempt' may have matchingPrecedence 1";
-        errors.push(FieldError::invalid(&at, precedence, detail));
-    }
-    let method = &spec["distinguisherMethod"];
-    if method.is_object() && !matches!(text(method, "type"), "ByNamespace" | "ByUser") {
-        let at = path.child("distinguisherMethod");
-        let shown = Shown::Raw(format!("{{\"Type\":{}}}", method["type"]));
-        errors.push(FieldError::not_supported(&at.child("type"), shown, &["ByNamespace", "ByUser"]));
-    }
-    let level = path.child("priorityLevelConfiguration");
-    match text(&spec["priorityLevelConfiguration"], "name") {
-        "" => errors.push(FieldError::required(&level.child("name"), "must reference a priority level")),
-        name => invalid_each(errors, &level.child("name"), name, names::dns_subdomain(name)),
-    }
-    let rules = path.child("rules");
-    for (index, rule) in list(spec, "rules").iter().enumerate() {
-        let at = rules.index(index);
-        if list(rule, "subjects").is_empty() {
-            errors.push(FieldError::required(
-                &at.child("subjects"),
-                "subjects must contain at least one value",
-            ));
-        }
-        if list(rule, "resourceRules").is_empty() && list(rule, "nonResourceRules").is_empty() {
-            let detail = "at least one of resourceRules and nonResourceRules has to be non-empty";
-            errors.push(FieldError::required(&at, detail));
-        }
-    }
-}
-
-pub(super) fn priority_level(new: &Value, errors: &mut Errors) {
-    let (spec, path) = (&new["spec"], Path::field("spec"));
-    let (kind, exempt) = (text(spec, "type"), new["metadata"]["name"] == "exempt");
-    if exempt != (kind == "Exempt") {
-        let detail = "must be 'Exempt' if and only if `name` is 'exempt'";
-        errors.push(FieldError::invalid(&path.child("type"), kind, detail));
-    }
-    match kind {
-        "Exempt" => {
-            if spec["limited"].is_object() {
-                let detail = "must be nil if the type is not Limited";
-                errors.push(FieldError::forbidden(&path.child("limited"), detail));
-            }
-        }
-        "Limited" => {
-            if spec["exempt"].is_object() {
-                errors
-                    .push(FieldError::forbidden(&path.child("exempt"), "must be nil if the type is Limited"));
-            }
-            if spec["limited"].is_object() {
-                limited(&spec["limited"], &path.child("limited"), errors);
-            } else {
-                let detail = "must not be empty when type is Limited";
-                errors.push(FieldError::required(&path.child("limited"), detail));
-            }
-        }
-        _ => errors.push(FieldError::not_supported(&path.child("type"), kind, &["Exempt", "Limited"])),
-    }
-}
-
-fn limited(limited: &Value, path: &Path<'_>, errors: &mut Errors) {
-    if let Some(shares) = limited["nominalConcurrencyShares"].as_i64().filter(|shares| *shares < 0) {
-        let detail = "must be a non-negative integer";
-        errors.push(FieldError::invalid(&path.child("nominalConcurrencyShares"), shares, detail));
-    }
-    let (response, at) = (&limited["limitResponse"], path.child("limitResponse"));
-    match text(response, "type") {
-        "Reject" if response["queuing"].is_object() => {
-            let detail = "must be nil if limited.limitResponse.type is not Limited";
-            errors.push(FieldError::forbidden(&at.child("queuing"), detail));
-        }
-        "Queue" if !response["queuing"].is_object() => {
-            let detail = "must not be empty if limited.limitResponse.type is Limited";
-            errors.push(FieldError::required(&at.child("queuing"), detail));
-        }
-        "Reject" | "Queue" => {}
-        other => errors.push(FieldError::not_supported(&at.child("type"), other, &["Queue", "Reject"])),
-    }
-    if let Some(percent) = limited["lendablePercent"].as_i64().filter(|percent| !(0..=100).contains(percent))
-    {
-        let detail = "must be between 0 and 100, inclusive";
-        errors.push(FieldError::invalid(&path.child("lendablePercent"), percent, detail));
-    }
-    if let Some(percent) = limited["borrowingLimitPercent"].as_i64().filter(|percent| *percent < 0) {
-        let detail = "if specified, must be a non-negative integer";
-        errors.push(FieldError::invalid(&path.child("borrowingLimitPercent"), percent, detail));
     }
 }
 
@@ -307,8 +202,10 @@ pub(super) fn certificate_request(new: &Value, old: Option<&Value>, errors: &mut
     let text_of = String::from_utf8_lossy(&pem);
     if !text_of.contains("-----BEGIN CERTIFICATE REQUEST-----") {
         let detail = "PEM block type must be CERTIFICATE REQUEST";
-        let shown = if request.is_empty() { Value::Null } else { spec["request"].clone() };
-        errors.push(FieldError::invalid(&path.child("request"), shown, detail));
+        errors.push(FieldError::invalid(&path.child("request"), spec["request"].clone(), detail));
+    } else if blocks(&text_of).first().is_none_or(|(_, der)| der.first() != Some(&0x30)) {
+        let detail = "asn1: structure error: tags don't match";
+        errors.push(FieldError::invalid(&path.child("request"), spec["request"].clone(), detail));
     }
     let usages = path.child("usages");
     let all = list(spec, "usages");
@@ -330,7 +227,63 @@ pub(super) fn certificate_request(new: &Value, old: Option<&Value>, errors: &mut
         let detail = "may not specify a duration less than 600 seconds (10 minutes)";
         errors.push(FieldError::invalid(&path.child("expirationSeconds"), seconds, detail));
     }
-    conditions(new, old, errors);
+    if old.is_none() {
+        conditions(new, old, errors);
+    }
+}
+
+/// What is written after the request was made: conditions, and the certificate. `part`: who approves adds approvals.
+pub(super) fn certificate_status(new: &Value, old: &Value, part: &str, errors: &mut Errors) {
+    certificate(new, old, errors);
+    conditions(new, Some(old), errors);
+    if part == "approval" {
+        return;
+    }
+    let status = Path::field("status");
+    let of = |object: &Value, kind: &str| {
+        list(&object["status"], "conditions").iter().filter(|c| c["type"] == kind).count()
+    };
+    for kind in ["Approved", "Denied"] {
+        if of(new, kind) > of(old, kind) {
+            let detail = format!("updates may not add a condition of type {kind:?}");
+            errors.push(FieldError::forbidden(&status.child("conditions"), detail));
+        }
+    }
+}
+
+/// Blocks of PEM text: each label, and what it holds.
+fn blocks(text: &str) -> Vec<(String, Vec<u8>)> {
+    let mut out = Vec::new();
+    let mut rest = text;
+    while let Some((_, after)) = rest.split_once("-----BEGIN ") {
+        let Some((label, after)) = after.split_once("-----") else { break };
+        let end = format!("-----END {label}-----");
+        let Some((body, after)) = after.split_once(&end) else { break };
+        let body: String = body.split_whitespace().collect();
+        let bytes = base64::engine::general_purpose::STANDARD.decode(body).unwrap_or_default();
+        out.push((label.to_owned(), bytes));
+        rest = after;
+    }
+    out
+}
+
+fn certificate(new: &Value, old: &Value, errors: &mut Errors) {
+    let (now, before) = (text(&new["status"], "certificate"), text(&old["status"], "certificate"));
+    if now.is_empty() || now == before {
+        return;
+    }
+    let status = Path::field("status");
+    let at = status.child("certificate");
+    let mut refuse = |detail: String| errors.push(FieldError::invalid(&at, "<certificate data>", detail));
+    let pem = base64::engine::general_purpose::STANDARD.decode(now).unwrap_or_default();
+    let blocks = blocks(&String::from_utf8_lossy(&pem));
+    if let Some((label, _)) = blocks.iter().find(|(label, _)| label != "CERTIFICATE") {
+        refuse(format!("only CERTIFICATE PEM blocks are allowed, found {label:?}"));
+    } else if blocks.is_empty() {
+        refuse("must contain at least one CERTIFICATE PEM block".to_owned());
+    } else if blocks.iter().any(|(_, der)| der.first() != Some(&0x30)) {
+        refuse("x509: malformed certificate".to_owned());
+    }
 }
 
 fn signer_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
@@ -359,27 +312,32 @@ fn signer_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
         ));
         return;
     }
-    if !names::dns_subdomain(domain).is_empty() {
-        for message in names::dns_subdomain(domain) {
-            errors.push(FieldError::invalid(path, domain, format!("validating label {domain:?}: {message}")));
+    if domain.len() > 253 {
+        errors.push(FieldError::too_long(path, 253));
+    }
+    // One wrong label is told of; those after it would be told alike.
+    if let Some(label) = domain.split('.').find(|label| !names::dns_label(label).is_empty()) {
+        for message in names::dns_label(label) {
+            errors.push(FieldError::invalid(path, domain, format!("validating label {label:?}: {message}")));
         }
-    } else if !domain.contains('.') {
+    }
+    if !domain.contains('.') {
         errors.push(FieldError::invalid(
             path,
             domain,
             "should be a domain with at least two segments separated by dots",
         ));
     }
-    if rest.is_empty() {
-        errors.push(FieldError::invalid(
-            path,
-            name,
-            "must be a fully qualified domain and path of the form 'example.com/signer-name'",
-        ));
-    } else {
-        for message in names::dns_subdomain(rest) {
-            errors.push(FieldError::invalid(path, rest, format!("validating label {rest:?}: {message}")));
+    if let Some(label) = rest.split('.').find(|label| !names::dns_subdomain(label).is_empty()) {
+        for message in names::dns_subdomain(label) {
+            errors.push(FieldError::invalid(path, rest, format!("validating label {label:?}: {message}")));
         }
+    }
+    if rest.len() > 317 {
+        errors.push(FieldError::too_long(path, 317));
+    }
+    if name.len() > 571 {
+        errors.push(FieldError::too_long(path, 571));
     }
 }
 
@@ -440,13 +398,4 @@ pub(super) fn controller_revision(new: &Value, old: Option<&Value>, errors: &mut
         let detail = "must be greater than or equal to 0";
         errors.push(FieldError::invalid(&Path::field("revision"), revision, detail));
     }
-}
-
-pub(super) fn resource_slice(new: &Value, errors: &mut Errors) {
-    let (spec, path) = (&new["spec"], Path::field("spec"));
-    let driver = text(spec, "driver");
-    if driver.is_empty() {
-        errors.push(FieldError::required(&path.child("driver"), ""));
-    }
-    invalid_each(errors, &path.child("driver"), driver, names::dns_subdomain(driver));
 }

@@ -2,12 +2,11 @@
 
 use serde_json::Value;
 
-use super::resources::amount;
 use super::selector::label_selector;
 use super::{Errors, entries, immutable, invalid_each, list, names, one_of, text};
-use crate::schema::FieldError;
 use crate::schema::path::Path;
 use crate::schema::quantity::Quantity;
+use crate::schema::{FieldError, Shown};
 
 /// Secrets and ConfigMaps hold at most this many bytes.
 const MAX_DATA: usize = 1024 * 1024;
@@ -110,14 +109,31 @@ fn json_key(secret: &Value, key: &str, errors: &mut Errors) {
     }
 }
 
-/// What Go says of bytes that are no JSON object, as far as the first byte tells.
-fn json_problem(bytes: &[u8]) -> String {
+/// What Go says of bytes that are no JSON object, as far as the first bytes tell.
+pub(super) fn json_problem(bytes: &[u8]) -> String {
     match bytes.iter().find(|byte| !byte.is_ascii_whitespace()) {
         None => "unexpected end of JSON input".to_owned(),
         Some(b'{') => "unexpected end of JSON input".to_owned(),
         Some(b'[') => "json: cannot unmarshal array into Go value of type map[string]interface {}".to_owned(),
         Some(b'"') => {
             "json: cannot unmarshal string into Go value of type map[string]interface {}".to_owned()
+        }
+        Some(first @ (b'n' | b't' | b'f')) => {
+            let word = match first {
+                b'n' => "null",
+                b't' => "true",
+                _ => "false",
+            };
+            let given = bytes.trim_ascii();
+            let at = word.bytes().zip(given).position(|(a, b)| a != *b);
+            match at {
+                Some(at) => format!(
+                    "invalid character '{}' in literal {word} (expecting '{}')",
+                    char::from(given[at]),
+                    char::from(word.as_bytes()[at])
+                ),
+                None => "unexpected end of JSON input".to_owned(),
+            }
         }
         Some(byte) => format!("invalid character '{}' looking for beginning of value", char::from(*byte)),
     }
@@ -135,25 +151,22 @@ pub(super) fn namespace(new: &Value, errors: &mut Errors) {
     }
 }
 
-const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
-
 pub(super) fn persistent_volume_claim(new: &Value, old: Option<&Value>, errors: &mut Errors) {
-    let (spec, path) = (&new["spec"], Path::field("spec"));
-    let modes = list(spec, "accessModes");
-    let at = path.child("accessModes");
-    if modes.is_empty() {
+    let path = Path::field("spec");
+    claim_spec(&new["spec"], &path, errors);
+    if let Some(old) = old {
+        claim_update(new, old, &path, errors);
+    }
+}
+
+/// The spec of a claim, or of a template of claims.
+pub(super) fn claim_spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    if list(spec, "accessModes").is_empty() {
+        let at = path.child("accessModes");
         errors.push(FieldError::required(&at, "at least 1 access mode is required"));
     }
-    for mode in modes.iter().filter_map(Value::as_str).filter(|mode| !ACCESS_MODES.contains(mode)) {
-        errors.push(FieldError::not_supported(&at, mode, &ACCESS_MODES));
-    }
-    let known = |mode: &&Value| mode.as_str().is_some_and(|mode| ACCESS_MODES.contains(&mode));
-    if modes.iter().any(|mode| mode == "ReadWriteOncePod")
-        && modes.iter().filter(known).any(|mode| mode != "ReadWriteOncePod")
-    {
-        errors.push(FieldError::forbidden(&at, "may not use ReadWriteOncePod with other access modes"));
-    }
     label_selector(&spec["selector"], &path.child("selector"), errors);
+    super::volume_sources::access_modes(spec, path, errors);
     let resources = path.child("resources");
     let storage = resources.key("storage");
     match Quantity::from_value(&spec["resources"]["requests"]["storage"]) {
@@ -171,12 +184,51 @@ pub(super) fn persistent_volume_claim(new: &Value, old: Option<&Value>, errors: 
     if !matches!(mode, "" | "Block" | "Filesystem") {
         errors.push(FieldError::not_supported(&path.child("volumeMode"), mode, &["Block", "Filesystem"]));
     }
-    if let Some(old) = old {
-        claim_update(new, old, &path, errors);
+    data_sources(spec, path, errors);
+    let class = text(spec, "volumeAttributesClassName");
+    if !class.is_empty() {
+        invalid_each(errors, &path.child("volumeAttributesClassName"), class, names::dns_subdomain(class));
+    }
+}
+
+/// What a new volume is filled from.
+fn data_sources(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    for field in ["dataSource", "dataSourceRef"] {
+        let (source, at) = (&spec[field], path.child(field));
+        if !source.is_object() {
+            continue;
+        }
+        for part in ["name", "kind"] {
+            if text(source, part).is_empty() {
+                errors.push(FieldError::required(&at.child(part), ""));
+            }
+        }
+        let group = text(source, "apiGroup");
+        if group.is_empty() && text(source, "kind") != "PersistentVolumeClaim" {
+            let detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
+            errors.push(FieldError::invalid(&at, text(source, "kind"), detail));
+        }
+        if !group.is_empty() {
+            invalid_each(errors, &at.child("apiGroup"), group, names::dns_subdomain(group));
+        }
+    }
+    let (source, reference) = (&spec["dataSource"], &spec["dataSourceRef"]);
+    let differ = ["apiGroup", "kind", "name"].iter().any(|part| source[*part] != reference[*part]);
+    if source.is_object() && reference.is_object() && differ {
+        // The value is a path of fields, which shows nothing of itself: so kube-apiserver says it.
+        let shown = Shown::Raw("{}".to_owned());
+        errors.push(FieldError::invalid(path, shown, "must match dataSourceRef"));
     }
 }
 
 fn claim_update(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
+    const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+    let class = |object: &Value| object["metadata"]["annotations"][CLASS].clone();
+    if class(new) != class(old) {
+        let meta = Path::field("metadata");
+        let at = meta.child("annotations");
+        errors.push(FieldError::invalid(&at.child(CLASS), class(new), "field is immutable"));
+    }
     let bound = new["status"]["phase"] == "Bound";
     let rest = |object: &Value| {
         let mut spec = object["spec"].clone();
@@ -216,65 +268,7 @@ fn claim_update(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) 
             errors.push(FieldError::forbidden(&requests.child("storage"), detail));
         }
     }
-}
-
-/// What of a volume's spec is not its source.
-const VOLUME_FIELDS: [&str; 9] = [
-    "accessModes",
-    "capacity",
-    "claimRef",
-    "mountOptions",
-    "nodeAffinity",
-    "persistentVolumeReclaimPolicy",
-    "storageClassName",
-    "volumeAttributesClassName",
-    "volumeMode",
-];
-
-pub(super) fn persistent_volume(new: &Value, errors: &mut Errors) {
-    let (spec, path) = (&new["spec"], Path::field("spec"));
-    if list(spec, "accessModes").is_empty() {
-        errors.push(FieldError::required(&path.child("accessModes"), ""));
-    }
-    let at = path.child("accessModes");
-    for mode in
-        list(spec, "accessModes").iter().filter_map(Value::as_str).filter(|mode| !ACCESS_MODES.contains(mode))
-    {
-        errors.push(FieldError::not_supported(&at, mode, &ACCESS_MODES));
-    }
-    let capacity = path.child("capacity");
-    if entries(spec, "capacity").next().is_none() {
-        errors.push(FieldError::required(&capacity, ""));
-    }
-    if spec["capacity"].get("storage").is_none() {
-        errors.push(FieldError::not_supported(&capacity, spec["capacity"].clone(), &["storage"]));
-    }
-    let sources: Vec<&String> = entries(new, "spec")
-        .map(|(field, _)| field)
-        .filter(|field| !VOLUME_FIELDS.contains(&field.as_str()) && !spec[field.as_str()].is_null())
-        .collect();
-    if sources.is_empty() {
-        errors.push(FieldError::required(&path, "must specify a volume type"));
-    }
-    for extra in sources.iter().skip(1) {
-        errors.push(FieldError::forbidden(&path.child(extra), "may not specify more than 1 volume type"));
-    }
-    for (name, value) in entries(spec, "capacity") {
-        amount(name, value, &capacity.key(name), errors);
-    }
-    let policy = text(spec, "persistentVolumeReclaimPolicy");
-    if !matches!(policy, "" | "Retain" | "Delete" | "Recycle") {
-        let at = path.child("persistentVolumeReclaimPolicy");
-        errors.push(FieldError::not_supported(&at, policy, &["Delete", "Recycle", "Retain"]));
-    }
-}
-
-pub(super) fn resource_quota(new: &Value, errors: &mut Errors) {
-    let spec = Path::field("spec");
-    let hard = spec.child("hard");
-    for (name, value) in entries(&new["spec"], "hard") {
-        amount(name, value, &hard.key(name), errors);
-    }
+    immutable(&new["spec"]["volumeMode"], &old["spec"]["volumeMode"], &Path::field("volumeMode"), errors);
 }
 
 pub(super) fn storage_class(new: &Value, old: Option<&Value>, errors: &mut Errors) {
@@ -282,8 +276,14 @@ pub(super) fn storage_class(new: &Value, old: Option<&Value>, errors: &mut Error
         super::storage::provisioner(text(new, "provisioner"), &Path::field("provisioner"), errors);
         super::storage::parameters(&new["parameters"], true, &Path::field("parameters"), errors);
     }
-    one_of(new, "reclaimPolicy", &["Delete", "Retain"], &Path::ROOT, errors);
+    let policy = text(new, "reclaimPolicy");
+    if !matches!(policy, "" | "Delete" | "Retain") {
+        errors.push(FieldError::not_supported(&Path::field("reclaimPolicy"), policy, &["Delete", "Retain"]));
+    }
     one_of(new, "volumeBindingMode", &["Immediate", "WaitForFirstConsumer"], &Path::ROOT, errors);
+    if old.is_none() {
+        topologies(new, &Path::field("allowedTopologies"), errors);
+    }
     let Some(old) = old else { return };
     for (field, detail) in [
         ("parameters", "updates to parameters are forbidden."),
@@ -302,17 +302,78 @@ pub(super) fn storage_class(new: &Value, old: Option<&Value>, errors: &mut Error
     );
 }
 
+/// Where volumes of a class may be: each key of a term once, each value of a key once.
+fn topologies(new: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let mut seen_terms: Vec<Vec<(String, Vec<String>)>> = Vec::new();
+    for (index, term) in list(new, "allowedTopologies").iter().enumerate() {
+        let at = path.index(index);
+        let at = at.child("matchLabelExpressions");
+        let mut keys: Vec<(String, Vec<String>)> = Vec::new();
+        for (index, one) in list(term, "matchLabelExpressions").iter().enumerate() {
+            let at = at.index(index);
+            let (key, values) = (text(one, "key"), list(one, "values"));
+            if values.is_empty() {
+                errors.push(FieldError::required(&at.child("values"), ""));
+            }
+            let mut seen: Vec<String> = Vec::new();
+            let at_values = at.child("values");
+            for (index, value) in values.iter().filter_map(Value::as_str).enumerate() {
+                if seen.iter().any(|before| before == value) {
+                    errors.push(FieldError::duplicate(&at_values.index(index), value));
+                }
+                seen.push(value.to_owned());
+            }
+            invalid_each(errors, &at.child("key"), key, names::qualified_name(key));
+            if keys.iter().any(|(before, _)| before == key) {
+                errors.push(FieldError::duplicate(&at.child("key"), key));
+            }
+            seen.sort();
+            seen.dedup();
+            keys.push((key.to_owned(), seen));
+        }
+        keys.sort();
+        if seen_terms.contains(&keys) {
+            errors.push(FieldError::duplicate(&at, ""));
+        }
+        seen_terms.push(keys);
+    }
+}
+
 pub(super) fn priority_class(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     const HIGHEST: i64 = 1_000_000_000;
     let (name, value) = (text(&new["metadata"], "name"), new["value"].as_i64().unwrap_or(0));
-    if name.starts_with("system-") && !matches!(name, "system-node-critical" | "system-cluster-critical") {
+    let policy = new["preemptionPolicy"].as_str();
+    let known = match name {
+        "system-node-critical" => Some(2 * HIGHEST + 1000),
+        "system-cluster-critical" => Some(2 * HIGHEST),
+        _ => None,
+    };
+    let why = match known {
+        Some(own) if value != own => format!("value of {name} PriorityClass must be {own}"),
+        Some(_) if new["globalDefault"] == true => {
+            format!("globalDefault of {name} PriorityClass must be false")
+        }
+        Some(_) => String::new(),
+        None if name.starts_with("system-") => format!("{name} is not a known system priority class"),
+        None => String::new(),
+    };
+    if old.is_some() {
+        // Only what may not change is looked at.
+    } else if !why.is_empty() {
         let meta = Path::field("metadata");
-        let detail = "priority class names with 'system-' prefix are reserved for system use only. error: name is not a \
-                      known system priority class name";
+        let detail = format!(
+            "priority class names with 'system-' prefix are reserved for system use only. error: {why}"
+        );
         errors.push(FieldError::forbidden(&meta.child("name"), detail));
     } else if value > HIGHEST && !name.starts_with("system-") {
         let detail = format!("maximum allowed value of a user defined priority is {HIGHEST}");
         errors.push(FieldError::forbidden(&Path::field("value"), detail));
+    }
+    if let Some(policy) = policy.filter(|_| old.is_none()) {
+        const POLICIES: [&str; 2] = ["PreemptLowerPriority", "Never"];
+        if !POLICIES.contains(&policy) {
+            errors.push(FieldError::not_supported(&Path::field("preemptionPolicy"), policy, &POLICIES));
+        }
     }
     if let Some(old) = old {
         if new["value"] != old["value"] {

@@ -1,48 +1,14 @@
 //! Endpoints, endpoint slices, and events: what is said about others.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 
 use serde_json::Value;
 
-use super::metadata::labels;
-use super::{Errors, immutable, invalid_each, list, names, text};
-use crate::schema::FieldError;
+use super::{Errors, addresses, immutable, invalid_each, list, names, text};
+use crate::schema::{FieldError, Shown, go_struct};
 use crate::schema::path::Path;
 
-const ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
-
-/// An address that something can be reached at from elsewhere.
-fn reachable(text: &str, path: &Path<'_>, errors: &mut Errors) {
-    let Ok(address) = text.parse::<IpAddr>() else {
-        errors.push(FieldError::invalid(path, text, ADDRESS));
-        return;
-    };
-    let (local, multicast) = match address {
-        IpAddr::V4(v4) => {
-            (v4.is_link_local(), v4.octets()[0] == 224 && v4.octets()[1] == 0 && v4.octets()[2] == 0)
-        }
-        IpAddr::V6(v6) => (v6.segments()[0] & 0xffc0 == 0xfe80, v6.segments()[0] & 0xff0f == 0xff02),
-    };
-    if address.is_unspecified() {
-        let detail = format!("may not be unspecified ({text})");
-        errors.push(FieldError::invalid(path, text, detail));
-    }
-    if address.is_loopback() {
-        let range = "127.0.0.0/8, ::1/128";
-        errors.push(FieldError::invalid(path, text, format!("may not be in the loopback range ({range})")));
-    }
-    if local {
-        let range = "169.254.0.0/16, fe80::/10";
-        errors.push(FieldError::invalid(path, text, format!("may not be in the link-local range ({range})")));
-    }
-    if multicast {
-        let range = "224.0.0.0/24, ff02::/10";
-        let detail = format!("may not be in the link-local multicast range ({range})");
-        errors.push(FieldError::invalid(path, text, detail));
-    }
-}
 
 pub(super) fn endpoints(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     if old.is_some_and(|old| old["subsets"] == new["subsets"]) {
@@ -51,16 +17,18 @@ pub(super) fn endpoints(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let path = Path::field("subsets");
     for (index, subset) in list(new, "subsets").iter().enumerate() {
         let at = path.index(index);
-        let (addresses, late) = (list(subset, "addresses"), list(subset, "notReadyAddresses"));
-        if addresses.is_empty() && late.is_empty() {
+        let (ready, late) = (list(subset, "addresses"), list(subset, "notReadyAddresses"));
+        if ready.is_empty() && late.is_empty() {
             let detail = "must specify `addresses` or `notReadyAddresses`";
             errors.push(FieldError::required(&at, detail));
         }
-        for (field, all) in [("addresses", addresses), ("notReadyAddresses", late)] {
+        for (field, all) in [("addresses", ready), ("notReadyAddresses", late)] {
             for (index, address) in all.iter().enumerate() {
                 let at = at.child(field);
                 let at = at.index(index);
-                reachable(text(address, "ip"), &at.child("ip"), errors);
+                let (ip, at_ip) = (text(address, "ip"), at.child("ip"));
+                addresses::lenient(ip, &[], &at_ip, errors);
+                addresses::reachable(ip, &at_ip, errors);
                 let host = text(address, "hostname");
                 if !host.is_empty() {
                     invalid_each(errors, &at.child("hostname"), host, names::dns_label(host));
@@ -123,20 +91,22 @@ pub(super) fn endpoint_slice(new: &Value, old: Option<&Value>, errors: &mut Erro
 
 fn endpoint(one: &Value, kind: &str, path: &Path<'_>, errors: &mut Errors) {
     let at = path.child("addresses");
-    let addresses = list(one, "addresses");
-    if addresses.is_empty() {
+    let all = list(one, "addresses");
+    if all.is_empty() {
         errors.push(FieldError::required(&at, "must contain at least 1 address"));
-    } else if addresses.len() > 100 {
-        errors.push(FieldError::too_many(&at, addresses.len() as u64, 100));
+    } else if all.len() > 100 {
+        errors.push(FieldError::too_many(&at, all.len() as u64, 100));
     }
-    for (index, address) in addresses.iter().filter_map(Value::as_str).enumerate() {
-        match (kind, address.parse::<IpAddr>()) {
-            ("IPv4" | "IPv6", Err(_)) => errors.push(FieldError::invalid(&at.index(index), address, ADDRESS)),
-            ("IPv4" | "IPv6", Ok(parsed)) => {
+    for (index, address) in all.iter().filter_map(Value::as_str).enumerate() {
+        match (kind, addresses::parse(address)) {
+            ("IPv4" | "IPv6", None) => {
+                errors.push(FieldError::invalid(&at.index(index), address, addresses::ADDRESS));
+            }
+            ("IPv4" | "IPv6", Some(parsed)) => {
                 if parsed.is_ipv4() != (kind == "IPv4") {
                     errors.push(FieldError::invalid(&at, address, format!("must be an {kind} address")));
                 }
-                reachable(address, &at.index(index), errors);
+                addresses::reachable(address, &at.index(index), errors);
             }
             ("FQDN", _) => {
                 let at = at.index(index);
@@ -156,24 +126,26 @@ fn endpoint(one: &Value, kind: &str, path: &Path<'_>, errors: &mut Errors) {
     if let Some(node) = one["nodeName"].as_str() {
         invalid_each(errors, &path.child("nodeName"), node, names::dns_subdomain(node));
     }
-    labels(&one["deprecatedTopology"], &path.child("deprecatedTopology"), errors);
     if let Some(host) = one["hostname"].as_str() {
         invalid_each(errors, &path.child("hostname"), host, names::dns_label(host));
     }
     let hints = path.child("hints");
-    let hints = hints.child("forZones");
-    let mut seen = BTreeSet::new();
-    let zones = list(&one["hints"], "forZones");
-    if zones.len() > 8 {
-        errors.push(FieldError::too_many(&hints, zones.len() as u64, 8));
-        return;
-    }
-    for (index, zone) in zones.iter().enumerate() {
-        let (name, at) = (text(zone, "name"), hints.index(index));
-        if !seen.insert(name) {
-            errors.push(FieldError::duplicate(&at.child("name"), name));
+    for (field, rule) in
+        [("forZones", names::label_value as fn(&str) -> Vec<String>), ("forNodes", names::dns_subdomain)]
+    {
+        let (all, hints) = (list(&one["hints"], field), hints.child(field));
+        let mut seen = BTreeSet::new();
+        if all.len() > 8 {
+            errors.push(FieldError::too_many(&hints, all.len() as u64, 8));
+            continue;
         }
-        invalid_each(errors, &at.child("name"), name, names::label_value(name));
+        for (index, hint) in all.iter().enumerate() {
+            let (name, at) = (text(hint, "name"), hints.index(index));
+            if !seen.insert(name) {
+                errors.push(FieldError::duplicate(&at.child("name"), name));
+            }
+            invalid_each(errors, &at.child("name"), name, rule(name));
+        }
     }
 }
 
@@ -242,7 +214,18 @@ pub(super) fn event(new: &Value, old: Option<&Value>, strict: bool, errors: &mut
                 ("reportingController", "reportingController"),
                 ("reportingInstance", "reportingInstance"),
             ] {
-                immutable(&new[field], &old[field], &Path::field(named), errors);
+                let (now, before) = (&new[field], &old[field]);
+                if matches!(field, "regarding" | "related" | "deprecatedSource") && now != before {
+                    let shown = Shown::Raw(go_struct(now).to_string());
+                    errors.push(FieldError::invalid(&Path::field(named), shown, "field is immutable"));
+                } else {
+                    immutable(now, before, &Path::field(named), errors);
+                }
+            }
+            // Compared as bytes of another length: a time that was never set may be.
+            if new["eventTime"] != old["eventTime"] {
+                let (at, now) = (Path::field("eventTime"), new["eventTime"].clone());
+                errors.push(FieldError::invalid(&at, now, "field is immutable"));
             }
         }
     }

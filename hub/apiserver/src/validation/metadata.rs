@@ -60,10 +60,8 @@ impl NameRule {
             NameRule::Label => names::dns_label(&name),
             NameRule::Label1035 => names::dns_1035_label(&name),
             NameRule::PathSegment => names::path_segment(&name),
-            NameRule::Address if name.parse::<std::net::IpAddr>().is_err() => {
-                vec!["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned()]
-            }
-            NameRule::Address | NameRule::Any | NameRule::Late => Vec::new(),
+            NameRule::Address => super::addresses::strict(&name),
+            NameRule::Any | NameRule::Late => Vec::new(),
         }
     }
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::pod::number_each;
 use super::selector::label_selector;
-use super::{Errors, invalid_each, list, names, text};
+use super::{Errors, addresses, invalid_each, list, names, text};
 use crate::schema::FieldError;
 use crate::schema::path::Path;
 
@@ -34,13 +34,14 @@ pub(super) fn ingress(new: &Value, old: Option<&Value>, errors: &mut Errors) {
             }
         }
     }
+    keys(spec, &path.child("tls"), errors);
     let class = text(spec, "ingressClassName");
-    if !class.is_empty() {
+    if spec["ingressClassName"].is_string() {
         invalid_each(errors, &path.child("ingressClassName"), class, names::dns_subdomain(class));
     }
     let annotation = new["metadata"]["annotations"][CLASS_ANNOTATION].as_str();
-    if let Some(annotation) =
-        annotation.filter(|annotation| old.is_none() && !class.is_empty() && *annotation != class)
+    if let Some(annotation) = annotation
+        .filter(|annotation| old.is_none() && spec["ingressClassName"].is_string() && *annotation != class)
     {
         let annotations = Path::field("annotations");
         let detail = "must match `ingressClassName` when both are specified";
@@ -48,11 +49,28 @@ pub(super) fn ingress(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
 }
 
+/// Hosts that keys are for, and the secrets that hold them.
+fn keys(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    for (index, one) in list(spec, "tls").iter().enumerate() {
+        let at = path.index(index);
+        let hosts = at.child("hosts");
+        for (index, host) in list(one, "hosts").iter().filter_map(Value::as_str).enumerate() {
+            let wild = host.contains('*');
+            let problems = if wild { names::wildcard_subdomain(host) } else { names::dns_subdomain(host) };
+            invalid_each(errors, &hosts.index(index), host, problems);
+        }
+        let secret = text(one, "secretName");
+        if !secret.is_empty() {
+            invalid_each(errors, &at.child("secretName"), secret, names::dns_subdomain(secret));
+        }
+    }
+}
+
 fn host(host: &str, path: &Path<'_>, errors: &mut Errors) {
     if host.is_empty() {
         return;
     }
-    if host.parse::<std::net::IpAddr>().is_ok() {
+    if addresses::parse(host).is_some() {
         errors.push(FieldError::invalid(path, host, "must be a DNS name, not an IP address"));
     }
     let problems =
@@ -102,12 +120,7 @@ fn backend(backend: &Value, path: &Path<'_>, errors: &mut Errors) {
             errors.push(FieldError::invalid(path, "", "cannot set both resource and service backends"));
         }
         (false, true) => {
-            let at = path.child("resource");
-            for field in ["kind", "name"] {
-                if text(resource, field).is_empty() {
-                    errors.push(FieldError::required(&at.child(field), ""));
-                }
-            }
+            typed_reference(resource, &path.child("resource"), errors);
         }
         (true, false) => service_backend(service, path, errors),
         (false, false) => {
@@ -134,18 +147,85 @@ fn service_backend(service: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-pub(super) fn ingress_class(new: &Value, errors: &mut Errors) {
-    let (controller, spec) = (text(&new["spec"], "controller"), Path::field("spec"));
-    if controller.is_empty() {
-        errors.push(FieldError::required(&spec.child("controller"), ""));
-    } else if !controller.contains('/') {
-        let detail = "must be a domain-prefixed path (such as \"acme.io/foo\")";
-        errors.push(FieldError::invalid(&spec.child("controller"), controller, detail));
+pub(super) fn ingress_class(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let (spec, path) = (&new["spec"], Path::field("spec"));
+    let (controller, at) = (text(spec, "controller"), path.child("controller"));
+    if let Some(old) = old {
+        super::immutable(&spec["controller"], &old["spec"]["controller"], &at, errors);
+    }
+    if controller.len() > 250 {
+        errors.push(FieldError::too_long(&at, 250));
+    }
+    match controller.split_once('/') {
+        None if controller.is_empty() => errors.push(FieldError::required(&at, "")),
+        Some((host, rest)) if !host.is_empty() && !rest.is_empty() => {
+            invalid_each(errors, &at, host, names::dns_subdomain(host));
+            let known = |b: u8| b.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&b);
+            if !rest.bytes().all(known) {
+                let detail = "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
+                errors.push(FieldError::invalid(&at, rest, detail));
+            }
+        }
+        _ => {
+            let detail = "must be a domain-prefixed path (such as \"acme.io/foo\")";
+            errors.push(FieldError::invalid(&at, controller, detail));
+        }
+    }
+    let parameters = &spec["parameters"];
+    if parameters.is_object() {
+        class_parameters(parameters, &path.child("parameters"), errors);
     }
 }
 
-pub(super) fn network_policy(new: &Value, errors: &mut Errors) {
+fn class_parameters(parameters: &Value, path: &Path<'_>, errors: &mut Errors) {
+    typed_reference(parameters, path, errors);
+    let (scope, at) = (text(parameters, "scope"), path.child("namespace"));
+    match (scope, parameters["namespace"].as_str()) {
+        ("Namespace", None) => {
+            errors.push(FieldError::required(&at, "`parameters.scope` is set to 'Namespace'"));
+        }
+        ("Namespace", Some(namespace)) => invalid_each(errors, &at, namespace, names::dns_label(namespace)),
+        ("Cluster", Some(_)) => {
+            errors.push(FieldError::forbidden(&at, "`parameters.scope` is set to 'Cluster'"));
+        }
+        ("Cluster", None) => {}
+        (other, _) => {
+            let at = path.child("scope");
+            errors.push(FieldError::not_supported(&at, other, &["Cluster", "Namespace"]));
+        }
+    }
+}
+
+/// An object by group, kind and name.
+fn typed_reference(reference: &Value, path: &Path<'_>, errors: &mut Errors) {
+    if let Some(group) = reference["apiGroup"].as_str() {
+        invalid_each(errors, &path.child("apiGroup"), group, names::dns_subdomain(group));
+    }
+    for field in ["kind", "name"] {
+        match text(reference, field) {
+            "" => errors.push(FieldError::required(&path.child(field), "")),
+            value => invalid_each(errors, &path.child(field), value, names::path_segment(value)),
+        }
+    }
+}
+
+/// Every range that a policy names.
+fn ranges_of(policy: &Value) -> Vec<&str> {
+    let peers = ["ingress", "egress"].into_iter().flat_map(|direction| {
+        let peers = if direction == "ingress" { "from" } else { "to" };
+        list(&policy["spec"], direction).iter().flat_map(move |rule| list(rule, peers))
+    });
+    peers
+        .flat_map(|peer| {
+            let block = &peer["ipBlock"];
+            block["cidr"].as_str().into_iter().chain(list(block, "except").iter().filter_map(Value::as_str))
+        })
+        .collect()
+}
+
+pub(super) fn network_policy(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
+    let known = old.map(ranges_of).unwrap_or_default();
     label_selector(&spec["podSelector"], &path.child("podSelector"), errors);
     for (direction, peers) in [("ingress", "from"), ("egress", "to")] {
         let rules = path.child(direction);
@@ -155,11 +235,16 @@ pub(super) fn network_policy(new: &Value, errors: &mut Errors) {
                 policy_port(port, &at.child("ports").index(index), errors);
             }
             for (index, peer) in list(rule, peers).iter().enumerate() {
-                policy_peer(peer, &at.child(peers).index(index), errors);
+                policy_peer(peer, &known, &at.child(peers).index(index), errors);
             }
         }
     }
     let types = path.child("policyTypes");
+    if list(spec, "policyTypes").len() > 2 {
+        let detail = "may not specify more than two policyTypes";
+        errors.push(FieldError::invalid(&types, spec["policyTypes"].clone(), detail));
+        return;
+    }
     for (index, ty) in list(spec, "policyTypes").iter().filter_map(Value::as_str).enumerate() {
         if !matches!(ty, "Ingress" | "Egress") {
             errors.push(FieldError::not_supported(&types.index(index), ty, &["Ingress", "Egress"]));
@@ -200,11 +285,14 @@ fn policy_port(port: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn policy_peer(peer: &Value, path: &Path<'_>, errors: &mut Errors) {
+fn policy_peer(peer: &Value, known: &[&str], path: &Path<'_>, errors: &mut Errors) {
     let selectors =
         ["podSelector", "namespaceSelector"].iter().filter(|field| peer[**field].is_object()).count();
     for field in ["podSelector", "namespaceSelector"] {
         label_selector(&peer[field], &path.child(field), errors);
+    }
+    if peer["ipBlock"].is_object() {
+        block(&peer["ipBlock"], known, &path.child("ipBlock"), errors);
     }
     match (selectors, peer["ipBlock"].is_object()) {
         (0, false) => errors.push(FieldError::required(path, "must specify a peer")),
@@ -213,7 +301,24 @@ fn policy_peer(peer: &Value, path: &Path<'_>, errors: &mut Errors) {
         }
         _ => {}
     }
-    if peer["ipBlock"].is_object() && text(&peer["ipBlock"], "cidr").is_empty() {
-        errors.push(FieldError::required(&path.child("ipBlock").child("cidr"), ""));
+}
+
+/// A range of addresses, and what of it is left out.
+fn block(block: &Value, known: &[&str], path: &Path<'_>, errors: &mut Errors) {
+    let (cidr, at) = (text(block, "cidr"), path.child("cidr"));
+    if cidr.is_empty() {
+        errors.push(FieldError::required(&at, ""));
+        return;
+    }
+    addresses::lenient_range(cidr, known, &at, errors);
+    let Some(whole) = addresses::parse_range(cidr) else { return };
+    let except = path.child("except");
+    for (index, one) in list(block, "except").iter().filter_map(Value::as_str).enumerate() {
+        let at = except.index(index);
+        addresses::lenient_range(one, known, &at, errors);
+        let Some((first, length)) = addresses::parse_range(one) else { continue };
+        if !addresses::contains(whole, first) || whole.1 >= length {
+            errors.push(FieldError::invalid(&at, one, "must be a strict subset of `cidr`"));
+        }
     }
 }

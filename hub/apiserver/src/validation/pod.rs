@@ -19,6 +19,7 @@ const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].imag
 /// A Pod itself.
 pub(super) fn pod(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     spec(&new["spec"], &Path::field("spec"), errors);
+    tokens(&new["spec"], errors);
     if old.is_none() && !list(&new["spec"], "ephemeralContainers").is_empty() {
         let at = Path::field("spec");
         errors.push(FieldError::forbidden(&at.child("ephemeralContainers"), "cannot be set on create"));
@@ -87,6 +88,152 @@ fn pod_update(new: &Value, old: &Value, errors: &mut Errors) {
     }
 }
 
+/// Who has no account has no token.
+fn tokens(spec: &Value, errors: &mut Errors) {
+    if !text(spec, "serviceAccountName").is_empty() {
+        return;
+    }
+    let path = Path::field("spec");
+    let path = path.child("volumes");
+    for (index, volume) in list(spec, "volumes").iter().enumerate() {
+        let at = path.index(index);
+        let at = at.child("projected");
+        let at = at.child("sources");
+        for (index, source) in list(&volume["projected"], "sources").iter().enumerate() {
+            if source["serviceAccountToken"].is_object() {
+                let at = at.index(index);
+                let detail = "must not be specified when serviceAccountName is not set";
+                errors.push(FieldError::forbidden(&at.child("serviceAccountToken"), detail));
+            }
+        }
+    }
+}
+
+/// What Pods of that system do not have.
+fn windows(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    const DETAIL: &str = "cannot be set for a windows pod";
+    let (own, at) = (&spec["securityContext"], path.child("securityContext"));
+    let set = |of: &Value, field: &str| of.get(field).is_some_and(|value| !value.is_null() && value != false);
+    let mut refuse = |at: &Path<'_>| errors.push(FieldError::forbidden(at, DETAIL));
+    for field in ["appArmorProfile", "seLinuxOptions"].into_iter().filter(|field| set(own, field)) {
+        refuse(&at.child(field));
+    }
+    if !spec["hostUsers"].is_null() {
+        refuse(&path.child("hostUsers"));
+    }
+    for field in ["hostPID", "hostIPC"].into_iter().filter(|field| set(spec, field)) {
+        refuse(&path.child(field));
+    }
+    for field in ["seccompProfile", "fsGroup", "fsGroupChangePolicy", "sysctls"] {
+        if set(own, field) && !super::is_empty(&own[field]) {
+            refuse(&at.child(field));
+        }
+    }
+    if !spec["shareProcessNamespace"].is_null() {
+        refuse(&path.child("shareProcessNamespace"));
+    }
+    for field in ["runAsUser", "runAsGroup", "supplementalGroups", "supplementalGroupsPolicy", "seLinuxChangePolicy"] {
+        if set(own, field) {
+            refuse(&at.child(field));
+        }
+    }
+    for kind in ["initContainers", "containers", "ephemeralContainers"] {
+        let all = path.child(kind);
+        for (index, one) in list(spec, kind).iter().enumerate() {
+            let at = all.index(index);
+            let at = at.child("securityContext");
+            for field in [
+                "appArmorProfile",
+                "seLinuxOptions",
+                "seccompProfile",
+                "capabilities",
+                "readOnlyRootFilesystem",
+                "privileged",
+                "allowPrivilegeEscalation",
+                "procMount",
+                "runAsUser",
+                "runAsGroup",
+            ] {
+                if !one["securityContext"][field].is_null() {
+                    refuse(&at.child(field));
+                }
+            }
+        }
+    }
+}
+
+/// Containers that are laid into a Pod that runs: judged as any, and never changed or taken away.
+pub(super) fn ephemeral(new: &Value, old: &Value, errors: &mut Errors) {
+    let path = Path::field("spec");
+    let at = path.child("ephemeralContainers");
+    let (now, before) =
+        (list(&new["spec"], "ephemeralContainers"), list(&old["spec"], "ephemeralContainers"));
+    let volumes = named_volumes(&new["spec"], &path.child("volumes"), &mut Errors::new());
+    let mut seen: BTreeSet<&str> = ["containers", "initContainers"]
+        .into_iter()
+        .flat_map(|kind| list(&new["spec"], kind).iter().map(|one| text(one, "name")))
+        .collect();
+    for (index, one) in now.iter().enumerate() {
+        let at = at.index(index);
+        container(one, &volumes, &at, errors);
+        if !seen.insert(text(one, "name")) && !text(one, "name").is_empty() {
+            errors.push(FieldError::duplicate(&at.child("name"), text(one, "name")));
+        }
+        for field in ["ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "resizePolicy"]
+        {
+            if one.get(field).is_some_and(|value| !super::is_empty(value)) {
+                let detail = "cannot be set for an Ephemeral Container";
+                errors.push(FieldError::forbidden(&at.child(field), detail));
+            }
+        }
+        if one.get("resources").is_some_and(|value| !super::is_empty(value)) {
+            let detail = "cannot be set for an Ephemeral Container";
+            errors.push(FieldError::forbidden(&at.child("resources"), detail));
+        }
+        let target = text(one, "targetContainerName");
+        let known = ["containers", "initContainers"]
+            .into_iter()
+            .any(|kind| list(&new["spec"], kind).iter().any(|one| text(one, "name") == target));
+        if !target.is_empty() && !known {
+            errors.push(FieldError::not_found(&at.child("targetContainerName"), target));
+        }
+    }
+    for one in before {
+        let name = text(one, "name");
+        match now.iter().find(|other| text(other, "name") == name) {
+            None => {
+                let detail = format!("existing ephemeral containers {name:?} may not be removed\n");
+                errors.push(FieldError::forbidden(&at, detail));
+            }
+            Some(other) if other != one => {
+                let detail = format!("existing ephemeral containers {name:?} may not be changed\n");
+                errors.push(FieldError::forbidden(&at, detail));
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+/// Sizes of a Pod that runs: of its containers only what they ask for changes.
+pub(super) fn resized(new: &Value, old: &Value, errors: &mut Errors) {
+    let path = Path::field("spec");
+    spec(&new["spec"], &path, errors);
+    let sized = |object: &Value| {
+        let mut spec = object["spec"].clone();
+        for kind in ["containers", "initContainers"] {
+            for one in spec.get_mut(kind).and_then(Value::as_array_mut).into_iter().flatten() {
+                if let Some(one) = one.as_object_mut() {
+                    one.remove("resources");
+                }
+            }
+        }
+        spec
+    };
+    if sized(new) != sized(old) {
+        errors.push(FieldError::forbidden(&path, "only cpu and memory resources are mutable"));
+    }
+}
+
 /// A Pod template.
 pub(super) fn template(template: &Value, path: &Path<'_>, errors: &mut Errors) {
     labels(&template["metadata"]["labels"], &path.child("labels"), errors);
@@ -106,6 +253,18 @@ fn spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     one_of(spec, "dnsPolicy", &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"], path, errors);
     labels(&spec["nodeSelector"], &path.child("nodeSelector"), errors);
     security::pod(spec, path, errors);
+    if spec["os"]["name"] == "windows" {
+        windows(spec, path, errors);
+    }
+    for (kind, index, one) in ["initContainers", "containers"]
+        .into_iter()
+        .flat_map(|kind| list(spec, kind).iter().enumerate().map(move |(index, one)| (kind, index, one)))
+    {
+        let all = path.child(kind);
+        let at = all.index(index);
+        let of_pod = list(spec, "resourceClaims");
+        super::resources::claims(&one["resources"], of_pod, &at.child("resources"), errors);
+    }
     if spec["hostUsers"] == false {
         for field in ["hostNetwork", "hostPID", "hostIPC"].iter().filter(|field| spec[**field] == true) {
             errors.push(FieldError::forbidden(&path.child(field), "when `hostUsers` is false"));

@@ -23,7 +23,12 @@ pub(super) fn role(new: &Value, namespaced: bool, errors: &mut Errors) {
             errors.push(FieldError::required(&path, detail));
         }
         for (index, selector) in selectors.iter().enumerate() {
+            let before = errors.len();
             label_selector(selector, &path.index(index), errors);
+            if errors.len() > before {
+                // Of what cannot be read nothing is shown.
+                errors.push(FieldError::invalid(&path.index(index), Value::Null, "invalid label selector."));
+            }
         }
     }
 }

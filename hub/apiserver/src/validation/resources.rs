@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Errors, entries};
+use super::{Errors, entries, invalid_each, list, names, text};
 use crate::schema::FieldError;
 use crate::schema::path::Path;
 use crate::schema::quantity::Quantity;
@@ -38,15 +38,93 @@ fn is_extended(name: &str) -> bool {
     name.split_once('/').is_some_and(|(domain, _)| !domain.ends_with("kubernetes.io") && domain != "count")
 }
 
-fn may_overcommit(name: &str) -> bool {
+/// Whether more may be promised than there is.
+pub(super) fn may_overcommit(name: &str) -> bool {
     !is_extended(name) && !name.starts_with("hugepages-")
 }
 
-fn container_resource(name: &str, path: &Path<'_>, errors: &mut Errors) {
-    let known = matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
-    if !known && !name.contains('/') {
+/// What Kubernetes itself knows by a bare name.
+const STANDARD: [&str; 20] = [
+    "configmaps",
+    "cpu",
+    "ephemeral-storage",
+    "limits.cpu",
+    "limits.ephemeral-storage",
+    "limits.memory",
+    "memory",
+    "persistentvolumeclaims",
+    "pods",
+    "replicationcontrollers",
+    "requests.cpu",
+    "requests.ephemeral-storage",
+    "requests.memory",
+    "requests.storage",
+    "resourcequotas",
+    "secrets",
+    "services",
+    "services.loadbalancers",
+    "services.nodeports",
+    "storage",
+];
+
+/// Whether Kubernetes itself knows a resource.
+pub(super) fn is_standard(name: &str) -> bool {
+    STANDARD.contains(&name) || name.starts_with("hugepages-") || name.starts_with("requests.hugepages-")
+}
+
+/// The name of a resource: a known one, or one with a domain.
+pub(super) fn resource_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
+    let problems = names::qualified_name(name);
+    if problems.is_empty() && !name.contains('/') && !is_standard(name) {
         errors.push(FieldError::invalid(path, name, "must be a standard resource type or fully qualified"));
-        errors.push(FieldError::invalid(path, name, "must be a standard resource for containers"));
+    }
+    invalid_each(errors, path, name, problems);
+}
+
+/// The name of a resource that a container can ask for.
+pub(super) fn container_resource(name: &str, path: &Path<'_>, errors: &mut Errors) {
+    resource_name(name, path, errors);
+    let known = matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
+    if !name.contains('/') {
+        if !known {
+            errors.push(FieldError::invalid(path, name, "must be a standard resource for containers"));
+        }
+    } else if !name.contains("kubernetes.io/") && name.starts_with("requests.") {
+        errors.push(FieldError::invalid(path, name, "doesn't follow extended resource name standard"));
+    }
+}
+
+/// `claims` of a container: each once, and of those that the Pod has.
+pub(super) fn claims(resources: &Value, of_pod: &[Value], path: &Path<'_>, errors: &mut Errors) {
+    let at = path.child("claims");
+    let mut seen: Vec<(&str, &str)> = Vec::new();
+    for (index, claim) in list(resources, "claims").iter().enumerate() {
+        let (name, request, at) = (text(claim, "name"), text(claim, "request"), at.index(index));
+        if name.is_empty() {
+            errors.push(FieldError::required(&at, ""));
+            continue;
+        }
+        if seen.iter().any(|(n, r)| *n == name && (r.is_empty() || request.is_empty())) {
+            errors.push(FieldError::duplicate(&at, name));
+        } else if seen.contains(&(name, request)) {
+            errors.push(FieldError::duplicate(&at, format!("{name}/{request}")));
+        }
+        if !request.is_empty() {
+            invalid_each(errors, &at.child("request"), request, names::dns_label(request));
+        }
+        seen.push((name, request));
+        if !of_pod.iter().any(|one| one["name"] == name) {
+            let mut error = FieldError::not_found(&at, name);
+            error.detail = "must be one of the names in pod.spec.resourceClaims".to_owned();
+            if of_pod.is_empty() {
+                error.detail.push_str(" which is empty");
+            } else {
+                let mut all: Vec<&str> = of_pod.iter().map(|one| text(one, "name")).collect();
+                all.sort_unstable();
+                error.detail.push_str(&format!(": {}", all.join(", ")));
+            }
+            errors.push(error);
+        }
     }
 }
 

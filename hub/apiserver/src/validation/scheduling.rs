@@ -16,15 +16,7 @@ const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 pub(super) fn affinity(affinity: &Value, path: &Path<'_>, errors: &mut Errors) {
     let (node, at) = (&affinity["nodeAffinity"], path.child("nodeAffinity"));
     if node[REQUIRED].is_object() {
-        let required = at.child(REQUIRED);
-        let terms = required.child("nodeSelectorTerms");
-        let all = list(&node[REQUIRED], "nodeSelectorTerms");
-        if all.is_empty() {
-            errors.push(FieldError::required(&terms, "must have at least one node selector term"));
-        }
-        for (index, term) in all.iter().enumerate() {
-            node_term(term, true, &terms.index(index), errors);
-        }
+        node_selector(&node[REQUIRED], &at.child(REQUIRED), errors);
     }
     let preferred = at.child(PREFERRED);
     for (index, term) in list(node, PREFERRED).iter().enumerate() {
@@ -44,6 +36,18 @@ pub(super) fn affinity(affinity: &Value, path: &Path<'_>, errors: &mut Errors) {
             weight(term, &at, errors);
             pod_term(&term["podAffinityTerm"], &at.child("podAffinityTerm"), errors);
         }
+    }
+}
+
+/// A choice of nodes: one term at least.
+pub(super) fn node_selector(selector: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let terms = path.child("nodeSelectorTerms");
+    let all = list(selector, "nodeSelectorTerms");
+    if all.is_empty() {
+        errors.push(FieldError::required(&terms, "must have at least one node selector term"));
+    }
+    for (index, term) in all.iter().enumerate() {
+        node_term(term, true, &terms.index(index), errors);
     }
 }
 

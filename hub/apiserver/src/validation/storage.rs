@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::selector::label_selector;
 use super::{Errors, entries, immutable, invalid_each, list, names, resources, text};
 use crate::schema::path::Path;
-use crate::schema::{FieldError, Shown, go_json};
+use crate::schema::{FieldError, Shown, go_struct};
 
 /// Bytes that parameters may hold in all.
 const MAX_PARAMETERS: usize = 256 << 10;
@@ -94,11 +94,6 @@ pub(super) fn csi_driver(new: &Value, old: Option<&Value>, errors: &mut Errors) 
             errors.push(FieldError::not_supported(&at, mode, &["Persistent", "Ephemeral"]));
         }
     }
-    if let Some(seconds) = spec["nodeAllocatableUpdatePeriodSeconds"].as_i64().filter(|seconds| *seconds < 10)
-    {
-        let at = path.child("nodeAllocatableUpdatePeriodSeconds");
-        errors.push(FieldError::invalid(&at, seconds, "must be greater than or equal to 10 seconds"));
-    }
     if let Some(old) = old {
         let before = &old["spec"];
         for (field, named) in
@@ -164,7 +159,7 @@ pub(super) fn csi_node(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     for before in old.map_or(&[][..], |old| list(&old["spec"], "drivers")) {
         for now in list(&new["spec"], "drivers") {
             if now["name"] == before["name"] && now != before {
-                let shown = Shown::Raw(go_json(now));
+                let shown = Shown::Raw(go_struct(now).to_string());
                 errors.push(FieldError::invalid(&path, shown, "field is immutable"));
             }
         }
@@ -182,7 +177,6 @@ pub(super) fn csi_storage_capacity(new: &Value, old: Option<&Value>, errors: &mu
                 ));
             }
         }
-        return;
     }
     label_selector(&new["nodeTopology"], &Path::field("nodeTopology"), errors);
     let class = text(new, "storageClassName");
@@ -202,6 +196,15 @@ pub(super) fn volume_attachment(new: &Value, old: Option<&Value>, errors: &mut E
     match (source["inlineVolumeSpec"].is_object(), source["persistentVolumeName"].as_str()) {
         (false, None) => errors.push(FieldError::required(&at, ONE)),
         (true, Some(_)) => errors.push(FieldError::forbidden(&at, ONE)),
+        (true, None) => {
+            super::volume_sources::spec(
+                &source["inlineVolumeSpec"],
+                "",
+                true,
+                &at.child("inlineVolumeSpec"),
+                errors,
+            );
+        }
         (_, Some("")) => errors.push(FieldError::required(
             &at.child("persistentVolumeName"),
             "must specify non empty persistentVolumeName",
@@ -212,7 +215,7 @@ pub(super) fn volume_attachment(new: &Value, old: Option<&Value>, errors: &mut E
     invalid_each(errors, &path.child("nodeName"), node, names::dns_subdomain(node));
     match old {
         Some(old) if old["spec"] != *spec => {
-            errors.push(FieldError::invalid(&path, Shown::Raw(go_json(spec)), "field is immutable"));
+            errors.push(FieldError::invalid(&path, Shown::Raw(go_struct(spec).to_string()), "field is immutable"));
         }
         Some(_) => {}
         None => {
@@ -224,10 +227,20 @@ pub(super) fn volume_attachment(new: &Value, old: Option<&Value>, errors: &mut E
             }
         }
     }
+    attachment_status(new, errors);
+}
+
+/// How an attachment went.
+pub(super) fn attachment_status(new: &Value, errors: &mut Errors) {
     for (field, problem) in entries(new, "status").filter(|(field, _)| field.ends_with("Error")) {
         if text(problem, "message").len() > 1024 {
             let at = Path::field("status");
             errors.push(FieldError::too_long(&at.child(field).child("message"), MAX_PARAMETERS as u64));
+        }
+        if let Some(code) = problem["errorCode"].as_i64().filter(|code| *code < 0) {
+            let at = Path::field("status");
+            let detail = "must be between 0 and 2147483647, inclusive";
+            errors.push(FieldError::invalid(&at.child(field).child("errorCode"), code, detail));
         }
     }
 }

@@ -35,14 +35,7 @@ pub(super) fn source(volume: &Value, path: &Path<'_>, errors: &mut Errors) {
                 items(source, &at, errors);
             }
             "persistentVolumeClaim" => required(source, "claimName", &at, errors),
-            "nfs" => {
-                required(source, "server", &at, errors);
-                required(source, "path", &at, errors);
-                if !text(source, "path").starts_with('/') {
-                    let detail = "must be an absolute path";
-                    errors.push(FieldError::invalid(&at.child("path"), text(source, "path"), detail));
-                }
-            }
+            "nfs" => nfs(source, &at, errors),
             "iscsi" => iscsi(source, &at, errors),
             "csi" => csi(source, &at, errors),
             "downwardAPI" => {
@@ -60,7 +53,8 @@ pub(super) fn source(volume: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn required(source: &Value, field: &str, path: &Path<'_>, errors: &mut Errors) {
+/// A text that must be there.
+pub(super) fn required(source: &Value, field: &str, path: &Path<'_>, errors: &mut Errors) {
     if text(source, field).is_empty() {
         errors.push(FieldError::required(&path.child(field), ""));
     }
@@ -84,7 +78,8 @@ fn items(source: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn host_path(source: &Value, path: &Path<'_>, errors: &mut Errors) {
+/// A path of the node.
+pub(super) fn host_path(source: &Value, path: &Path<'_>, errors: &mut Errors) {
     const TYPES: [&str; 8] =
         ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
     let target = text(source, "path");
@@ -98,6 +93,16 @@ fn host_path(source: &Value, path: &Path<'_>, errors: &mut Errors) {
     let kind = text(source, "type");
     if !TYPES.contains(&kind) {
         errors.push(FieldError::not_supported(&path.child("type"), kind, &TYPES));
+    }
+}
+
+/// A path of a file server.
+pub(super) fn nfs(source: &Value, path: &Path<'_>, errors: &mut Errors) {
+    required(source, "server", path, errors);
+    required(source, "path", path, errors);
+    if !text(source, "path").starts_with('/') {
+        let detail = "must be an absolute path";
+        errors.push(FieldError::invalid(&path.child("path"), text(source, "path"), detail));
     }
 }
 

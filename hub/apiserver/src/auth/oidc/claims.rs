@@ -3,14 +3,50 @@
 use serde_json::Value;
 
 use super::IssuerOptions;
+use super::expressions::Expressions;
 use crate::registry::User;
 
 /// How far ahead of us an issuer's clock may be (seconds), as its `nbf` is judged.
 const LEEWAY: f64 = 300.0;
 
 /// The user whom the claims name at `now`. `Err` says why none.
-pub(super) fn user(options: &IssuerOptions, claims: &Value, now: jiff::Timestamp) -> Result<User, String> {
+pub(super) fn user(
+    options: &IssuerOptions,
+    expressions: &Expressions,
+    claims: &Value,
+    now: jiff::Timestamp,
+) -> Result<User, String> {
     let now = now.as_second() as f64;
+    fits(options, claims, now)?;
+    let made = expressions.of_claims(claims)?;
+    let name = match made.username {
+        Some(name) => name,
+        None => named(options, claims)?,
+    };
+    if name.is_empty() {
+        return Err("it makes an empty name".to_owned());
+    }
+    let groups = made.groups.unwrap_or_else(|| {
+        let groups =
+            if options.groups_claim.is_empty() { Vec::new() } else { texts(&claims[&options.groups_claim]) };
+        groups.into_iter().map(|group| format!("{}{group}", options.groups_prefix)).collect()
+    });
+    let mut user = User { name, groups, extra: made.extra, ..User::default() };
+    user.uid = match made.uid {
+        Some(uid) => uid,
+        None if options.uid_claim.is_empty() => String::new(),
+        None => claims[&options.uid_claim].as_str().unwrap_or_default().to_owned(),
+    };
+    if let Some(id) = claims["jti"].as_str().filter(|id| !id.is_empty()) {
+        let key = "authentication.kubernetes.io/credential-id".to_owned();
+        user.extra.insert(key, vec![format!("JTI={id}")]);
+    }
+    expressions.allow(&user)?;
+    Ok(user)
+}
+
+/// Whether the token is good now, for us, with the claims it must have.
+fn fits(options: &IssuerOptions, claims: &Value, now: f64) -> Result<(), String> {
     let end = claims["exp"].as_f64().ok_or("it names no end")?;
     if now > end {
         return Err("it has expired".to_owned());
@@ -27,6 +63,11 @@ pub(super) fn user(options: &IssuerOptions, claims: &Value, now: jiff::Timestamp
             return Err(format!("its claim {claim} is not as required"));
         }
     }
+    Ok(())
+}
+
+/// The user name, where a claim is it.
+fn named(options: &IssuerOptions, claims: &Value) -> Result<String, String> {
     let claim = &options.username_claim;
     let name = claims[claim].as_str().filter(|name| !name.is_empty());
     let name = name.ok_or_else(|| format!("its claim {claim} is no name"))?;
@@ -38,21 +79,7 @@ pub(super) fn user(options: &IssuerOptions, claims: &Value, now: jiff::Timestamp
         None if claim == "email" => String::new(),
         None => format!("{}#", options.url),
     };
-    let groups =
-        if options.groups_claim.is_empty() { Vec::new() } else { texts(&claims[&options.groups_claim]) };
-    let mut user = User {
-        name: format!("{prefix}{name}"),
-        groups: groups.into_iter().map(|group| format!("{}{group}", options.groups_prefix)).collect(),
-        ..User::default()
-    };
-    if !options.uid_claim.is_empty() {
-        claims[&options.uid_claim].as_str().unwrap_or_default().clone_into(&mut user.uid);
-    }
-    if let Some(id) = claims["jti"].as_str().filter(|id| !id.is_empty()) {
-        let key = "authentication.kubernetes.io/credential-id".to_owned();
-        user.extra.insert(key, vec![format!("JTI={id}")]);
-    }
-    Ok(user)
+    Ok(format!("{prefix}{name}"))
 }
 
 /// A text, or the texts of a list.
@@ -82,12 +109,13 @@ mod tests {
         }
     }
 
+    #[allow(clippy::needless_pass_by_value, reason = "the calls read better")]
     fn read(options: &IssuerOptions, changed: Value) -> Result<User, String> {
         let mut claims = json!({"iss": "https://i", "aud": "hub", "exp": 1000, "sub": "jane", "hd": "example.org", "groups": ["a", "b"]});
         for (claim, value) in changed.as_object().unwrap() {
             claims[claim] = value.clone();
         }
-        user(options, &claims, jiff::Timestamp::from_second(900).unwrap())
+        user(options, &Expressions::default(), &claims, jiff::Timestamp::from_second(900).unwrap())
     }
 
     #[test]

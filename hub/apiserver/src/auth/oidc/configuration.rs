@@ -1,12 +1,12 @@
 //! The structured form of what is said of issuers: `apiserver.config.k8s.io` AuthenticationConfiguration.
 //!
-//! Pure. In: the file's text. Out: the issuers. Mappings and rules by claim are carried out; those in CEL are refused by name, so
-//! that nobody believes in a rule that is not held.
+//! Pure. In: the file's text. Out: the issuers. Expressions are compiled as they are read, so that what cannot be
+//! held is told at start.
 
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::IssuerOptions;
+use super::expressions::Expressions;
 
 /// Taken of issuers whose configuration names no algorithms: what kube-apiserver takes.
 const ALGORITHMS: [&str; 8] = ["RS256", "RS384", "RS512", "ES256", "ES384", "PS256", "PS384", "PS512"];
@@ -28,7 +28,7 @@ struct Jwt {
     #[serde(default)]
     claim_validation_rules: Vec<Rule>,
     #[serde(default)]
-    user_validation_rules: Vec<Value>,
+    user_validation_rules: Vec<UserRule>,
 }
 
 #[derive(Deserialize)]
@@ -53,7 +53,22 @@ struct Mappings {
     #[serde(default)]
     uid: Mapping,
     #[serde(default)]
-    extra: Vec<Value>,
+    extra: Vec<Extra>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Extra {
+    key: String,
+    value_expression: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct UserRule {
+    expression: String,
+    #[serde(default)]
+    message: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -76,6 +91,8 @@ struct Rule {
     required_value: String,
     #[serde(default)]
     expression: String,
+    #[serde(default)]
+    message: String,
 }
 
 /// Reads the file.
@@ -99,12 +116,6 @@ impl Jwt {
     fn options(self) -> Result<IssuerOptions, String> {
         let Jwt { issuer, claim_mappings: mappings, claim_validation_rules: rules, user_validation_rules } =
             self;
-        let expressions = [&mappings.username, &mappings.groups, &mappings.uid];
-        let has_expressions = expressions.iter().any(|mapping| !mapping.expression.is_empty())
-            || rules.iter().any(|rule| !rule.expression.is_empty());
-        if has_expressions || !mappings.extra.is_empty() || !user_validation_rules.is_empty() {
-            return Err("mappings and rules in CEL are not carried out: say them by claim".to_owned());
-        }
         if !issuer.url.starts_with("https://") {
             return Err(format!("issuer.url: {:?}: URL scheme must be https", issuer.url));
         }
@@ -122,10 +133,19 @@ impl Jwt {
             (_, Some(prefix)) => Ok(prefix.clone()),
             (_, None) => Err(format!("claimMappings.{field}.prefix: required where claim is set")),
         };
-        if mappings.username.claim.is_empty() {
-            return Err("claimMappings.username.claim: required".to_owned());
+        for (mapping, field) in
+            [(&mappings.username, "username"), (&mappings.groups, "groups"), (&mappings.uid, "uid")]
+        {
+            if !mapping.claim.is_empty() && !mapping.expression.is_empty() {
+                return Err(format!("claimMappings.{field}: claim and expression cannot both be set"));
+            }
         }
-        Ok(IssuerOptions {
+        if mappings.username.claim.is_empty() && mappings.username.expression.is_empty() {
+            return Err("claimMappings.username: claim or expression is required".to_owned());
+        }
+        let (by_claim, by_expression): (Vec<Rule>, Vec<Rule>) =
+            rules.into_iter().partition(|rule| rule.expression.is_empty());
+        let options = IssuerOptions {
             username_prefix: Some(with_prefix(&mappings.username, "username")?),
             groups_prefix: with_prefix(&mappings.groups, "groups")?,
             url: issuer.url,
@@ -134,11 +154,38 @@ impl Jwt {
             username_claim: mappings.username.claim,
             groups_claim: mappings.groups.claim,
             uid_claim: mappings.uid.claim,
-            required_claims: rules.into_iter().map(|rule| (rule.claim, rule.required_value)).collect(),
+            required_claims: by_claim.into_iter().map(|rule| (rule.claim, rule.required_value)).collect(),
             ca_pem: issuer.certificate_authority.into_bytes(),
             algorithms: ALGORITHMS.map(str::to_owned).to_vec(),
-        })
+            username_expression: mappings.username.expression,
+            groups_expression: mappings.groups.expression,
+            uid_expression: mappings.uid.expression,
+            extra: mappings.extra.into_iter().map(|extra| (extra.key, extra.value_expression)).collect(),
+            claim_rules: by_expression.into_iter().map(|rule| (rule.expression, rule.message)).collect(),
+            user_rules: user_validation_rules
+                .into_iter()
+                .map(|rule| (rule.expression, rule.message))
+                .collect(),
+        };
+        verified_email(&options)?;
+        Expressions::compile(&options).map(|_| options)
     }
+}
+
+/// Who takes a name from an email must see to it that it was verified.
+fn verified_email(options: &IssuerOptions) -> Result<(), String> {
+    const VERIFIED: &str = "claims.email_verified";
+    let unverified = options.username_expression.replace(VERIFIED, "").contains("claims.email");
+    let mut all = vec![&options.username_expression];
+    all.extend(options.extra.iter().map(|(_, expression)| expression));
+    all.extend(options.claim_rules.iter().map(|(expression, _)| expression));
+    if unverified && !all.iter().any(|expression| expression.contains(VERIFIED)) {
+        return Err(
+            "claimMappings.username.expression: claims.email_verified must be used where claims.email is"
+                .into(),
+        );
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -164,9 +211,14 @@ jwt:
         assert_eq!((all.len(), one.url.as_str(), one.username_claim.as_str()), (1, "https://i", "sub"));
         assert_eq!((one.username_prefix.as_deref(), one.groups_claim.as_str()), (Some("i:"), "roles"));
         assert_eq!(one.required_claims["hd"], "example.org");
+        let by_expression = FILE.replace("{claim: sub, prefix: \"i:\"}", "{expression: \"claims.sub\"}");
+        assert_eq!(read(&by_expression).unwrap()[0].username_expression, "claims.sub");
         for (from, to, part) in [
             ("https://i", "http://i", "must be https"),
-            ("{claim: sub, prefix: \"i:\"}", "{expression: claims.sub}", "CEL"),
+            ("{claim: sub, prefix: \"i:\"}", "{expression: claims.}", "username.expression"),
+            ("{claim: sub, prefix: \"i:\"}", "{expression: claims.email}", "email_verified"),
+            ("{claim: sub, prefix: \"i:\"}", "{claim: sub, prefix: a, expression: claims.sub}", "both"),
+            ("{claim: sub, prefix: \"i:\"}", "{}", "required"),
             (", prefix: \"i:\"", "", "username.prefix"),
             ("audiences: [hub]", "audiences: []", "audiences"),
             ("kind: Auth", "kind: Other", "expected"),

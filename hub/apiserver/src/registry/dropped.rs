@@ -1,0 +1,248 @@
+//! Fields that kube-apiserver takes and forgets: those of features that are off by default in 1.34, and those that it fills in or
+//! clears itself before it judges an object.
+//!
+//! In: the object to be stored and, on update, the one that stands. Out: the object without what is off. What was stored stays.
+//! Field ownership was recorded before, so that a manager owns what was forgotten: so kube-apiserver has it.
+
+use serde_json::{Map, Value, json};
+
+use crate::resource::ResourceDefinition;
+
+/// Drops and fills in what the kind's own strategy does.
+pub(super) fn settle(definition: &ResourceDefinition, part: &str, new: &mut Value, old: Option<&Value>) {
+    if definition.is_structural() {
+        return;
+    }
+    if (&*definition.plural, part) == ("volumeattachments", "status") {
+        for field in ["attachError", "detachError"] {
+            if let Some(status) = new.get_mut("status") {
+                remove(status, field, "errorCode");
+            }
+        }
+    }
+    if !matches!(part, "" | "ephemeralcontainers" | "resize") {
+        return;
+    }
+    match (&*definition.group, &*definition.plural) {
+        ("", "pods") => pod(&mut new["spec"], old.map(|old| &old["spec"])),
+        ("apps", "deployments" | "replicasets" | "statefulsets" | "daemonsets")
+        | ("", "replicationcontrollers")
+        | ("batch", "jobs") => at(new, old, "/spec/template/spec", pod),
+        ("batch", "cronjobs") => at(new, old, "/spec/jobTemplate/spec/template/spec", pod),
+        ("", "podtemplates") => at(new, old, "/template/spec", pod),
+        ("", "persistentvolumeclaims") => claim(&mut new["spec"], old.map(|old| &old["spec"])),
+        ("", "nodes") => forget(new, old, "spec", &["configSource"]),
+        ("coordination.k8s.io", "leases") => forget(new, old, "spec", &["strategy", "preferredHolder"]),
+        ("storage.k8s.io", "csidrivers") => {
+            forget(new, old, "spec", &["nodeAllocatableUpdatePeriodSeconds"]);
+        }
+        ("storage.k8s.io", "volumeattachments") => {
+            for field in ["attachError", "detachError"] {
+                remove(&mut new["status"], field, "errorCode");
+            }
+        }
+        ("discovery.k8s.io", "endpointslices")
+            if old.is_none_or(|old| old["endpoints"] != new["endpoints"]) =>
+        {
+            each(new, "endpoints").for_each(|one| drop(one.remove("deprecatedTopology")));
+        }
+        ("resource.k8s.io", "deviceclasses") => forget(new, old, "spec", &["extendedResourceName"]),
+        ("resource.k8s.io", "resourceclaims") => at(new, old, "/spec/devices", devices),
+        ("resource.k8s.io", "resourceclaimtemplates") => at(new, old, "/spec/spec/devices", devices),
+        ("resource.k8s.io", "resourceslices") => at(new, old, "/spec", slice),
+        _ => {}
+    }
+}
+
+fn at(new: &mut Value, old: Option<&Value>, pointer: &str, act: fn(&mut Value, Option<&Value>)) {
+    if let Some(new) = new.pointer_mut(pointer) {
+        act(new, old.and_then(|old| old.pointer(pointer)));
+    }
+}
+
+fn remove(of: &mut Value, field: &str, inner: &str) {
+    if let Some(fields) = of.get_mut(field).and_then(Value::as_object_mut) {
+        fields.remove(inner);
+    }
+}
+
+/// Removes fields that the stored object does not have.
+fn forget(new: &mut Value, old: Option<&Value>, part: &str, fields: &[&str]) {
+    let Some(of) = new.get_mut(part).and_then(Value::as_object_mut) else { return };
+    for field in fields {
+        if old.is_none_or(|old| old[part][*field].is_null()) {
+            of.remove(*field);
+        }
+    }
+}
+
+fn each<'v>(of: &'v mut Value, field: &str) -> impl Iterator<Item = &'v mut Map<String, Value>> {
+    of.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
+}
+
+/// The spec of a Pod: rules of restarts, images as volumes, names of its own.
+fn pod(spec: &mut Value, old: Option<&Value>) {
+    if !spec.is_object() {
+        return;
+    }
+    let has = |of: &Value, kinds: &[&str], found: &dyn Fn(&Value) -> bool| {
+        kinds.iter().any(|kind| of[*kind].as_array().into_iter().flatten().any(found))
+    };
+    let odd = |one: &Value| !matches!(one["restartPolicy"].as_str(), None | Some("Always"));
+    let ruled = old.is_some_and(|old| {
+        has(old, &["containers"], &|one| !one["restartPolicy"].is_null())
+            || has(old, &["initContainers"], &odd)
+    });
+    if !ruled {
+        for container in each(spec, "containers") {
+            container.remove("restartPolicy");
+            container.remove("restartPolicyRules");
+        }
+        for container in each(spec, "initContainers") {
+            container.remove("restartPolicyRules");
+            if container.get("restartPolicy").is_some_and(|policy| policy != "Always") {
+                container.remove("restartPolicy");
+            }
+        }
+    }
+    for kind in ["containers", "initContainers", "ephemeralContainers"] {
+        for container in each(spec, kind) {
+            if let Some(hooks) = container.get_mut("lifecycle").and_then(Value::as_object_mut) {
+                hooks.remove("stopSignal");
+            }
+        }
+    }
+    if old.is_none_or(|old| old["hostnameOverride"].is_null())
+        && let Some(fields) = spec.as_object_mut()
+    {
+        fields.remove("hostnameOverride");
+    }
+    if !old.is_some_and(|old| has(old, &["volumes"], &|one| one["image"].is_object())) {
+        images(spec);
+    }
+}
+
+/// Volumes that are images go, and what mounts them.
+fn images(spec: &mut Value) {
+    let named = |volume: &Value| volume["image"].is_object().then(|| volume["name"].clone());
+    let gone: Vec<Value> = spec["volumes"].as_array().into_iter().flatten().filter_map(named).collect();
+    if gone.is_empty() {
+        return;
+    }
+    retain(spec, "volumes", &|volume| !volume["image"].is_object());
+    for kind in ["containers", "initContainers", "ephemeralContainers"] {
+        for container in spec.get_mut(kind).and_then(Value::as_array_mut).into_iter().flatten() {
+            retain(container, "volumeMounts", &|mount| !gone.contains(&mount["name"]));
+        }
+    }
+}
+
+/// Keeps some of a list; an empty one goes.
+fn retain(of: &mut Value, field: &str, keep: &dyn Fn(&Value) -> bool) {
+    let Some(fields) = of.as_object_mut() else { return };
+    let Some(all) = fields.get_mut(field).and_then(Value::as_array_mut) else { return };
+    all.retain(|one| keep(one));
+    if all.is_empty() {
+        fields.remove(field);
+    }
+}
+
+/// What a claim is filled from: said in both ways, or in none.
+fn claim(spec: &mut Value, old: Option<&Value>) {
+    if !spec.is_object() {
+        return;
+    }
+    let stood = |field: &str| old.is_some_and(|old| old[field].is_object());
+    let Some(fields) = spec.as_object_mut() else { return };
+    let elsewhere = |source: &Value| source["namespace"].as_str().is_some_and(|space| !space.is_empty());
+    if !stood("dataSourceRef")
+        && fields.get("dataSourceRef").is_some_and(|source| !source["namespace"].is_null())
+    {
+        fields.remove("dataSourceRef");
+    }
+    if !stood("dataSource") && !stood("dataSourceRef") && !fields.contains_key("dataSourceRef") {
+        let known = fields.get("dataSource").is_some_and(|source| {
+            let (group, kind) = (source["apiGroup"].as_str().unwrap_or_default(), &source["kind"]);
+            (group.is_empty() && kind == "PersistentVolumeClaim")
+                || (group == "snapshot.storage.k8s.io" && kind == "VolumeSnapshot")
+        });
+        if !known {
+            fields.remove("dataSource");
+        }
+    }
+    let copy = |source: &Value| json!({"apiGroup": source["apiGroup"], "kind": source["kind"], "name": source["name"]});
+    match (fields.get("dataSource").cloned(), fields.get("dataSourceRef").cloned()) {
+        (Some(source), None) if source.is_object() && old.is_none() => {
+            fields.insert("dataSourceRef".to_owned(), copy(&source));
+        }
+        (None, Some(source)) if source.is_object() && !elsewhere(&source) && old.is_none() => {
+            fields.insert("dataSource".to_owned(), copy(&source));
+        }
+        _ => {}
+    }
+}
+
+fn devices(devices: &mut Value, _old: Option<&Value>) {
+    for request in devices.get_mut("requests").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(exactly) = request.get_mut("exactly").and_then(Value::as_object_mut) {
+            exactly.remove("tolerations");
+            exactly.remove("capacity");
+        }
+        for one in each(request, "firstAvailable") {
+            one.remove("tolerations");
+            one.remove("capacity");
+        }
+    }
+    for one in each(devices, "constraints") {
+        one.remove("distinctAttribute");
+    }
+}
+
+fn slice(spec: &mut Value, _old: Option<&Value>) {
+    for one in each(spec, "devices") {
+        for field in [
+            "taints",
+            "consumesCounters",
+            "nodeName",
+            "nodeSelector",
+            "allNodes",
+            "bindsToNode",
+            "bindingConditions",
+            "bindingFailureConditions",
+            "allowMultipleAllocations",
+        ] {
+            one.remove(field);
+        }
+    }
+    if let Some(fields) = spec.as_object_mut() {
+        fields.remove("sharedCounters");
+        fields.remove("perDeviceNodeSelection");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fills_a_claim_is_said_in_both_ways() {
+        let mut spec = json!({"dataSource": {"kind": "PersistentVolumeClaim", "name": "a"}});
+        claim(&mut spec, None);
+        assert_eq!(spec["dataSourceRef"]["name"], "a");
+        let mut spec = json!({"dataSource": {"kind": "Pod", "name": "a"}});
+        claim(&mut spec, None);
+        assert_eq!(spec, json!({}));
+        let mut spec =
+            json!({"dataSourceRef": {"apiGroup": "a.b", "kind": "X", "name": "a", "namespace": "b"}});
+        claim(&mut spec, None);
+        assert_eq!(spec, json!({}));
+    }
+
+    #[test]
+    fn images_go_with_their_mounts() {
+        let mut spec = json!({"volumes": [{"name": "v", "image": {"reference": "i"}}],
+            "containers": [{"name": "c", "restartPolicy": "Always", "volumeMounts": [{"name": "v", "mountPath": "/a"}]}]});
+        pod(&mut spec, None);
+        assert_eq!(spec, json!({"containers": [{"name": "c"}]}));
+    }
+}
