@@ -157,7 +157,8 @@ pub fn validate(definition: &ResourceDefinition, part: &str, new: &Value, old: O
         // A status is judged by itself: what is in it is named from there.
         for cause in &mut causes {
             if let Some(own) = cause.field.strip_prefix("status.") {
-                cause.message = cause.message.replace(&format!("status.{own} in body"), &format!("{own} in body"));
+                cause.message =
+                    cause.message.replace(&format!("status.{own} in body"), &format!("{own} in body"));
             }
         }
     }
