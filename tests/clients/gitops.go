@@ -374,12 +374,28 @@ func syncPruneAndRepair(ctx context.Context, t *target, options ...sync.SyncOpt)
 		if n := statuses(results)[common.ResultCodePruned]; n != step.pruned {
 			return fmt.Errorf("%d pruned, not %d:\n%s", n, step.pruned, told(results))
 		}
+		// The cache hears of it a moment later; a sync before that would prune again what is gone.
+		if err := a.caughtUp(ctx, step.yaml); err != nil {
+			return err
+		}
 	}
 	return eventually(ctx, "what was pruned to go", func() error {
 		_, err := deployments.Get(ctx, "web", metav1.GetOptions{})
 		_, stays := t.typed.CoreV1().ConfigMaps(t.namespace).Get(ctx, "config", metav1.GetOptions{})
 		_, crd := t.dynamic.Resource(crds).Get(ctx, "balloons."+t.namespace+".example.com", metav1.GetOptions{})
 		return first(stays, want(apierrors.IsNotFound(err) && apierrors.IsNotFound(crd), "the Deployment: %v, the definition: %v", err, crd))
+	})
+}
+
+// caughtUp waits until the cache holds nothing of the application but what the YAML says.
+func (a *argo) caughtUp(ctx context.Context, yaml string) error {
+	return eventually(ctx, "the cache", func() error {
+		objects, err := a.objects(yaml)
+		if err != nil {
+			return err
+		}
+		live, err := a.cache.GetManagedLiveObjs(objects, a.mine)
+		return first(err, want(len(live) == len(objects), "%d of the application's objects are live, not %d", len(live), len(objects)))
 	})
 }
 

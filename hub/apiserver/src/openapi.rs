@@ -7,6 +7,7 @@
 
 mod components;
 mod custom;
+mod enums;
 mod paths;
 mod proto;
 mod texts;
@@ -23,6 +24,7 @@ use crate::schema::catalogue::{self, Resource};
 use crate::schema::{SchemaRef, Schemas};
 use components::Components;
 pub use custom::Documents;
+use enums::Enums;
 use texts::Texts;
 
 #[cfg(test)]
@@ -108,9 +110,10 @@ pub fn v3_document(resources: &[ServedResource<'_>], location: &str) -> Option<B
     write_paths(&mut out, &served, Dialect::V3, &mut components);
     out.text("},\"components\":{\"schemas\":{");
     let unpacked = texts::unpack();
-    let texts = Texts::over(&unpacked);
+    let (texts, enums) = (Texts::over(&unpacked), Enums::read());
     components.write(&mut |name, schema, first| {
         if let Value::Object(schema) = schema {
+            enums.put(name, schema);
             texts.describe(name, schema);
         }
         out.entry(name, schema, first);

@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
 
-use regex::{Captures, Regex};
+use regex::Regex;
 use serde::Deserialize;
 use tests::folder::Folder;
 use tests::hub::{Hub, HubOptions};
@@ -69,7 +69,7 @@ impl Server {
 
     /// Runs the script's lines in a namespace and a folder of its own.
     fn run(&self, script: &Script, number: usize) -> Vec<Printed> {
-        let folder = self.folder.join(&format!("script-{number}"));
+        let folder = self.folder.path().join(format!("script-{number}"));
         std::fs::create_dir_all(folder.join("files")).unwrap();
         std::fs::copy(&self.kubeconfig, folder.join("kubeconfig")).unwrap();
         for (name, text) in &script.files {
@@ -105,40 +105,44 @@ impl Server {
     }
 }
 
+/// What may differ between two servers, and what stands for it.
+const PATTERNS: &[(&str, &str)] = &[
+    (r"https?://127\.0\.0\.1:\d+", "SERVER"),
+    (r"127\.0\.0\.1:\d+", "SERVER"),
+    (r"eyJ[\w-]+\.[\w-]+\.[\w-]+", "TOKEN"),
+    (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UID"),
+    (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
+    (r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d [+-]\d{4}", "TIME"),
+    (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4} UTC", "TIME"),
+    (r#"((?:resourceVersion|Resource ?Version)\\*"?:\s*\\*"?)\d+"#, "${1}VERSION"),
+    (r"[WEI]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ", "LOGGED "),
+    (r"X509SHA256=[0-9a-f]{64}", "FINGERPRINT"),
+    (r"system:admin", "admin"),
+    (r"\b10\.\d+\.\d+\.\d+\b", "ADDRESS"),
+    (r"\b3[0-2]\d{3}\b", "PORT"),
+    (r"\b\d+(ms|s|m\d*s?|h\d*m?)( ago)?\b", "AGE"),
+    (r"<invalid>|<unknown>", "AGE"),
+    (r"karmada-hub", "kube-apiserver"),
+    (r"(?m)[ \t]+$", ""),
+    (r" {2,}|\t+", "  "),
+    (r"-{4,}", "----"),
+    // Names that a server draws after what the scripts call `drawn-`.
+    (r"\bdrawn-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "drawn-XXXXX"),
+];
+
 /// Text without uids, times, versions, addresses, tokens and the widths that come of them.
 fn normal(text: &str, folder: &Path) -> String {
-    let patterns: &[(&str, &str)] = &[
-        (r"https?://127\.0\.0\.1:\d+", "SERVER"),
-        (r"127\.0\.0\.1:\d+", "SERVER"),
-        (r"eyJ[\w-]+\.[\w-]+\.[\w-]+", "TOKEN"),
-        (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UID"),
-        (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
-        (r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d [+-]\d{4}", "TIME"),
-        (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4} UTC", "TIME"),
-        (r#"((?:resourceVersion|Resource ?Version)\\*"?:\s*\\*"?)\d+"#, "${1}VERSION"),
-        (r"[WEI]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ", "LOGGED "),
-        (r"X509SHA256=[0-9a-f]{64}", "FINGERPRINT"),
-        (r"system:admin", "admin"),
-        (r"\b10\.\d+\.\d+\.\d+\b", "ADDRESS"),
-        (r"\b3[0-2]\d{3}\b", "PORT"),
-        (r"\b\d+(ms|s|m\d*s?|h\d*m?)( ago)?\b", "AGE"),
-        (r"<invalid>|<unknown>", "AGE"),
-        (r"karmada-hub", "kube-apiserver"),
-        (r"(?m)[ \t]+$", ""),
-        (r" {2,}|\t+", "  "),
-        (r"-{4,}", "----"),
-    ];
+    static COMPILED: OnceLock<Vec<(Regex, &str)>> = OnceLock::new();
+    let compile = || PATTERNS.iter().map(|(pattern, by)| (Regex::new(pattern).unwrap(), *by)).collect();
     let mut text = text.replace(&folder.display().to_string(), "FOLDER");
     // Fields of an object come in any order.
     if let Ok(value) = serde_json::from_str::<serde_json::Value>(&text) {
         text = serde_json::to_string_pretty(&value).unwrap_or(text);
     }
-    for (pattern, by) in patterns {
-        text = Regex::new(pattern).unwrap().replace_all(&text, *by).into_owned();
+    for (pattern, by) in COMPILED.get_or_init(compile) {
+        text = pattern.replace_all(&text, *by).into_owned();
     }
-    // Names that a server draws: the suffix of five after what the script calls `drawn-`.
-    let drawn = Regex::new(r"\bdrawn-[bcdfghjklmnpqrstvwxz2456789]{5}\b").unwrap();
-    drawn.replace_all(&text, |_: &Captures<'_>| "drawn-XXXXX").into_owned()
+    text
 }
 
 fn scripts() -> Vec<Script> {
