@@ -9,7 +9,7 @@ use crate::resource::ResourceDefinition;
 
 mod autoscalers;
 
-pub(crate) use autoscalers::{autoscaler_v1, autoscaler_v2};
+pub(crate) use autoscalers::{autoscaler_v1, autoscaler_v2, disown_changed};
 
 /// From the version a client speaks to the stored one.
 pub fn to_storage(definition: &ResourceDefinition, mut object: Value) -> Value {

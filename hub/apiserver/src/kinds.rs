@@ -215,6 +215,9 @@ pub fn update_managed(
     let Some(kind) = kind(definition) else { return };
     let api_version = definition.api_version();
     apply::update_managed(old, new, writer(definition, &api_version, manager, subresource, now), kind.schema);
+    if let (Some(old), "autoscaling", "HorizontalPodAutoscaler") = (old, &*definition.group, &*definition.kind) {
+        crate::conversion::disown_changed(old, new, &definition.version);
+    }
 }
 
 /// Fills in what a TokenRequest leaves out, and records who asks.
@@ -401,6 +404,12 @@ pub(crate) fn openapi_v2(catalogue: &Catalogue, accept: &str, more: &More) -> (B
 /// The index of OpenAPI v3 documents.
 pub fn openapi_v3_index(catalogue: &Catalogue) -> Bytes {
     openapi::v3_index(&Documents::read(catalogue, false, |_, _| true).served())
+}
+
+/// Where the index has such a document now, with the hash of its content.
+pub(crate) fn openapi_v3_address(catalogue: &Catalogue, path: &str) -> Option<String> {
+    let index: Value = serde_json::from_slice(&openapi_v3_index(catalogue)).ok()?;
+    index["paths"][path]["serverRelativeURL"].as_str().map(str::to_owned)
 }
 
 /// One OpenAPI v3 document, by its path below `/openapi/v3/`.

@@ -44,6 +44,9 @@ pub struct Details {
     /// When to try again.
     #[serde(skip_serializing_if = "is_zero")]
     pub retry_after_seconds: u32,
+    /// Where a list that cannot go on as it was may go on: told beside the details.
+    #[serde(skip)]
+    pub next: String,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's skip_serializing_if passes a reference")]
@@ -185,6 +188,18 @@ impl Status {
         Status::new(410, "Expired", message)
     }
 
+    /// 410: a list cannot go on as it was; with `next` it goes on as things are now.
+    pub(crate) fn expired_page(next: String) -> Self {
+        let mut status = Status::expired(
+            "The provided continue parameter is too old to display a consistent list result. You can start a new list without \
+             the continue parameter, or use the continue token in this response to retrieve the remainder of the results. \
+             Continuing with the provided token results in an inconsistent list - objects that were created, modified, or \
+             deleted between the time the first chunk was returned and now may show up in the list.",
+        );
+        status.details = Some(Box::new(Details { next, ..Details::default() }));
+        status
+    }
+
     /// 413: the body is larger than any object may be.
     pub fn too_large(limit: usize) -> Self {
         Status::new(413, "RequestEntityTooLarge", format!("Request entity too large: limit is {limit}"))
@@ -301,14 +316,19 @@ impl Status {
             details: Option<&'a Details>,
             code: u16,
         }
+        let mut metadata = serde_json::Map::new();
+        let next = self.details.as_deref().map(|details| details.next.as_str()).filter(|next| !next.is_empty());
+        if let Some(next) = next {
+            metadata.insert("continue".to_owned(), next.into());
+        }
         let wire = Wire {
             kind: "Status",
             api_version: "v1",
-            metadata: serde_json::Map::new(),
+            metadata,
             status: "Failure",
             message: &self.message,
             reason: &self.reason,
-            details: self.details.as_deref(),
+            details: self.details.as_deref().filter(|_| next.is_none()),
             code: self.code,
         };
         serde_json::to_vec(&wire).unwrap_or_default()

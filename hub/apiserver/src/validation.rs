@@ -63,7 +63,7 @@ pub fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option<&Value
     let mut errors = match old {
         None if rule.is_late() => Vec::new(),
         None => validate_metadata(rule, new, None),
-        Some(old) => validate_metadata_update(new, old),
+        Some(old) => metadata_of_changed(group, kind, new, old),
     };
     let out = &mut errors;
     if old.is_none() && !rule.is_late() {
@@ -148,7 +148,7 @@ pub fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option<&Value
     }
     if old.is_some() && is_judged_twice(group, kind) {
         // Once as if it were new, once as a change.
-        let metadata = validate_metadata_update(new, old.unwrap_or(&Value::Null)).len();
+        let metadata = metadata_of_changed(group, kind, new, old.unwrap_or(&Value::Null)).len();
         let mut created = validate_metadata(rule, new, None);
         metadata::standard_finalizers(new, &mut created);
         let again = validate_builtin(group, kind, new, None).split_off(created.len());
@@ -156,6 +156,37 @@ pub fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option<&Value
     }
     if errors.is_empty() && rule.is_late() && old.is_none() {
         errors = validate_metadata(NameRule::PathSegment, new, old);
+    }
+    errors
+}
+
+/// What is wrong with the metadata of a changed object: said as often as kube-apiserver looks at it.
+fn metadata_of_changed(group: &str, kind: &str, new: &Value, old: &Value) -> Vec<FieldError> {
+    let again = || validate_metadata(NameRule::PathSegment, new, None);
+    let looks = match (group, kind) {
+        ("", "Event") | ("policy", "PodDisruptionBudget") => {
+            let mut errors = again();
+            errors.extend(validate_metadata(NameRule::PathSegment, new, Some(old)));
+            return errors;
+        }
+        ("rbac.authorization.k8s.io", _)
+        | ("", "PersistentVolumeClaim")
+        | ("storage.k8s.io", "VolumeAttributesClass") => 2,
+        ("storage.k8s.io", "CSIDriver") | ("networking.k8s.io", "ServiceCIDR") | ("resource.k8s.io", "ResourceSlice") => 0,
+        ("storage.k8s.io" | "networking.k8s.io" | "node.k8s.io" | "resource.k8s.io" | "apiregistration.k8s.io", _)
+        | ("apps", "ControllerRevision")
+        | ("batch", "Job")
+        | ("certificates.k8s.io", "CertificateSigningRequest") => 1,
+        (
+            "",
+            "ConfigMap" | "Endpoints" | "Namespace" | "Node" | "PersistentVolume" | "Pod" | "ReplicationController"
+            | "Secret" | "ServiceAccount",
+        ) => 1,
+        _ => 0,
+    };
+    let mut errors = validate_metadata_update(new, old);
+    for _ in 0..looks {
+        errors.extend(again());
     }
     errors
 }

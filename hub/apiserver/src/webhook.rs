@@ -196,10 +196,20 @@ fn trusting(ca_pem: &[u8]) -> Result<rustls::ClientConfig, String> {
         let certificate = certificate.map_err(|error| format!("the caBundle cannot be read: {error}"))?;
         roots.add(certificate).map_err(|error| format!("the caBundle cannot be used: {error}"))?;
     }
+    if ca_pem.is_empty() {
+        return client(of_the_machine());
+    }
     if roots.is_empty() {
-        return Err("tls: no caBundle is given, so no certificate is trusted".to_owned());
+        return Err("tls: the caBundle holds no certificate".to_owned());
     }
     client(roots)
+}
+
+/// The roots that the machine trusts: who gives no caBundle is believed by those.
+fn of_the_machine() -> rustls::RootCertStore {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    roots
 }
 
 fn client(roots: rustls::RootCertStore) -> Result<rustls::ClientConfig, String> {

@@ -12,7 +12,7 @@ use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, L
 use crate::check_functions as functions;
 use crate::types::{Declarations, Type};
 
-const NAMESPACES: [&str; 9] =
+pub(crate) const NAMESPACES: [&str; 9] =
     ["sets", "optional", "strings", "base64", "lists", "ip", "format", "math", "jsonpatch"];
 
 pub(crate) struct Checker<'a> {

@@ -18,6 +18,7 @@
 mod authorizer;
 mod check;
 mod check_functions;
+mod cost;
 mod escape;
 mod evaluate;
 mod expand;
@@ -27,6 +28,7 @@ mod program;
 mod types;
 mod value;
 
+pub use cost::{Extent, Inner};
 pub use authorizer::{Authorizer, Decision, Question};
 pub use escape::{escape, unescape};
 pub use evaluate::{EvalError, Evaluator, Limits};

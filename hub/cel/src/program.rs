@@ -6,6 +6,7 @@ use kube_cel::cel::parser::Parser;
 
 use crate::check::Checker;
 use crate::types::{Declarations, Type};
+use crate::cost::{self, Extent};
 use crate::{expand, guard};
 
 /// The longest expression, in bytes.
@@ -97,6 +98,16 @@ impl Program {
         let names = declarations.names.keys().filter(|name| checker.used.contains(*name)).cloned().collect();
         guard::weave(&mut expr);
         Ok(Program { expr, yields, names, depth })
+    }
+
+    /// The most that the expression may cost where `self` is as large as `extent`, in kube-apiserver's units. It compiles.
+    pub fn worst_cost(source: &str, declarations: &Declarations, extent: &Extent) -> u64 {
+        let Ok(mut expr) = parse(source) else { return 0 };
+        if sound(&expr, 0).is_err() {
+            return 0;
+        }
+        expand::expand(&mut expr);
+        if sound(&expr, 0).is_err() { 0 } else { cost::worst(&expr, declarations, extent) }
     }
 
     /// Whether the expression names the variable.

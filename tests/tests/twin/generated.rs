@@ -338,7 +338,7 @@ fn refusals(to: &Writer<'_>) {
     to.add("a bad name", vec![post(to.object_with("metadata/name", json!("Not A Name")))]);
     to.add("no name", vec![post(to.object_with("metadata/name", Value::Null))]);
     to.add("bad labels", vec![post(to.object_with("metadata/labels", json!({"a b": "c d"})))]);
-    let mut patch = step("PATCH", to.one(""), json!({"metadata": {"labels": {"a b": "c d"}}}));
+    let mut patch = step("PATCH", to.one(""), json!({"metadata": {"labels": {"a b": "c"}}}));
     patch.media = Some("application/merge-patch+json".to_owned());
     to.add("bad labels by a patch", vec![to.create(), patch]);
     to.add("another namespace", vec![post(to.object_with("metadata/namespace", json!("elsewhere")))]);

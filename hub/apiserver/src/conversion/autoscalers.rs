@@ -112,6 +112,28 @@ pub(crate) fn autoscaler_v1(object: &mut Value) {
     }
 }
 
+/// Takes from managers who wrote the other version what a write in `version` changed, as that version has it.
+pub(crate) fn disown_changed(old: &Value, new: &mut Value, version: &str) {
+    let (other, convert): (_, fn(&mut Value)) = match version {
+        "v1" => ("autoscaling/v2", autoscaler_v2),
+        _ => ("autoscaling/v1", autoscaler_v1),
+    };
+    let whole = |object: &Value| {
+        let mut object = json!({"metadata": {"annotations": object["metadata"]["annotations"]}, "spec": object["spec"]});
+        convert(&mut object);
+        object["spec"].take()
+    };
+    let (before, after) = (whole(old), whole(new));
+    let entries = new.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut);
+    for entry in entries.into_iter().flatten().filter(|entry| entry["apiVersion"] == other) {
+        let Some(owned) = entry.pointer_mut("/fieldsV1/f:spec").and_then(Value::as_object_mut) else { continue };
+        owned.retain(|field, _| {
+            let field = field.trim_start_matches("f:");
+            before[field] == after[field] || after[field].is_object()
+        });
+    }
+}
+
 /// The members that are there, in this order.
 fn ordered<const N: usize>(fields: [(&str, Option<String>); N]) -> String {
     let given = fields.into_iter().filter_map(|(name, value)| Some(format!("\"{name}\":{}", value?)));

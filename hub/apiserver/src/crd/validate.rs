@@ -30,7 +30,7 @@ pub fn validate(new: &Value, old: Option<&Value>) -> Errors {
     }
     // A status that changes, or metadata, does not bring the spec into question again.
     if old.is_none_or(|old| old["spec"] != *spec) {
-        validate_spec(spec, &mut errors);
+        validate_spec(spec, old.map_or(&Value::Null, |old| &old["spec"]), &mut errors);
     }
     if let Some(old) = old {
         unchanged(new, old, &mut errors);
@@ -42,7 +42,8 @@ pub fn validate(new: &Value, old: Option<&Value>) -> Errors {
     errors
 }
 
-fn validate_spec(spec: &Value, errors: &mut Errors) {
+/// `before`: the spec that is replaced.
+fn validate_spec(spec: &Value, before: &Value, errors: &mut Errors) {
     let group = text(spec, "group");
     if group.is_empty() {
         errors.push(required("spec.group", ""));
@@ -60,9 +61,9 @@ fn validate_spec(spec: &Value, errors: &mut Errors) {
         let why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
         errors.push(invalid("spec.preserveUnknownFields", true, why));
     }
-    validate_versions(spec, errors);
+    validate_versions(spec, before, errors);
     validate_names(&spec["names"], errors);
-    shared_parts(spec, errors);
+    shared_parts(spec, before, errors);
     conversion_rules::validate(&spec["conversion"], errors);
 }
 
@@ -77,7 +78,7 @@ fn shared<'a>(spec: &'a Value, field: &str) -> Option<&'a Value> {
     all.iter().all(|version| version[field] == *first).then_some(first)
 }
 
-fn validate_versions(spec: &Value, errors: &mut Errors) {
+fn validate_versions(spec: &Value, before: &Value, errors: &mut Errors) {
     let all = items(spec, "versions");
     for (at, version) in all.iter().enumerate() {
         if version["schema"]["openAPIV3Schema"].is_null() {
@@ -93,7 +94,8 @@ fn validate_versions(spec: &Value, errors: &mut Errors) {
         }
         deprecation(version, &path, errors);
         if shared(spec, "schema").is_none() {
-            validate_schema(&version["schema"], with_status(version), &format!("{path}.schema"), errors);
+            let status = with_status(version);
+            validate_schema(&version["schema"], before, status, &format!("{path}.schema"), errors);
         }
         if shared(spec, "subresources").is_none() {
             subresources(&version["subresources"], &format!("{path}.subresources"), errors);
@@ -142,10 +144,10 @@ fn deprecation(version: &Value, path: &str, errors: &mut Errors) {
 }
 
 /// What all versions share.
-fn shared_parts(spec: &Value, errors: &mut Errors) {
+fn shared_parts(spec: &Value, before: &Value, errors: &mut Errors) {
     let status = items(spec, "versions").iter().any(|v| v["subresources"]["status"].is_object());
     if let Some(schema) = shared(spec, "schema") {
-        validate_schema(schema, status, "spec.validation", errors);
+        validate_schema(schema, before, status, "spec.validation", errors);
     }
     if let Some(given) = shared(spec, "subresources") {
         subresources(given, "spec.subresources", errors);
@@ -160,7 +162,8 @@ fn shared_parts(spec: &Value, errors: &mut Errors) {
 }
 
 /// Checks a version's schema in kube-apiserver's order: structure first, then what a schema may use, then rules and defaults.
-fn validate_schema(given: &Value, status: bool, path: &str, errors: &mut Errors) {
+fn validate_schema(given: &Value, before: &Value, status: bool, path: &str, errors: &mut Errors) {
+    let stood = items(before, "versions").iter().any(|version| version["schema"] == *given);
     let given = &given["openAPIV3Schema"];
     if !given.is_object() {
         return;
@@ -189,7 +192,7 @@ fn validate_schema(given: &Value, status: bool, path: &str, errors: &mut Errors)
     match Schema::of_custom(given) {
         Err(error) => errors.push(invalid(&path, "", format!("error building validator: {error}"))),
         Ok(compiled) => {
-            cel_rules::validate(given, &path, errors);
+            cel_rules::validate(given, &path, !stood, errors);
             default_rules::validate(given, compiled.root(), &path, errors);
         }
     }

@@ -80,8 +80,15 @@ impl ApiServer {
             }
             ["openapi", "v3", rest @ ..] => match kinds::openapi_v3(&catalogue, &rest.join("/")) {
                 Some(bytes) => {
+                    let asked = call.query.get("hash");
+                    if !asked.is_empty()
+                        && let Some(place) = kinds::openapi_v3_address(&catalogue, &rest.join("/"))
+                        && place.rsplit_once("hash=").is_some_and(|(_, current)| current != asked)
+                    {
+                        return Ok(moved(&place));
+                    }
                     let mut response = cached(call, bytes, "application/json");
-                    if !call.query.get("hash").is_empty() {
+                    if !asked.is_empty() {
                         keep(&mut response, self.registry.now());
                     }
                     Ok(response)
@@ -97,6 +104,19 @@ impl ApiServer {
             _ => Err(Status::no_resource()),
         }
     }
+}
+
+/// What stands elsewhere now.
+fn moved(place: &str) -> Response<Body> {
+    let mut response = respond::with_type(
+        StatusCode::MOVED_PERMANENTLY,
+        respond::full(Bytes::from(format!("<a href=\"{place}\">Moved Permanently</a>.\n\n"))),
+        "text/html; charset=utf-8",
+    );
+    if let Ok(value) = HeaderValue::from_str(place) {
+        response.headers_mut().insert(http::header::LOCATION, value);
+    }
+    response
 }
 
 /// `/openapi/v2`, with what other servers add to it.

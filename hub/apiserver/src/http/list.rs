@@ -1,7 +1,7 @@
 //! Lists: selectors, pages, versions.
 //!
 //! A continue token names the revision of the first page and the last key sent; later pages show that same revision for as
-//! long as the cache can still undo what happened since, and 410 after that.
+//! long as the cache can still undo what happened since, and 410 after that, with a token that goes on as things are.
 
 use std::sync::Arc;
 
@@ -24,9 +24,13 @@ use crate::status::Status;
 
 /// Where a list goes on: `{"v":…,"rv":…,"start":"NAMESPACE/NAME"}`, as kube-apiserver's tokens.
 struct Continue {
-    revision: u64,
+    /// What the first page showed; [`AS_IT_IS`] for whatever there is now.
+    revision: i64,
     after: (String, String),
 }
+
+/// The revision of a token that goes on without being of one piece with the pages before.
+const AS_IT_IS: i64 = -1;
 
 impl Continue {
     fn encode(&self) -> String {
@@ -183,10 +187,15 @@ impl ApiServer {
             }
             let place = read_token(token)?;
             let after = ObjectKey::new(&place.after.0, &place.after.1);
+            let Ok(revision) = u64::try_from(place.revision) else {
+                let revision = self.registry.cache().revision();
+                let (items, more) = shard.list(namespace, Some(&after), limit, &keep);
+                return Ok(self.finish(definition, namespace, selector, items, more, revision, limit));
+            };
             let (items, more) = shard
-                .list_at(place.revision, namespace, Some(&after), limit, &keep)
-                .map_err(|_| Status::expired("The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter."))?;
-            return Ok(self.finish(definition, namespace, selector, items, more, place.revision, limit));
+                .list_at(revision, namespace, Some(&after), limit, &keep)
+                .map_err(|_| Status::expired_page(Continue { revision: AS_IT_IS, ..place }.encode()))?;
+            return Ok(self.finish(definition, namespace, selector, items, more, revision, limit));
         }
         let asked = at_least(self, query).await?;
         let revision = self.registry.cache().revision();
@@ -235,7 +244,7 @@ impl ApiServer {
             _ => None,
         };
         let next = last.map(|key| {
-            Continue { revision, after: (key.namespace.to_string(), key.name.to_string()) }.encode()
+            Continue { revision: i64::try_from(revision).unwrap_or(AS_IT_IS), after: (key.namespace.to_string(), key.name.to_string()) }.encode()
         });
         Page { items, revision, next, remaining }
     }
@@ -274,7 +283,7 @@ fn read_token(token: &str) -> Result<Continue, Status> {
             let (namespace, name) =
                 start.trim_end_matches('\0').rsplit_once('/').unwrap_or(("", start.trim_end_matches('\0')));
             Ok(Continue {
-                revision: value["rv"].as_u64().unwrap_or(0),
+                revision: value["rv"].as_i64().unwrap_or(0),
                 after: (namespace.to_owned(), name.to_owned()),
             })
         }

@@ -7,7 +7,7 @@ use super::catalogue;
 use super::decode::{DecodeError, decode_go};
 use super::field_error::FieldError;
 use super::navigate::SchemaRef;
-use crate::validation::{NameRule, validate_metadata};
+use crate::validation::{NameRule, validate_metadata, validate_metadata_update};
 
 /// How a kind's bodies are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
@@ -165,7 +165,10 @@ impl<'a> Kind<'a> {
             Style::Go => crate::validation::validate_builtin(self.group, self.kind, new, old),
             Style::Aggregated => validate_metadata(NameRule::Subdomain, new, old),
             Style::Crd => {
-                let mut errors = validate_metadata(NameRule::Subdomain, new, old);
+                let mut errors = match old {
+                    None => validate_metadata(NameRule::Subdomain, new, None),
+                    Some(old) => validate_metadata_update(new, old),
+                };
                 errors.extend(match old {
                     None => super::validate::validate(self.schema, new),
                     Some(old) => super::validate::validate_update(self.schema, new, old),

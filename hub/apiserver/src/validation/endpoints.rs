@@ -206,6 +206,8 @@ pub(super) fn event(new: &Value, old: Option<&Value>, strict: bool, errors: &mut
             for (field, named) in [
                 ("regarding", "involvedObject"),
                 ("reason", "reason"),
+                // Looked at twice there.
+                ("reason", "reason"),
                 ("note", "message"),
                 ("deprecatedSource", "source"),
                 ("type", "type"),
