@@ -6,7 +6,7 @@ mod targets;
 
 use std::sync::LazyLock;
 
-static TARGET: LazyLock<fn(&[u8])> = LazyLock::new(|| {
+static TARGET: LazyLock<targets::Target> = LazyLock::new(|| {
     let name = std::env::var("FUZZ_TARGET").unwrap_or_default();
     let found = targets::ALL.iter().find(|(known, _)| *known == name);
     found.unwrap_or_else(|| panic!("FUZZ_TARGET is {name:?}, which is no target")).1

@@ -11,8 +11,11 @@ use karmada_apiserver::schema::{
 use karmada_apiserver::selector::{FieldSelector, LabelSelector};
 use serde_json::{Value, json};
 
+/// What takes hostile input.
+pub type Target = fn(&[u8]);
+
 /// The targets by name; each has a folder of kept inputs.
-pub const ALL: [(&str, fn(&[u8])); 5] =
+pub const ALL: [(&str, Target); 5] =
     [("patch", patch), ("apply", applies), ("selectors", selectors), ("cel", cel), ("schemas", schemas)];
 
 fn parts<const N: usize>(data: &[u8]) -> Option<[&str; N]> {
@@ -84,7 +87,7 @@ fn applies(data: &[u8]) {
     let again = step(Some(&two), &second, "two").expect("what was applied is applied again");
     assert_eq!(two, again, "what another applies again changes nothing");
     // An update by a third, back to what was there first.
-    let mut updated = one.clone();
+    let mut updated = one;
     updated["metadata"]["managedFields"] = two["metadata"]["managedFields"].clone();
     update_managed(Some(&two), &mut updated, by("three"), schema);
     let _ = step(Some(&updated), &second, "two");

@@ -215,7 +215,9 @@ pub fn update_managed(
     let Some(kind) = kind(definition) else { return };
     let api_version = definition.api_version();
     apply::update_managed(old, new, writer(definition, &api_version, manager, subresource, now), kind.schema);
-    if let (Some(old), "autoscaling", "HorizontalPodAutoscaler") = (old, &*definition.group, &*definition.kind) {
+    if let (Some(old), "autoscaling", "HorizontalPodAutoscaler") =
+        (old, &*definition.group, &*definition.kind)
+    {
         crate::conversion::disown_changed(old, new, &definition.version);
     }
 }

@@ -119,14 +119,17 @@ pub(crate) fn disown_changed(old: &Value, new: &mut Value, version: &str) {
         _ => ("autoscaling/v1", autoscaler_v1),
     };
     let whole = |object: &Value| {
-        let mut object = json!({"metadata": {"annotations": object["metadata"]["annotations"]}, "spec": object["spec"]});
+        let mut object =
+            json!({"metadata": {"annotations": object["metadata"]["annotations"]}, "spec": object["spec"]});
         convert(&mut object);
         object["spec"].take()
     };
     let (before, after) = (whole(old), whole(new));
     let entries = new.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut);
     for entry in entries.into_iter().flatten().filter(|entry| entry["apiVersion"] == other) {
-        let Some(owned) = entry.pointer_mut("/fieldsV1/f:spec").and_then(Value::as_object_mut) else { continue };
+        let Some(owned) = entry.pointer_mut("/fieldsV1/f:spec").and_then(Value::as_object_mut) else {
+            continue;
+        };
         owned.retain(|field, _| {
             let field = field.trim_start_matches("f:");
             before[field] == after[field] || after[field].is_object()

@@ -14,11 +14,9 @@ pub fn warnings(group: &str, kind: &str, new: &Value, old: Option<&Value>) -> Ve
     let mut out = Warnings::new();
     owners(new, &mut out);
     match (group, kind) {
-        ("", "Pod") => {
-            if old.is_none() {
-                pod_name("the Pod's hostname", new, &mut out);
-                pod("", new, &mut out);
-            }
+        ("", "Pod") if old.is_none() => {
+            pod_name("the Pod's hostname", new, &mut out);
+            pod("", new, &mut out);
         }
         ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet")
         | ("", "ReplicationController") => {
