@@ -121,7 +121,11 @@ impl ApiServer {
             ] {
                 let is = meta::text(live, field);
                 if let Some(wanted) = wanted.as_deref().filter(|wanted| !wanted.is_empty() && *wanted != is) {
-                    return Err(Status::conflict_because(definition, &key.name, &differs(what, wanted, is)));
+                    return Err(Status::conflict_with_kind(
+                        definition,
+                        &key.name,
+                        &differs(what, wanted, is),
+                    ));
                 }
             }
             let mut pod = live.clone();
