@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Uri};
+use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject as _;
@@ -124,6 +125,11 @@ pub async fn get(target: &Target, ca_pem: &[u8], within: Duration) -> Result<Val
     outcome.map_err(|why| format!("Get {:?}: {why}", target.url))
 }
 
+/// The body's type is that of requests passed on to other API servers: one HTTP client is enough.
+fn boxed(body: Bytes) -> UnsyncBoxBody<Bytes, String> {
+    Full::new(body).map_err(|never| match never {}).boxed_unsync()
+}
+
 /// The CAs of this machine, where Linux distributions keep them.
 fn system_roots() -> Result<Vec<u8>, String> {
     const FILES: [&str; 4] = [
@@ -162,7 +168,7 @@ async fn exchange(
         .header(http::header::HOST, target.server_name.as_str())
         .header(http::header::CONTENT_TYPE, "application/json")
         .header(http::header::ACCEPT, "application/json")
-        .body(Full::new(body))
+        .body(boxed(body))
         .map_err(|error| format!("http: {error}"))?;
     let answer = async {
         let response = sender.send_request(request).await.map_err(|error| format!("http: {error}"))?;

@@ -208,6 +208,7 @@ fn compare(script: &Script, truth: &[Printed], hub: &[Printed]) -> (String, usiz
 
 #[test]
 fn every_command_prints_the_same() {
+    let all = scripts();
     let plugins =
         "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,StorageObjectInUseProtection";
     let options = MemberOptions { apiserver_args: vec![plugins.into()], ..MemberOptions::bare("kubectl") };
@@ -217,7 +218,7 @@ fn every_command_prints_the_same() {
         (member.join().expect("the member comes up"), hub)
     });
     let servers = [Server::new("truth", member.kubeconfig()), Server::new("hub", hub.kubeconfig())];
-    let (all, next) = (scripts(), AtomicUsize::new(0));
+    let next = AtomicUsize::new(0);
     let reports = Mutex::new(BTreeMap::new());
     let listed = AtomicUsize::new(0);
     std::thread::scope(|scope| {

@@ -123,7 +123,9 @@ pub struct Policy {
 impl Policy {
     /// Reads a policy file (YAML or JSON). `Err` says in words what is wrong with it.
     pub fn read(text: &str) -> Result<Policy, String> {
-        let file: File = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+        // By way of JSON: the YAML reader is large, and made once for that.
+        let value: Value = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+        let file: File = serde_json::from_value(value).map_err(|error| error.to_string())?;
         let File { api_version, kind, _metadata: _, rules, omit_stages, omit_managed_fields } = file;
         if (api_version.as_str(), kind.as_str()) != ("audit.k8s.io/v1", "Policy") {
             return Err(format!("expected audit.k8s.io/v1, Kind=Policy, got {api_version}, Kind={kind}"));
