@@ -157,7 +157,8 @@ pub fn validate(definition: &ResourceDefinition, part: &str, new: &Value, old: O
         // A status is judged by itself: what is in it is named from there.
         for cause in &mut causes {
             if let Some(own) = cause.field.strip_prefix("status.") {
-                cause.message = cause.message.replace(&format!("status.{own} in body"), &format!("{own} in body"));
+                cause.message =
+                    cause.message.replace(&format!("status.{own} in body"), &format!("{own} in body"));
             }
         }
     }
@@ -214,7 +215,9 @@ pub fn update_managed(
     let Some(kind) = kind(definition) else { return };
     let api_version = definition.api_version();
     apply::update_managed(old, new, writer(definition, &api_version, manager, subresource, now), kind.schema);
-    if let (Some(old), "autoscaling", "HorizontalPodAutoscaler") = (old, &*definition.group, &*definition.kind) {
+    if let (Some(old), "autoscaling", "HorizontalPodAutoscaler") =
+        (old, &*definition.group, &*definition.kind)
+    {
         crate::conversion::disown_changed(old, new, &definition.version);
     }
 }

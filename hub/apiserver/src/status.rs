@@ -317,7 +317,8 @@ impl Status {
             code: u16,
         }
         let mut metadata = serde_json::Map::new();
-        let next = self.details.as_deref().map(|details| details.next.as_str()).filter(|next| !next.is_empty());
+        let next =
+            self.details.as_deref().map(|details| details.next.as_str()).filter(|next| !next.is_empty());
         if let Some(next) = next {
             metadata.insert("continue".to_owned(), next.into());
         }

@@ -172,15 +172,31 @@ fn metadata_of_changed(group: &str, kind: &str, new: &Value, old: &Value) -> Vec
         ("rbac.authorization.k8s.io", _)
         | ("", "PersistentVolumeClaim")
         | ("storage.k8s.io", "VolumeAttributesClass") => 2,
-        ("storage.k8s.io", "CSIDriver") | ("networking.k8s.io", "ServiceCIDR") | ("resource.k8s.io", "ResourceSlice") => 0,
-        ("storage.k8s.io" | "networking.k8s.io" | "node.k8s.io" | "resource.k8s.io" | "apiregistration.k8s.io", _)
+        ("storage.k8s.io", "CSIDriver")
+        | ("networking.k8s.io", "ServiceCIDR")
+        | ("resource.k8s.io", "ResourceSlice") => 0,
+        (
+            "storage.k8s.io"
+            | "networking.k8s.io"
+            | "node.k8s.io"
+            | "resource.k8s.io"
+            | "apiregistration.k8s.io",
+            _,
+        )
         | ("apps", "ControllerRevision")
         | ("batch", "Job")
         | ("certificates.k8s.io", "CertificateSigningRequest") => 1,
         (
             "",
-            "ConfigMap" | "Endpoints" | "Namespace" | "Node" | "PersistentVolume" | "Pod" | "ReplicationController"
-            | "Secret" | "ServiceAccount",
+            "ConfigMap"
+            | "Endpoints"
+            | "Namespace"
+            | "Node"
+            | "PersistentVolume"
+            | "Pod"
+            | "ReplicationController"
+            | "Secret"
+            | "ServiceAccount",
         ) => 1,
         _ => 0,
     };

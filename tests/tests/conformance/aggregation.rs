@@ -70,7 +70,10 @@ fn a_group_that_is_handed_over_is_found_and_answered() {
     assert_eq!(admin.get(&address).is(200).json()["info"]["title"], "things");
     let v2 = admin.get("/openapi/v2").is(200).json();
     assert_eq!(v2["paths"][format!("/apis/{group}/v1/")]["get"]["operationId"], "theirs");
-    assert!(v2["definitions"]["org.example.v1.Thing"].is_object() && v2["paths"]["/apis/apps/v1/deployments"].is_object());
+    assert!(
+        v2["definitions"]["org.example.v1.Thing"].is_object()
+            && v2["paths"]["/apis/apps/v1/deployments"].is_object()
+    );
     let listed = subject.kubectl().ok(&["api-resources", "--api-group", group, "-o", "name"]);
     assert_eq!(listed.trim(), format!("things.{group}"));
     // Who asks is said in headers, by a proxy whose certificate says so; nothing that the client says of that gets through.

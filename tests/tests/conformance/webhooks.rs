@@ -342,19 +342,17 @@ fn what_is_not_stored_is_admitted_too() {
         json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": {
             "uid": request["uid"], "allowed": allowed, "warnings": ["looked at"], "status": {"message": "held", "code": 403}}})
     });
-    let rule = |operations: Value, group: &str, resources: Value| {
-        json!({"apiGroups": [group], "apiVersions": ["v1"], "operations": operations, "resources": resources})
-    };
+    let rule = |operations: Value, group: &str, resources: Value| json!({"apiGroups": [group], "apiVersions": ["v1"], "operations": operations, "resources": resources});
     let name = format!("{namespace}.example.org");
     let configuration = json!({"metadata": {"name": namespace}, "webhooks": [{
-        "name": name, "clientConfig": server.at("/"), "sideEffects": "None", "admissionReviewVersions": ["v1"],
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
-        "rules": [
-            rule(json!(["CREATE"]), "", json!(["pods/eviction", "serviceaccounts/token"])),
-            rule(json!(["CONNECT"]), "", json!(["pods/exec"])),
-            rule(json!(["DELETE"]), "", json!(["configmaps"])),
-            rule(json!(["CREATE"]), "authorization.k8s.io", json!(["localsubjectaccessreviews"])),
-        ]}]});
+    "name": name, "clientConfig": server.at("/"), "sideEffects": "None", "admissionReviewVersions": ["v1"],
+    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+    "rules": [
+        rule(json!(["CREATE"]), "", json!(["pods/eviction", "serviceaccounts/token"])),
+        rule(json!(["CONNECT"]), "", json!(["pods/exec"])),
+        rule(json!(["DELETE"]), "", json!(["configmaps"])),
+        rule(json!(["CREATE"]), "authorization.k8s.io", json!(["localsubjectaccessreviews"])),
+    ]}]});
     admin.post(&format!("{CONFIGURATIONS}/validatingwebhookconfigurations"), &configuration).is(201);
     let pod = |name: &str| json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}], "automountServiceAccountToken": false}});
     for name in ["held", "free"] {
@@ -367,11 +365,19 @@ fn what_is_not_stored_is_admitted_too() {
     let message = evict("held").refusal(403, "");
     assert_eq!(message, format!("admission webhook \"{name}\" denied the request: held"));
     admin.get(&core("pods/held")).is(200);
-    let exec = admin.send(http::Method::POST, &core("pods/held/exec?command=sh&command=-c&stdin=true&container=c"), &[], "");
+    let exec = admin.send(
+        http::Method::POST,
+        &core("pods/held/exec?command=sh&command=-c&stdin=true&container=c"),
+        &[],
+        "",
+    );
     exec.refusal(403, "");
     assert_eq!(evict("free").is(201).warnings(), ["looked at"]);
     admin.post(&core("serviceaccounts"), &json!({"metadata": {"name": "robot"}})).is(201);
-    assert_eq!(admin.post(&core("serviceaccounts/robot/token"), &json!({})).is(201).warnings(), ["looked at"]);
+    assert_eq!(
+        admin.post(&core("serviceaccounts/robot/token"), &json!({})).is(201).warnings(),
+        ["looked at"]
+    );
     let review = json!({"spec": {"user": "u", "resourceAttributes": {"verb": "get", "resource": "pods", "namespace": namespace}}});
     let reviews = format!("/apis/authorization.k8s.io/v1/namespaces/{namespace}/localsubjectaccessreviews");
     assert_eq!(admin.post(&reviews, &review).is(201).warnings(), ["looked at"]);
@@ -382,7 +388,10 @@ fn what_is_not_stored_is_admitted_too() {
     assert_eq!(admin.delete(&all, &Value::Null).is(200).warnings(), ["looked at"]);
     let seen = seen.lock().unwrap();
     let about = |resource: &str, part: &str| {
-        let found = seen.iter().find(|request| request["resource"]["resource"] == resource && request["subResource"].as_str().unwrap_or("") == part);
+        let found = seen.iter().find(|request| {
+            request["resource"]["resource"] == resource
+                && request["subResource"].as_str().unwrap_or("") == part
+        });
         found.cloned().unwrap_or_else(|| panic!("no request about {resource}/{part}: {seen:?}"))
     };
     for (resource, part, operation, kind) in [
@@ -392,11 +401,20 @@ fn what_is_not_stored_is_admitted_too() {
         ("localsubjectaccessreviews", "", "CREATE", "LocalSubjectAccessReview"),
     ] {
         let request = about(resource, part);
-        assert_eq!((&request["operation"], &request["kind"]["kind"]), (&json!(operation), &json!(kind)), "{request}");
+        assert_eq!(
+            (&request["operation"], &request["kind"]["kind"]),
+            (&json!(operation), &json!(kind)),
+            "{request}"
+        );
         assert_eq!(request["object"]["kind"], kind, "{request}");
     }
     let exec = about("pods", "exec");
-    assert_eq!((&exec["object"]["command"], &exec["object"]["stdin"], &exec["options"]), (&json!(["sh", "-c"]), &json!(true), &Value::Null));
+    assert_eq!(
+        (&exec["object"]["command"], &exec["object"]["stdin"], &exec["options"]),
+        (&json!(["sh", "-c"]), &json!(true), &Value::Null)
+    );
     drop(seen);
-    admin.delete(&format!("{CONFIGURATIONS}/validatingwebhookconfigurations/{namespace}"), &Value::Null).is(200);
+    admin
+        .delete(&format!("{CONFIGURATIONS}/validatingwebhookconfigurations/{namespace}"), &Value::Null)
+        .is(200);
 }

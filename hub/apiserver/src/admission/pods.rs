@@ -255,7 +255,8 @@ fn may_administer(registry: &Registry, request: &AdmissionRequest<'_>) -> Result
     let spec = path.split('.').fold(&*request.object, |at, part| &at[part]);
     let requests = spec["devices"]["requests"].as_array().into_iter().flatten();
     let asks = |one: &Value| one["exactly"]["adminAccess"] == true;
-    let asking: Vec<usize> = requests.enumerate().filter(|(_, one)| asks(one)).map(|(index, _)| index).collect();
+    let asking: Vec<usize> =
+        requests.enumerate().filter(|(_, one)| asks(one)).map(|(index, _)| index).collect();
     if asking.is_empty() {
         return Ok(());
     }

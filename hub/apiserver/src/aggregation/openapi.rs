@@ -38,9 +38,12 @@ impl Aggregator {
 
 impl More {
     fn add(&mut self, below: &str, mut document: Value) {
-        let mut members = |field: &str| document[field].as_object_mut().map(std::mem::take).unwrap_or_default();
+        let mut members =
+            |field: &str| document[field].as_object_mut().map(std::mem::take).unwrap_or_default();
         let paths = members("paths");
-        let own = paths.into_iter().filter(|(path, item)| item.is_object() && (path.starts_with(below) || *path == below.trim_end_matches('/')));
+        let own = paths.into_iter().filter(|(path, item)| {
+            item.is_object() && (path.starts_with(below) || *path == below.trim_end_matches('/'))
+        });
         self.paths.extend(own);
         for (name, definition) in members("definitions") {
             self.definitions.entry(name).or_insert(definition);

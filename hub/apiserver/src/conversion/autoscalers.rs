@@ -35,8 +35,9 @@ fn is_cpu(metric: &Value) -> bool {
 pub(crate) fn autoscaler_v2(object: &mut Value) {
     let mut said = drop_annotations(object);
     let mut read = |name: &str| serde_json::from_str::<Value>(said.remove(name)?.as_str()?).ok();
-    let mut metrics: Vec<Value> =
-        read(METRICS).and_then(|all| all.as_array()?.iter().map(|one| metric_v2(one, false)).collect()).unwrap_or_default();
+    let mut metrics: Vec<Value> = read(METRICS)
+        .and_then(|all| all.as_array()?.iter().map(|one| metric_v2(one, false)).collect())
+        .unwrap_or_default();
     if let Some(percent) = take(object, "spec", CPU) {
         metrics.push(cpu_metric(&percent));
     }
@@ -83,13 +84,16 @@ pub(crate) fn autoscaler_v1(object: &mut Value) {
     if let Some(behavior) = take(object, "spec", "behavior").filter(Value::is_object) {
         annotate(object, BEHAVIOR, behavior_text(&behavior));
     }
-    let (current, conditions) = (take(object, "status", "currentMetrics"), take(object, "status", "conditions"));
+    let (current, conditions) =
+        (take(object, "status", "currentMetrics"), take(object, "status", "conditions"));
     let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) else { return };
     for field in ["currentReplicas", "desiredReplicas"] {
         status.entry(field).or_insert(json!(0));
     }
     let current = current.and_then(|all| all.as_array().cloned()).unwrap_or_default();
-    let share = |metric: &&Value| metric["resource"]["name"] == "cpu" && metric["resource"]["current"]["averageUtilization"].is_number();
+    let share = |metric: &&Value| {
+        metric["resource"]["name"] == "cpu" && metric["resource"]["current"]["averageUtilization"].is_number()
+    };
     if let Some(metric) = current.iter().rfind(share) {
         status.insert(CURRENT_CPU.to_owned(), metric["resource"]["current"]["averageUtilization"].clone());
     }
@@ -115,14 +119,17 @@ pub(crate) fn disown_changed(old: &Value, new: &mut Value, version: &str) {
         _ => ("autoscaling/v1", autoscaler_v1),
     };
     let whole = |object: &Value| {
-        let mut object = json!({"metadata": {"annotations": object["metadata"]["annotations"]}, "spec": object["spec"]});
+        let mut object =
+            json!({"metadata": {"annotations": object["metadata"]["annotations"]}, "spec": object["spec"]});
         convert(&mut object);
         object["spec"].take()
     };
     let (before, after) = (whole(old), whole(new));
     let entries = new.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut);
     for entry in entries.into_iter().flatten().filter(|entry| entry["apiVersion"] == other) {
-        let Some(owned) = entry.pointer_mut("/fieldsV1/f:spec").and_then(Value::as_object_mut) else { continue };
+        let Some(owned) = entry.pointer_mut("/fieldsV1/f:spec").and_then(Value::as_object_mut) else {
+            continue;
+        };
         owned.retain(|field, _| {
             let field = field.trim_start_matches("f:");
             before[field] == after[field] || after[field].is_object()
@@ -160,46 +167,61 @@ fn metric_v1(metric: &Value, seen: bool) -> String {
     };
     ordered([
         ("type", text(&metric["type"])),
-        ("object", of("object").map(|s| {
-            ordered([
-                ("target", reference(&s["describedObject"])),
-                ("metricName", name(s)),
-                (value_name, or_none(text(&s[part]["value"]))),
-                ("selector", selector(s)),
-                ("averageValue", text(&s[part]["averageValue"])),
-            ])
-        })),
-        ("pods", of("pods").map(|s| {
-            ordered([
-                ("metricName", name(s)),
-                (average_name, or_none(text(&s[part]["averageValue"]))),
-                ("selector", selector(s)),
-            ])
-        })),
-        ("resource", of("resource").map(|s| {
-            ordered([
-                ("name", text(&s["name"])),
-                (share_name, text(&s[part]["averageUtilization"])),
-                (average_name, average(s)),
-            ])
-        })),
-        ("containerResource", of("containerResource").map(|s| {
-            ordered([
-                ("name", text(&s["name"])),
-                (share_name, text(&s[part]["averageUtilization"])),
-                (average_name, average(s)),
-                ("container", text(&s["container"])),
-            ])
-        })),
-        ("external", of("external").map(|s| {
-            let value = text(&s[part]["value"]);
-            ordered([
-                ("metricName", name(s)),
-                ("metricSelector", selector(s)),
-                (value_name, if seen { or_none(value) } else { value }),
-                (average_name, text(&s[part]["averageValue"])),
-            ])
-        })),
+        (
+            "object",
+            of("object").map(|s| {
+                ordered([
+                    ("target", reference(&s["describedObject"])),
+                    ("metricName", name(s)),
+                    (value_name, or_none(text(&s[part]["value"]))),
+                    ("selector", selector(s)),
+                    ("averageValue", text(&s[part]["averageValue"])),
+                ])
+            }),
+        ),
+        (
+            "pods",
+            of("pods").map(|s| {
+                ordered([
+                    ("metricName", name(s)),
+                    (average_name, or_none(text(&s[part]["averageValue"]))),
+                    ("selector", selector(s)),
+                ])
+            }),
+        ),
+        (
+            "resource",
+            of("resource").map(|s| {
+                ordered([
+                    ("name", text(&s["name"])),
+                    (share_name, text(&s[part]["averageUtilization"])),
+                    (average_name, average(s)),
+                ])
+            }),
+        ),
+        (
+            "containerResource",
+            of("containerResource").map(|s| {
+                ordered([
+                    ("name", text(&s["name"])),
+                    (share_name, text(&s[part]["averageUtilization"])),
+                    (average_name, average(s)),
+                    ("container", text(&s["container"])),
+                ])
+            }),
+        ),
+        (
+            "external",
+            of("external").map(|s| {
+                let value = text(&s[part]["value"]);
+                ordered([
+                    ("metricName", name(s)),
+                    ("metricSelector", selector(s)),
+                    (value_name, if seen { or_none(value) } else { value }),
+                    (average_name, text(&s[part]["averageValue"])),
+                ])
+            }),
+        ),
     ])
 }
 
@@ -283,7 +305,10 @@ fn behavior_text(behavior: &Value) -> String {
             ("Tolerance", Some(rules["tolerance"].to_string())),
         ])
     };
-    ordered([("ScaleUp", Some(rules(&behavior["scaleUp"]))), ("ScaleDown", Some(rules(&behavior["scaleDown"])))])
+    ordered([
+        ("ScaleUp", Some(rules(&behavior["scaleUp"]))),
+        ("ScaleDown", Some(rules(&behavior["scaleDown"]))),
+    ])
 }
 
 /// Go names as those of the API, nothing where nothing is.
@@ -310,7 +335,9 @@ fn take(object: &mut Value, part: &str, field: &str) -> Option<Value> {
 fn drop_annotations(object: &mut Value) -> Map<String, Value> {
     let mut said = Map::new();
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return said };
-    let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) else { return said };
+    let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) else {
+        return said;
+    };
     for name in [METRICS, CURRENT_METRICS, CONDITIONS, BEHAVIOR].into_iter().chain(TOLERANCES) {
         if let Some(text) = annotations.remove(name) {
             said.insert(name.to_owned(), text);

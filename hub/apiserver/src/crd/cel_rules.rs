@@ -63,7 +63,8 @@ impl Costs {
             return;
         }
         for (_, rule) in &self.dearest {
-            let why = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
+            let why =
+                "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
             errors.push(forbidden(rule, why));
         }
         let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
@@ -90,14 +91,23 @@ fn walk(schema: &Value, place: Place<'_>, costs: &mut Costs, errors: &mut Errors
     };
     // Children first: what is within is told before what holds it.
     for (name, child) in fields(&schema["properties"]) {
-        let times = if schema["additionalProperties"].is_object() { more(&schema["maxProperties"]) } else { place.times };
+        let times = if schema["additionalProperties"].is_object() {
+            more(&schema["maxProperties"])
+        } else {
+            place.times
+        };
         let within = property(path, name);
         walk(child, Place { path: &within, lost, times, root: false }, costs, errors);
     }
     if schema["additionalProperties"].is_object() {
         let within = format!("{path}.additionalProperties");
         let times = more(&schema["maxProperties"]);
-        walk(&schema["additionalProperties"], Place { path: &within, lost, times, root: false }, costs, errors);
+        walk(
+            &schema["additionalProperties"],
+            Place { path: &within, lost, times, root: false },
+            costs,
+            errors,
+        );
     }
     if schema["items"].is_object() {
         let keyed = text(schema, "x-kubernetes-list-type") == "map";
@@ -164,7 +174,11 @@ fn object_extent(schema: &Value, root: bool) -> Extent {
         let word = || Extent::plain(2, LARGEST - 2);
         let names = [("name".to_owned(), word()), ("generateName".to_owned(), word())];
         let metadata = Extent { smallest: 2, most: 0, inner: Inner::Object(names.into()) };
-        all.extend([("kind".to_owned(), word()), ("apiVersion".to_owned(), word()), ("metadata".to_owned(), metadata)]);
+        all.extend([
+            ("kind".to_owned(), word()),
+            ("apiVersion".to_owned(), word()),
+            ("metadata".to_owned(), metadata),
+        ]);
     }
     Extent { smallest, most: 0, inner: Inner::Object(all) }
 }

@@ -244,7 +244,11 @@ impl ApiServer {
             _ => None,
         };
         let next = last.map(|key| {
-            Continue { revision: i64::try_from(revision).unwrap_or(AS_IT_IS), after: (key.namespace.to_string(), key.name.to_string()) }.encode()
+            Continue {
+                revision: i64::try_from(revision).unwrap_or(AS_IT_IS),
+                after: (key.namespace.to_string(), key.name.to_string()),
+            }
+            .encode()
         });
         Page { items, revision, next, remaining }
     }

@@ -102,7 +102,8 @@ pub(crate) fn apply(
     writer: &Writer<'_>,
 ) -> Result<Value, Status> {
     let members: Vec<String> = paths.spec.iter().map(|part| format!("f:{part}")).collect();
-    let owned = |entry: &Value| members.iter().try_fold(&entry["fieldsV1"], |at, part| at.get(part)).is_some();
+    let owned =
+        |entry: &Value| members.iter().try_fold(&entry["fieldsV1"], |at, part| at.get(part)).is_some();
     let entries = live["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
     let mut old = of(paths, live);
     let seen = entries.iter().filter(|entry| owned(entry)).map(|entry| {
@@ -114,7 +115,8 @@ pub(crate) fn apply(
     old["metadata"]["managedFields"] = seen.collect();
     let scale = crate::kinds::apply_scale(&old, applied, writer.manager, writer.force, writer.now)?;
     let mut object = set(definition, paths, live, &scale)?;
-    let same = |a: &Value, b: &Value| ["manager", "operation", "subresource"].iter().all(|part| a[part] == b[part]);
+    let same =
+        |a: &Value, b: &Value| ["manager", "operation", "subresource"].iter().all(|part| a[part] == b[part]);
     let now: Vec<&Value> = scale["metadata"]["managedFields"].as_array().into_iter().flatten().collect();
     let mut after = Vec::new();
     for mut entry in entries {

@@ -147,7 +147,11 @@ fn job_spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
             }
             if let Some(failed) = number("maxFailedIndexes").filter(|failed| *failed > MOST) {
                 let at = path.child("maxFailedIndexes");
-                errors.push(FieldError::invalid(&at, failed, format!("must be less than or equal to {MOST}")));
+                errors.push(FieldError::invalid(
+                    &at,
+                    failed,
+                    format!("must be less than or equal to {MOST}"),
+                ));
             }
         }
         other => {

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{Errors, addresses, immutable, invalid_each, list, names, text};
-use crate::schema::{FieldError, Shown, go_struct};
 use crate::schema::path::Path;
+use crate::schema::{FieldError, Shown, go_struct};
 
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 

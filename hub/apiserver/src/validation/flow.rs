@@ -12,7 +12,8 @@ fn fixed(all: Vec<Value>, name: &Value) -> Option<Value> {
 }
 
 fn not_fixed(name: &Value, except: &str, errors: &mut Errors) {
-    let detail = format!("spec of '{}'{except} must equal the fixed value", name.as_str().unwrap_or_default());
+    let detail =
+        format!("spec of '{}'{except} must equal the fixed value", name.as_str().unwrap_or_default());
     // Where kube-apiserver prints its own struct.
     errors.push(FieldError::invalid(&Path::field("spec"), Shown::Raw("{\"Spec\":null}".to_owned()), detail));
 }
@@ -34,7 +35,9 @@ fn covers(new: &Value, wanted: &Value) -> bool {
             let names = a.keys().chain(b.keys());
             names.into_iter().all(|name| covers(&new[name], &wanted[name]))
         }
-        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| covers(a, b)),
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| covers(a, b))
+        }
         _ => new == wanted || (nothing(new) && nothing(wanted)),
     }
 }

@@ -132,7 +132,9 @@ fn windows(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     if !spec["shareProcessNamespace"].is_null() {
         refuse(&path.child("shareProcessNamespace"));
     }
-    for field in ["runAsUser", "runAsGroup", "supplementalGroups", "supplementalGroupsPolicy", "seLinuxChangePolicy"] {
+    for field in
+        ["runAsUser", "runAsGroup", "supplementalGroups", "supplementalGroupsPolicy", "seLinuxChangePolicy"]
+    {
         if set(own, field) {
             refuse(&at.child(field));
         }

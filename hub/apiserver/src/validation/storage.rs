@@ -215,7 +215,11 @@ pub(super) fn volume_attachment(new: &Value, old: Option<&Value>, errors: &mut E
     invalid_each(errors, &path.child("nodeName"), node, names::dns_subdomain(node));
     match old {
         Some(old) if old["spec"] != *spec => {
-            errors.push(FieldError::invalid(&path, Shown::Raw(go_struct(spec).to_string()), "field is immutable"));
+            errors.push(FieldError::invalid(
+                &path,
+                Shown::Raw(go_struct(spec).to_string()),
+                "field is immutable",
+            ));
         }
         Some(_) => {}
         None => {
