@@ -6,7 +6,7 @@ use serde_json::Value;
 const LINES: usize = 14;
 
 /// Characters shown of one value.
-const WIDTH: usize = 9000;
+const WIDTH: usize = 1400;
 
 /// What differs, `kube` first; `None` where nothing does.
 pub fn differ(truth: &Value, hub: &Value) -> Option<String> {

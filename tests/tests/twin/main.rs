@@ -15,7 +15,7 @@ mod run;
 mod sequence;
 mod twins;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -43,15 +43,6 @@ fn listed() -> BTreeMap<String, String> {
     listed
 }
 
-/// Sequences that are not carried in yet; `TWIN_ALL` runs them too.
-fn later() -> BTreeSet<String> {
-    if std::env::var_os("TWIN_ALL").is_some() {
-        return BTreeSet::new();
-    }
-    let text = std::fs::read_to_string(sequence::folder().join("later.txt")).unwrap_or_default();
-    text.lines().map(str::to_owned).collect()
-}
-
 #[test]
 fn no_answer_tells_the_hub_from_kube_apiserver() {
     let twins = Twins::start();
@@ -65,11 +56,9 @@ fn no_answer_tells_the_hub_from_kube_apiserver() {
     if let Some(stale) = listed.keys().find(|name| !names.contains_key(*name)) {
         panic!("differences.yaml names {stale:?}, which is no sequence");
     }
-    let later = later();
     let karmada = twins.resources.contains_key("works.v1alpha1.work.karmada.io");
     let can_run = |one: &Sequence| karmada || !one.steps.iter().any(is_about_karmada);
-    let chosen: Vec<&Sequence> =
-        all.iter().filter(|one| wanted(&one.name) && !later.contains(&one.name) && can_run(one)).collect();
+    let chosen: Vec<&Sequence> = all.iter().filter(|one| wanted(&one.name) && can_run(one)).collect();
     let found = run_all(&twins, &chosen);
     let mut report = Vec::new();
     let mut differing = 0;

@@ -467,6 +467,15 @@ pub(crate) fn changed_object(
         }
         *new = whole;
         finish_status(definition, old, new, now);
+        if subresource == "approval" {
+            // Who approves says nothing else.
+            let said =
+                new["status"].get("conditions").filter(|said| said.as_array().is_some_and(|s| !s.is_empty()));
+            let said = said.cloned();
+            let mut status = old.get("status").cloned().unwrap_or_else(|| json!({}));
+            put_or_remove(&mut status, "conditions", said);
+            put_or_remove(new, "status", Some(status));
+        }
     } else {
         put_or_remove(new, "status", old.get("status").cloned());
         kinds::prepare_update(definition, new);

@@ -333,9 +333,6 @@ fn signer_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
             errors.push(FieldError::invalid(path, rest, format!("validating label {label:?}: {message}")));
         }
     }
-    if rest.len() > 317 {
-        errors.push(FieldError::too_long(path, 317));
-    }
     if name.len() > 571 {
         errors.push(FieldError::too_long(path, 571));
     }
