@@ -149,7 +149,11 @@ impl<'e> Coster<'e> {
             Expr::List(list) => {
                 let parts: Vec<Guess<'e>> = list.elements.iter().map(|element| self.of(element)).collect();
                 let ty = parts.first().map_or(Type::Dyn, |part| part.ty.clone());
-                let entry = Entry { list: true, key: Range::exactly(1), value: united(parts.iter().map(Guess::size)) };
+                let entry = Entry {
+                    list: true,
+                    key: Range::exactly(1),
+                    value: united(parts.iter().map(Guess::size)),
+                };
                 let size = Some(Range::exactly(parts.len() as u64));
                 let cost = sum(parts.iter().map(|part| part.cost)).saturating_add(10);
                 Guess { cost, size, ty: Type::List(Box::new(ty)), at: At::Nowhere, entry: Some(entry) }
@@ -163,7 +167,8 @@ impl<'e> Coster<'e> {
                     }
                 }
                 let cost = sum(keys.iter().chain(&values).map(|part| part.cost)).saturating_add(30);
-                let (key, value) = (united(keys.iter().map(Guess::size)), united(values.iter().map(Guess::size)));
+                let (key, value) =
+                    (united(keys.iter().map(Guess::size)), united(values.iter().map(Guess::size)));
                 let size = Some(Range::exactly(keys.len() as u64));
                 let one = |all: &[Guess<'e>]| Box::new(all.first().map_or(Type::Dyn, |part| part.ty.clone()));
                 let ty = Type::Map(one(&keys), one(&values));
@@ -242,7 +247,9 @@ impl<'e> Coster<'e> {
             other => (false, other.clone()),
         };
         let (walks, ty) = match &inner {
-            Type::Object(object) => (!optional, object.fields.get(&select.field).cloned().unwrap_or(Type::Dyn)),
+            Type::Object(object) => {
+                (!optional, object.fields.get(&select.field).cloned().unwrap_or(Type::Dyn))
+            }
             Type::Map(_, value) => (!optional, (**value).clone()),
             _ => (false, Type::Dyn),
         };
@@ -380,7 +387,9 @@ fn operator(name: &str, args: &[Type]) -> Option<Type> {
             Type::Bool
         }
         op::CONDITIONAL => args.get(1)?.clone(),
-        op::ADD | op::SUBSTRACT | op::MULTIPLY | op::DIVIDE | op::MODULO | op::NEGATE => args.first()?.clone(),
+        op::ADD | op::SUBSTRACT | op::MULTIPLY | op::DIVIDE | op::MODULO | op::NEGATE => {
+            args.first()?.clone()
+        }
         op::OPT_SELECT => Type::Optional(Box::new(Type::Dyn)),
         _ => return None,
     })
@@ -394,9 +403,7 @@ fn function(name: &str, target: Option<&Guess<'_>>, args: &[Guess<'_>], call: &C
     let textual = |ty: &Type| matches!(ty, Type::String | Type::Bytes | Type::Dyn);
     match (name, target, args) {
         (op::LOGICAL_AND | op::LOGICAL_OR, _, _) => plain(0),
-        (op::CONDITIONAL, _, [_, yes, no]) => {
-            (0, Some(yes.size().or(no.size())), both(yes.entry, no.entry))
-        }
+        (op::CONDITIONAL, _, [_, yes, no]) => (0, Some(yes.size().or(no.size())), both(yes.entry, no.entry)),
         (op::EQUALS | op::NOT_EQUALS, _, [left, right]) => {
             let opaque = |guess: &Guess<'_>| matches!(guess.ty, Type::Opaque(_));
             if opaque(left) && opaque(right) {
@@ -413,9 +420,9 @@ fn function(name: &str, target: Option<&Guess<'_>>, args: &[Guess<'_>], call: &C
             let (size, entry) = (left.size().plus(right.size()), both(left.entry, right.entry));
             match (&left.ty, &right.ty) {
                 (Type::List(_), _) | (_, Type::List(_)) => (1, Some(size), entry),
-                (Type::String | Type::Bytes, _) | (_, Type::String | Type::Bytes) | (Type::Dyn, Type::Dyn) => {
-                    (size.at(TRAVERSAL), Some(size), entry)
-                }
+                (Type::String | Type::Bytes, _)
+                | (_, Type::String | Type::Bytes)
+                | (Type::Dyn, Type::Dyn) => (size.at(TRAVERSAL), Some(size), entry),
                 _ => plain(1),
             }
         }
@@ -438,7 +445,8 @@ fn function(name: &str, target: Option<&Guess<'_>>, args: &[Guess<'_>], call: &C
         }
         ("strings.quote", _, [text]) => {
             let size = text.size();
-            let quoted = Range { min: size.min.saturating_add(2), max: size.max.saturating_mul(2).saturating_add(2) };
+            let quoted =
+                Range { min: size.min.saturating_add(2), max: size.max.saturating_mul(2).saturating_add(2) };
             (size.at(TRAVERSAL), Some(quoted), None)
         }
         ("startsWith" | "endsWith", Some(_), [part]) => plain(part.size().at(TRAVERSAL)),
@@ -488,17 +496,17 @@ fn function(name: &str, target: Option<&Guess<'_>>, args: &[Guess<'_>], call: &C
             };
             let mut size = list.size().times(element);
             if let [separator, ..] = args {
-                let gaps = Range {
-                    min: list.size().min.saturating_sub(1),
-                    max: list.size().max.saturating_sub(1),
-                };
+                let gaps =
+                    Range { min: list.size().min.saturating_sub(1), max: list.size().max.saturating_sub(1) };
                 size = size.plus(separator.size().times(gaps));
             }
             (size.at(TRAVERSAL), Some(size), None)
         }
-        ("ip" | "cidr" | "isIP" | "isCIDR" | "quantity" | "isQuantity" | "semver" | "isSemver", None, [text, ..]) => {
-            plain(text.size().at(TRAVERSAL))
-        }
+        (
+            "ip" | "cidr" | "isIP" | "isCIDR" | "quantity" | "isQuantity" | "semver" | "isSemver",
+            None,
+            [text, ..],
+        ) => plain(text.size().at(TRAVERSAL)),
         ("ip.isCanonical", _, [text]) => plain(text.size().at(2.0 * TRAVERSAL)),
         ("containsIP" | "containsCIDR", Some(_), [other]) => {
             let base = if name == "containsIP" { 4 } else { 7 };

@@ -28,8 +28,8 @@ mod program;
 mod types;
 mod value;
 
-pub use cost::{Extent, Inner};
 pub use authorizer::{Authorizer, Decision, Question};
+pub use cost::{Extent, Inner};
 pub use escape::{escape, unescape};
 pub use evaluate::{EvalError, Evaluator, Limits};
 pub use program::{CompileError, Expected, MAX_DEPTH, MAX_SOURCE, Program};

@@ -5,8 +5,8 @@ use kube_cel::cel::common::ast::{EntryExpr, Expr};
 use kube_cel::cel::parser::Parser;
 
 use crate::check::Checker;
-use crate::types::{Declarations, Type};
 use crate::cost::{self, Extent};
+use crate::types::{Declarations, Type};
 use crate::{expand, guard};
 
 /// The longest expression, in bytes.
