@@ -3,6 +3,7 @@
 //! In: a request with the user of its client certificate in its extensions ([`CertificateUser`]). Out: a response; watches are
 //! bodies that do not end. Every path passes identification and authorisation before anything else is looked at.
 
+mod binding;
 mod body;
 mod discovery;
 mod eviction;
