@@ -54,7 +54,7 @@ fn carry_out(kind: &Kind<'_>, live: Option<&Value>, step: &Value) -> Result<Valu
     if !matches!(verb, "apply" | "force") {
         update_managed(live, &mut new, writer, kind.schema);
     }
-    let errors = kind.validate(&new, live);
+    let errors = kind.validate(&crate::defaults::as_admitted(kind.group, kind.kind, &new), live);
     if errors.is_empty() { Ok(new) } else { Err(crate::schema::FieldError::aggregate(&errors)) }
 }
 

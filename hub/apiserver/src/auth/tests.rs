@@ -59,6 +59,7 @@ fn catalogue() -> Catalogue {
         kind("", "secrets", "Secret", true),
         kind("", "serviceaccounts", "ServiceAccount", true),
         kind("", "pods", "Pod", true),
+        kind("scheduling.k8s.io", "priorityclasses", "PriorityClass", false),
         kind(rbac, "clusterroles", "ClusterRole", false),
         kind(rbac, "clusterrolebindings", "ClusterRoleBinding", false),
         kind(rbac, "roles", "Role", true),

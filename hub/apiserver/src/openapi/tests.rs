@@ -118,6 +118,20 @@ fn without_texts(value: &mut Value) {
     }
 }
 
+/// The facts do not tell which values a field may have.
+fn without_values(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            if fields.get("enum").is_some_and(Value::is_array) {
+                fields.remove("enum");
+            }
+            fields.values_mut().for_each(without_values);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_values),
+        _ => {}
+    }
+}
+
 #[test]
 fn the_facts_come_out_as_they_went_in() {
     let folder = std::env::var("FLEET_SHARED")
@@ -139,6 +153,7 @@ fn the_facts_come_out_as_they_went_in() {
             without_texts(&mut got);
             for side in [&mut fact, &mut got] {
                 unwrap_references(side);
+                without_values(side);
                 if let Some(required) = side.get_mut("required").and_then(Value::as_array_mut) {
                     required.sort_by_key(ToString::to_string);
                 }

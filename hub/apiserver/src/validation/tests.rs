@@ -9,7 +9,7 @@ use crate::schema::Kind;
 /// The messages for an object as a client would send it.
 fn problems(group: &str, version: &str, kind: &str, object: Value, old: Option<&Value>) -> Vec<String> {
     let kind = Kind::builtin(group, version, kind).unwrap();
-    let object = stored(&kind, object);
+    let object = crate::defaults::as_admitted(group, kind.kind, &stored(&kind, object));
     kind.validate(&object, old).iter().map(ToString::to_string).collect()
 }
 
