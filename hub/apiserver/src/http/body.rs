@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
@@ -15,6 +16,9 @@ use crate::status::Status;
 
 /// The largest body that is read: kube-apiserver's limit.
 pub const MAX_BODY: usize = 3 << 20;
+
+/// A body that takes longer to arrive is given up, as kube-apiserver gives a request up: who trickles holds no seat for ever.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A request's body: as it comes, or as it was read already.
 pub(super) enum Received<B> {
@@ -49,8 +53,21 @@ impl<B: http_body::Body<Data = Bytes> + Unpin> http_body::Body for Received<B> {
     }
 }
 
-/// Reads the whole body, up to [`MAX_BODY`] bytes.
+/// Reads the whole body, up to [`MAX_BODY`] bytes, within a minute.
+///
+/// # Errors
+/// 413 for a longer one, 504 for one that does not end in time, 400 for one that breaks off.
 pub(super) async fn read<B>(body: B) -> Result<Bytes, Status>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: std::fmt::Display,
+{
+    let late =
+        |_| Status::timeout("request did not complete within requested timeout - the body was not sent");
+    tokio::time::timeout(PATIENCE, read_all(body)).await.map_err(late)?
+}
+
+async fn read_all<B>(body: B) -> Result<Bytes, Status>
 where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: std::fmt::Display,
@@ -142,4 +159,35 @@ pub(super) fn parse_yaml(bytes: &Bytes) -> Result<Value, Status> {
     let options = serde_saphyr::options! { legacy_octal_numbers: true };
     serde_saphyr::from_str_with_options(text, options)
         .map_err(|error| Status::bad_request(format!("error converting YAML to JSON: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::StreamExt;
+    use http_body_util::StreamBody;
+
+    fn sent(
+        pieces: impl futures::Stream<Item = &'static [u8]> + Send,
+    ) -> impl http_body::Body<Data = Bytes, Error = std::convert::Infallible> + Send {
+        StreamBody::new(pieces.map(|piece| Ok(Frame::data(Bytes::from_static(piece)))))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_does_not_end_is_given_up() {
+        let whole = read(sent(futures::stream::iter([&b"{}"[..], b" "]))).await.unwrap();
+        assert_eq!(whole, "{} ");
+        let trickle = futures::stream::unfold((), |()| async {
+            tokio::time::sleep(PATIENCE / 10).await;
+            Some((&b" "[..], ()))
+        });
+        assert_eq!(read(sent(trickle)).await.unwrap_err().code, 504);
+    }
+
+    #[tokio::test]
+    async fn a_body_that_is_too_long_is_not_read_on() {
+        static MEGABYTE: [u8; 1 << 20] = [b' '; 1 << 20];
+        let without_end = futures::stream::repeat(&MEGABYTE[..]);
+        assert_eq!(read(sent(without_end)).await.unwrap_err().code, 413);
+    }
 }
