@@ -262,9 +262,12 @@ impl<'a> Checker<'a> {
         ]));
         self.infer(&comprehension.loop_cond);
         let step = self.infer(&comprehension.loop_step);
-        if matches!(&accumulated, Type::List(element) if **element == Type::Dyn)
-            && matches!(step, Type::List(_))
-        {
+        let told = match (&accumulated, &step) {
+            (Type::List(element), Type::List(_)) => **element == Type::Dyn,
+            (Type::Map(_, value), Type::Map(..)) => **value == Type::Dyn,
+            _ => false,
+        };
+        if told {
             accumulated = step;
         }
         self.scopes.pop();

@@ -38,6 +38,11 @@ pub(crate) fn global(name: &str, args: &[Type]) -> Option<Type> {
             Some(Type::Map(key, _)) => Type::List(key.clone()),
             _ => Type::List(Box::new(Type::Dyn)),
         },
+        "@insert" => match args {
+            [_, key, value] => Type::Map(Box::new(key.clone()), Box::new(value.clone())),
+            [_, entries] => entries.clone(),
+            _ => Type::Map(Box::new(Type::Dyn), Box::new(Type::Dyn)),
+        },
         "max" | "min" => args.first().cloned().unwrap_or(Type::Dyn),
         _ => return None,
     })

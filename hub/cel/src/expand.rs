@@ -5,7 +5,9 @@
 
 use kube_cel::cel::IdedExpr;
 use kube_cel::cel::common::ast::operators as op;
-use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, ListExpr, LiteralValue};
+use kube_cel::cel::common::ast::{
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, ListExpr, LiteralValue, MapExpr,
+};
 
 /// What is looped over, and the optional that is mapped: names that no user can write.
 const RANGE: &str = "@range";
@@ -28,6 +30,8 @@ pub(crate) fn expand(expr: &mut IdedExpr) {
             ("exists", 3, 2) => exists,
             ("existsOne" | "exists_one", 3, 2) => exists_one,
             ("transformList", 3 | 4, 2) => transform_list,
+            ("transformMap", 3 | 4, 2) => transform_map,
+            ("transformMapEntry", 3 | 4, 2) => transform_map_entry,
             _ => return,
         };
     let args = std::mem::take(args);
@@ -187,6 +191,46 @@ fn exists_one(target: IdedExpr, names: &[String], args: Vec<IdedExpr>) -> IdedEx
         result: call(op::EQUALS, vec![ident(RESULT), whole(1)]),
     };
     over(target, names, args, shape)
+}
+
+/// The same keys, other values.
+fn transform_map(target: IdedExpr, names: &[String], mut args: Vec<IdedExpr>) -> IdedExpr {
+    // The key goes along as the last of what the step is made of.
+    args.push(ident(names.first().map_or("", String::as_str)));
+    collect(target, names, args, |mut body| {
+        let key = body.pop().unwrap_or_default();
+        let value = body.pop().unwrap_or_default();
+        (call("@insert", vec![ident(RESULT), key, value]), body.pop())
+    })
+}
+
+/// Keys and values of one map for each step.
+fn transform_map_entry(target: IdedExpr, names: &[String], args: Vec<IdedExpr>) -> IdedExpr {
+    collect(target, names, args, |mut body| {
+        let entries = body.pop().unwrap_or_default();
+        (call("@insert", vec![ident(RESULT), entries]), body.pop())
+    })
+}
+
+fn collect(
+    target: IdedExpr,
+    names: &[String],
+    args: Vec<IdedExpr>,
+    more: fn(Vec<IdedExpr>) -> (IdedExpr, Option<IdedExpr>),
+) -> IdedExpr {
+    let (more, filter) = more(args.into_iter().skip(2).collect());
+    let step = match filter {
+        Some(filter) => call(op::CONDITIONAL, vec![filter, more, ident(RESULT)]),
+        None => more,
+    };
+    let shape = Loop {
+        init: node(Expr::Map(MapExpr { entries: Vec::new() })),
+        condition: truth(true),
+        step: |mut body| body.pop().unwrap_or_default(),
+        result: ident(RESULT),
+    };
+    // What comes before the step is what `over` skips.
+    over(target, names, vec![IdedExpr::default(), IdedExpr::default(), step], shape)
 }
 
 fn transform_list(target: IdedExpr, names: &[String], args: Vec<IdedExpr>) -> IdedExpr {

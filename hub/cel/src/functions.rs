@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kube_cel::KubeCelExt as _;
 use kube_cel::cel::extractors::{Arguments, This};
-use kube_cel::cel::objects::OptionalValue;
+use kube_cel::cel::objects::{Key, Map, OptionalValue};
 use kube_cel::cel::{Context, ExecutionError, ResolveResult, Value};
 
 use crate::authorizer;
@@ -26,6 +26,12 @@ pub(crate) fn context(meter: &Arc<Meter>) -> Context<'static> {
     context.add_function("lists.range", range);
     context.add_function("@opt", |optional: Value| one_or_none(&optional));
     context.add_function("@keys", |range: Value| keys(&range));
+    let inserting = meter.clone();
+    context.add_function("@insert", move |Arguments(args): Arguments| -> ResolveResult {
+        let whole = insert(args.as_slice())?;
+        inserting.hold(weight(&whole))?;
+        Ok(whole)
+    });
     let ticking = meter.clone();
     context.add_function("@tick", move |steps: i64| -> ResolveResult {
         ticking.tick(steps.unsigned_abs()).map(Value::Bool)
@@ -166,6 +172,35 @@ fn keys(range: &Value) -> ResolveResult {
         _ => return Err(ExecutionError::function_error("all", "no such overload")),
     };
     Ok(Value::List(Arc::new(keys)))
+}
+
+/// A map with one more entry, or those of another map; no key twice.
+fn insert(args: &[Value]) -> ResolveResult {
+    let refused = |why: &str| ExecutionError::function_error("transformMap", why);
+    let (Some(Value::Map(map)), Some(rest)) = (args.first(), args.get(1..)) else {
+        return Err(refused("no such overload"));
+    };
+    let entries: Vec<(Key, Value)> = match rest {
+        [Value::Map(more)] => more.map.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
+        [key, value] => {
+            let key = match key {
+                Value::String(text) => Key::String(text.clone()),
+                Value::Int(number) => Key::Int(*number),
+                Value::UInt(number) => Key::Uint(*number),
+                Value::Bool(truth) => Key::Bool(*truth),
+                _ => return Err(refused("unsupported key type")),
+            };
+            vec![(key, value.clone())]
+        }
+        _ => return Err(refused("no such overload")),
+    };
+    let mut whole = (*map.map).clone();
+    for (key, value) in entries {
+        if whole.insert(key, value).is_some() {
+            return Err(refused("insert failed: key already exists"));
+        }
+    }
+    Ok(Value::Map(Map { map: Arc::new(whole) }))
 }
 
 fn range(count: i64) -> ResolveResult {

@@ -47,6 +47,9 @@ fn expressions_yield_what_cel_says() {
         ("self.map.exists(k, v, k == 'a-b' && v == 1)", json!(true)),
         ("self.list.existsOne(i, v, i == 1 && v == 2)", json!(true)),
         ("self.list.transformList(i, v, i * v)", json!([0, 2, 6])),
+        ("{'a': 1, 'b': 2}.transformMap(k, v, v * 2)", json!({"a": 2, "b": 4})),
+        ("{'a': 1, 'b': 2}.transformMap(k, v, k != 'a', v * 2)", json!({"b": 4})),
+        ("{'a': 'x', 'b': 'y'}.transformMapEntry(k, v, {v: k})", json!({"x": "a", "y": "b"})),
         (
             "self.list.transformList(i, v, i > 0, self.list.transformList(j, w, w * v))",
             json!([[2, 4, 6], [3, 6, 9]]),
@@ -93,7 +96,7 @@ fn what_cannot_work_is_refused_before_it_runs() {
         refused("self.n == 'a'"),
         "ERROR: <input>:1:8: found no matching overload for '_==_' applied to '(int, string)'\n | self.n == 'a'\n | .......^"
     );
-    assert_eq!(refused("self.n"), "must evaluate to a bool");
+    assert_eq!(refused("self.n"), "must evaluate to bool but got int");
     assert!(refused("self.n ==").starts_with("ERROR: <input>:1:"));
     assert!(refused("self.s.nonsense()").contains("undeclared reference to 'nonsense'"));
     assert!(refused("Message{field: 1} == 1").contains("undeclared reference"));
