@@ -72,6 +72,7 @@ struct State {
     writes: u64,
     probe: Option<Probe>,
     failures: BTreeMap<String, MemberError>,
+    lateness: Duration,
 }
 
 impl MemoryMember {
@@ -149,6 +150,19 @@ impl MemoryMember {
             Some(error) => failures.insert(name.to_owned(), error),
             None => failures.remove(name),
         };
+    }
+
+    /// The agent's writes are answered this late: what came of them is watched before.
+    pub fn answer_late(&self, lateness: Duration) {
+        self.inner.state.lock().lateness = lateness;
+    }
+
+    async fn answer(&self, answer: Result<Value, MemberError>) -> Result<Value, MemberError> {
+        let lateness = self.inner.state.lock().lateness;
+        if !lateness.is_zero() {
+            tokio::time::sleep(lateness).await;
+        }
+        answer
     }
 
     fn check(&self, id: &ObjectId) -> Result<(), MemberError> {
@@ -327,12 +341,12 @@ impl Member for MemoryMember {
         if let Value::Object(fields) = object {
             merge(object::root(&mut merged), fields);
         }
-        self.put(merged, false, true)
+        self.answer(self.put(merged, false, true)).await
     }
 
     async fn create(&self, object: &Value) -> Result<Value, MemberError> {
         self.check(&ObjectId::of(object))?;
-        self.put(object.clone(), true, true)
+        self.answer(self.put(object.clone(), true, true)).await
     }
 
     async fn update(&self, object: &Value) -> Result<Value, MemberError> {
@@ -350,14 +364,14 @@ impl Member for MemoryMember {
                 }
             }
         }
-        self.put(next, false, true)
+        self.answer(self.put(next, false, true)).await
     }
 
     async fn merge(&self, id: &ObjectId, patch: &Value) -> Result<Value, MemberError> {
         self.check(id)?;
         let mut object = self.read(id).ok_or_else(|| MemberError::NotFound(format!("{id} not found")))?;
         merge_patch(&mut object, patch);
-        self.put(object, false, true)
+        self.answer(self.put(object, false, true)).await
     }
 
     async fn delete(&self, id: &ObjectId, uid: &str) -> Result<(), MemberError> {

@@ -8,23 +8,23 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{FutureExt, StreamExt};
-use karmada_api::strings::{events, labels};
+use futures::FutureExt;
 use karmada_interpreter::Interpreter;
-use karmada_proto::v1::EventReport;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::apply::{self, Context, Failure, Known};
+use super::apply::{self, Failure};
+use super::meanwhile::Meanwhile;
 use super::pace::Adaptive;
 use super::targets::{Target, Targets};
 use super::todo::{Cause, Todo, removal_class};
+use super::watcher::{self, Watched};
 use super::{body, order, outcome};
 use crate::ledger::{CRASHES, Entry, LedgerError};
-use crate::member::{Gvk, Member, MemberError, MemberEvent, ObjectId, Watch, within};
+use crate::member::{Gvk, Member, MemberEvent, ObjectId};
 use crate::retry::Waits;
 use crate::session::Phase;
 use crate::shared::Shared;
@@ -72,8 +72,7 @@ struct Engine {
     limit: Adaptive,
     board: Board,
     targets: Targets,
-    /// Of targets that changed while their Work was being worked on.
-    meanwhile: BTreeMap<ObjectId, Option<u64>>,
+    meanwhile: Meanwhile,
     listings: BTreeMap<Gvk, BTreeSet<ObjectId>>,
     watches: BTreeMap<Gvk, AbortHandle>,
     watchers: JoinSet<()>,
@@ -81,9 +80,6 @@ struct Engine {
     events: mpsc::Sender<Watched>,
     plurals: BTreeMap<Gvk, String>,
 }
-
-/// An event of a kind, with the kind's plural.
-type Watched = (Gvk, String, MemberEvent);
 
 /// Runs until `stop`.
 ///
@@ -100,7 +96,7 @@ pub async fn run(parts: Parts, stop: CancellationToken) -> Result<(), LedgerErro
         limit: Adaptive::default(),
         board: Board::default(),
         targets: Targets::default(),
-        meanwhile: BTreeMap::new(),
+        meanwhile: Meanwhile::default(),
         listings: BTreeMap::new(),
         watches: BTreeMap::new(),
         watchers: JoinSet::new(),
@@ -256,7 +252,7 @@ impl Engine {
         }
         let (member, events) = (self.parts.member.clone(), self.events.clone());
         let namespaces = self.parts.namespaces.clone();
-        let handle = self.watchers.spawn(watcher(member, gvk.clone(), namespaces, events));
+        let handle = self.watchers.spawn(watcher::run(member, gvk.clone(), namespaces, events));
         self.watches.insert(gvk.clone(), handle);
     }
 
@@ -289,7 +285,7 @@ impl Engine {
         };
         let digest = body::digest(object);
         if self.todo.is_running(&key) {
-            self.meanwhile.insert(id.clone(), Some(digest));
+            self.meanwhile.here(id, digest, object);
         } else if known != Some(digest) {
             self.check(id, &key, ordinal, object, digest)?;
         }
@@ -330,7 +326,7 @@ impl Engine {
         let Some(Target { key, ordinal, .. }) = self.targets.get(id).cloned() else { return };
         self.targets.set_digest(id, None);
         if self.todo.is_running(&key) {
-            self.meanwhile.insert(id.clone(), None);
+            self.meanwhile.gone(id);
             return;
         }
         self.board.gone(&key, ordinal);
@@ -378,6 +374,7 @@ impl Engine {
     }
 
     fn start(&mut self, key: String, entry: Entry) {
+        self.targets.of_work(&key).iter().for_each(|id| self.meanwhile.begins(id));
         let member = self.parts.member.clone();
         let interpreter = self.parts.interpreter.clone();
         let cluster = self.parts.cluster.clone();
@@ -385,264 +382,14 @@ impl Engine {
             let began = Instant::now();
             let hash = entry.hash.clone();
             // A panic is one crash of this Work, not the end of the agent.
-            let work = AssertUnwindSafe(task(&*member, &*interpreter, &cluster, &key, &entry));
+            let work = AssertUnwindSafe(task::one(&*member, &*interpreter, &cluster, &key, &entry));
             let kind = work.catch_unwind().await.unwrap_or(Ending::Panicked);
             Finished { key, hash, latency: began.elapsed(), kind }
         });
     }
-
-    fn finished(&mut self, finished: Result<Finished, tokio::task::JoinError>) -> Result<(), LedgerError> {
-        // Tasks are not aborted and catch their panics.
-        let Ok(Finished { key, hash, latency, kind }) = finished else { return Ok(()) };
-        self.todo.done(&key);
-        match kind {
-            Ending::Applied(results) => self.applied(&key, &hash, latency, &results),
-            Ending::Removed(result) => self.removal_ended(&key, latency, result),
-            Ending::Panicked => {
-                tracing::error!(work = key, "a reconciliation panicked");
-                let due = self.now() + self.waits.failed(&key);
-                self.todo.again(&key, 3, due);
-                Ok(())
-            }
-        }
-    }
-
-    fn applied(
-        &mut self,
-        key: &str,
-        hash: &bytes::Bytes,
-        latency: Duration,
-        results: &[(String, Result<Value, Failure>)],
-    ) -> Result<(), LedgerError> {
-        let throttled = results.iter().any(|(_, r)| r.as_ref().is_err_and(Failure::is_throttling));
-        self.limit.ended(latency, throttled);
-        let (mut failed, mut class, mut drifted) = (Vec::new(), 3, false);
-        for (ordinal, (plural, result)) in results.iter().enumerate() {
-            match result {
-                Ok(object) => {
-                    let id = ObjectId::of(object);
-                    class = class.min(order::class(&id.gvk));
-                    drifted |= self.found_right(&id, object);
-                    self.plurals.entry(id.gvk).or_insert_with(|| plural.clone());
-                    self.board.observe(&*self.parts.interpreter, key, ordinal, plural, object);
-                }
-                Err(failure) => failed.push(failure.to_string()),
-            }
-        }
-        let message = (!failed.is_empty()).then(|| {
-            format!(
-                "Failed to apply all manifests ({}/{}): {}",
-                results.len() - failed.len(),
-                results.len(),
-                failed.join("; ")
-            )
-        });
-        if message.is_some() {
-            let wait = self.waits.failed(key);
-            let due = self.now() + wait;
-            self.todo.again(key, class, due);
-        } else {
-            self.waits.clear(key);
-            if drifted {
-                self.todo.push(key, class, Cause::Drift);
-            }
-        }
-        let placed = results.iter().any(|(_, result)| result.is_ok());
-        self.conclude(key, hash, message, placed)
-    }
-
-    /// `object` is as it should be. True where it changed again meanwhile.
-    fn found_right(&mut self, id: &ObjectId, object: &Value) -> bool {
-        let digest = body::digest(object);
-        let meanwhile = self.meanwhile.remove(id);
-        self.targets.set_digest(id, Some(digest));
-        meanwhile.is_some_and(|seen| seen != Some(digest))
-    }
-
-    /// Writes and tells the outcome of applying `key`, where it is news.
-    fn conclude(
-        &mut self,
-        key: &str,
-        hash: &bytes::Bytes,
-        message: Option<String>,
-        placed: bool,
-    ) -> Result<(), LedgerError> {
-        let applied = outcome(message.is_none(), message.clone().unwrap_or_default());
-        let ledger = &self.parts.shared.ledger;
-        let before = ledger.entry(key)?;
-        let current = before.as_ref().is_some_and(|entry| entry.hash == *hash);
-        let same = before.as_ref().is_some_and(|entry| {
-            entry.attempts == 0
-                && entry.placed >= placed
-                && entry.applied.as_ref() == Some(&(applied.clone(), true))
-        });
-        if current && !same {
-            ledger.ended(&[(key.to_owned(), hash.clone(), applied.clone(), placed)])?;
-        }
-        if current && self.board.set_applied(key, applied) {
-            self.event(key, &before, message);
-        }
-        self.tell(key);
-        Ok(())
-    }
-
-    fn event(&self, key: &str, entry: &Option<Entry>, failure: Option<String>) {
-        let uid = entry.as_ref().map(|entry| entry.uid.clone()).unwrap_or_default();
-        let (kind, reason) = if failure.is_none() {
-            ("Normal", events::SYNC_SUCCEED)
-        } else {
-            ("Warning", events::SYNC_FAILED)
-        };
-        let message =
-            failure.unwrap_or_else(|| format!("Successfully applied to cluster {}", self.parts.cluster));
-        self.parts.shared.report(|outbox| {
-            outbox.event(EventReport {
-                key: key.into(),
-                uid,
-                r#type: kind.into(),
-                reason: reason.into(),
-                message,
-            });
-            true
-        });
-    }
-
-    fn removal_ended(
-        &mut self,
-        key: &str,
-        latency: Duration,
-        result: Result<bool, Failure>,
-    ) -> Result<(), LedgerError> {
-        self.limit.ended(latency, result.as_ref().is_err_and(Failure::is_throttling));
-        if result == Ok(true) {
-            self.waits.clear(key);
-            self.parts.shared.ledger.removed(&[key.to_owned()])?;
-            // Unless a new life began meanwhile.
-            return self.entry_changed(key, false);
-        }
-        if let Err(failure) = result {
-            tracing::warn!(work = key, %failure, "removing");
-            let entry = self.parts.shared.ledger.entry(key)?;
-            let uid = entry.map(|entry| entry.uid).unwrap_or_default();
-            let event = EventReport {
-                key: key.to_owned(),
-                uid,
-                r#type: "Warning".into(),
-                reason: events::CLEANUP_WORK_FAILED.into(),
-                message: failure.to_string(),
-            };
-            self.parts.shared.report(|outbox| {
-                outbox.event(event);
-                true
-            });
-        }
-        let due = self.now() + self.waits.failed(key);
-        self.todo.again(key, removal_class(3), due);
-        Ok(())
-    }
-
-    // ------------------------------------------------------------------------------------------ telling
-
-    /// Before there is an outcome there is nothing to tell: that a body is on disk, its ack says.
-    fn tell(&self, key: &str) {
-        if let Some(standing) = self.board.standing(key).filter(|standing| standing.applied.is_some()) {
-            self.parts.shared.report(|outbox| outbox.work(key, standing));
-        }
-    }
-
-    fn tell_removed(&self, key: &str, entry: &Entry) {
-        self.parts.shared.report(|outbox| {
-            outbox.removed(key, &entry.uid, entry.revision);
-            true
-        });
-    }
 }
 
-/// One Work's turn.
-async fn task(
-    member: &dyn Member,
-    interpreter: &dyn Interpreter,
-    cluster: &str,
-    key: &str,
-    entry: &Entry,
-) -> Ending {
-    let context = Context { member, interpreter, cluster };
-    match apply::manifests(&entry.body) {
-        Ok(manifests) if entry.phase == Phase::Desired => {
-            let known = match entry {
-                entry if entry.is_applied() => Known::Applied,
-                entry if entry.is_nowhere() => Known::Nowhere,
-                _ => Known::Older,
-            };
-            let results = apply::work(context, key, &manifests, known).await;
-            Ending::Applied(with_plurals(member, &manifests, results).await)
-        }
-        Ok(manifests) => {
-            let removed = apply::removal(context, key, &manifests, entry.preserve).await;
-            Ending::Removed(match removed {
-                // What it may not even look at, and never placed, it does not wait for.
-                Err(failure) if failure.is_forbidden() && entry.is_nowhere() => Ok(true),
-                removed => removed,
-            })
-        }
-        Err(failure) => Ending::Applied(vec![(String::new(), Err(failure))]),
-    }
-}
-
-async fn with_plurals(
-    member: &dyn Member,
-    manifests: &[Value],
-    results: Vec<Result<Value, Failure>>,
-) -> Vec<(String, Result<Value, Failure>)> {
-    let mut named = Vec::with_capacity(results.len());
-    for (manifest, result) in manifests.iter().zip(results) {
-        // Known already: the call before needed it.
-        let plural =
-            if result.is_ok() { member.resource(&Gvk::of(manifest)).await } else { Ok(String::new()) };
-        named.push((plural.unwrap_or_default(), result));
-    }
-    named
-}
-
-/// Watches one kind for as long as anybody listens; a watch that ends is begun again after a pause.
-async fn watcher(
-    member: Arc<dyn Member>,
-    gvk: Gvk,
-    namespaces: Arc<[String]>,
-    events: mpsc::Sender<Watched>,
-) {
-    let mut waits = Waits::default();
-    loop {
-        let pause = async |waits: &mut Waits| {
-            tokio::time::sleep(waits.failed("").min(Duration::from_secs(30))).await;
-        };
-        let Ok(plural) = member.resource(&gvk).await else {
-            pause(&mut waits).await;
-            continue;
-        };
-        let labels = format!("{}={}", labels::MANAGED, labels::MANAGED_VALUE);
-        let watch = Watch { gvk: gvk.clone(), namespace: String::new(), labels, fields: String::new() };
-        let mut stream = within::watch(&*member, watch, &namespaces);
-        while let Some(event) = stream.next().await {
-            match event {
-                Ok(event) => {
-                    if event == MemberEvent::Listed {
-                        waits.clear("");
-                    }
-                    if events.send((gvk.clone(), plural.clone(), event)).await.is_err() {
-                        return;
-                    }
-                }
-                Err(MemberError::NoKind(_)) => break,
-                Err(error) => {
-                    tracing::warn!(%gvk, %error, "watching the member");
-                    break;
-                }
-            }
-        }
-        pause(&mut waits).await;
-    }
-}
-
+mod ended;
+mod task;
 #[cfg(test)]
 mod tests;

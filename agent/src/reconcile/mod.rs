@@ -6,15 +6,18 @@
 //!
 //! - [`order`], [`todo`], [`pace`]: what is next, and how fast (pure).
 //! - [`body`]: what is sent, and whether it is there already (pure).
-//! - [`apply`]: one Work, applied or removed. [`engine`]: the loop.
+//! - [`meanwhile`]: which is newer, what a watch told or what a write was answered (pure).
+//! - [`apply`]: one Work, applied or removed. [`watcher`]: a kind's events. [`engine`]: the loop.
 
 pub mod apply;
 pub mod body;
 pub mod engine;
+mod meanwhile;
 pub mod order;
 pub mod pace;
 mod targets;
 pub mod todo;
+mod watcher;
 
 use karmada_api::strings::conditions as c;
 use karmada_proto::v1::Applied;

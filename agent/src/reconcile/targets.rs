@@ -70,6 +70,11 @@ impl Targets {
         self.by_key.contains_key(key)
     }
 
+    /// The Work's objects.
+    pub fn of_work(&self, key: &str) -> &[ObjectId] {
+        self.by_key.get(key).map_or(&[], Vec::as_slice)
+    }
+
     /// Whether any object of the kind is wanted.
     pub fn has_kind(&self, gvk: &Gvk) -> bool {
         self.kinds.contains_key(gvk)

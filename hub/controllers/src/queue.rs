@@ -6,6 +6,7 @@
 //! What is promised: the queue holds keys, not payloads, and each key once, so it is bounded by the number of objects that
 //! there are; a key that fails comes back after a delay that doubles from `base` to `limit` until it is forgotten.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -125,10 +126,16 @@ impl<K: Ord + Clone> Queue<K> {
     /// Asks for the key again at once where it had not failed before, else after its backoff: for what somebody else changed
     /// meanwhile, and a second look mends. Returns the delay.
     pub fn look_again(&self, key: K) -> Duration {
-        if self.state.lock().failures.contains_key(&key) {
+        let known = match self.state.lock().failures.entry(key.clone()) {
+            Entry::Occupied(_) => true,
+            Entry::Vacant(slot) => {
+                slot.insert(0);
+                false
+            }
+        };
+        if known {
             return self.retry(key);
         }
-        self.state.lock().failures.insert(key.clone(), 0);
         self.add(key);
         Duration::ZERO
     }

@@ -72,14 +72,8 @@ impl Server {
     /// `count` clients with connections of their own.
     pub fn wires(&self, count: usize) -> Vec<Arc<Wire>> {
         let path = self.kubeconfig();
-        let one = || async { Arc::new(Wire::new(&path).await.expect("the kubeconfig is good")) };
-        runtime().block_on(async {
-            let mut all = Vec::with_capacity(count);
-            for _ in 0..count {
-                all.push(one().await);
-            }
-            all
-        })
+        let one = |_| runtime().block_on(Wire::new(&path)).expect("the kubeconfig is good");
+        (0..count).map(one).map(Arc::new).collect()
     }
 
     /// A request of the administrator's that must succeed.
@@ -97,9 +91,9 @@ impl Server {
     /// Makes `count` ConfigMaps of about 2 KB in a namespace, by 32 clients.
     pub fn fill(&self, namespace: &str, count: usize) {
         const CLIENTS: usize = 32;
-        let path = collection(namespace);
+        let (path, wires) = (collection(namespace), self.wires(CLIENTS));
         runtime().block_on(async {
-            let tasks = self.wires_in_place(CLIENTS).await.into_iter().enumerate().map(|(n, wire)| {
+            let tasks = wires.into_iter().enumerate().map(|(n, wire)| {
                 let path = path.clone();
                 runtime().spawn(async move {
                     for number in (n..count).step_by(CLIENTS) {
@@ -112,15 +106,6 @@ impl Server {
                 task.expect("no client panics");
             }
         });
-    }
-
-    async fn wires_in_place(&self, count: usize) -> Vec<Arc<Wire>> {
-        let path = self.kubeconfig();
-        let mut all = Vec::with_capacity(count);
-        for _ in 0..count {
-            all.push(Arc::new(Wire::new(&path).await.expect("the kubeconfig is good")));
-        }
-        all
     }
 }
 

@@ -1,6 +1,7 @@
 //! The engine against a member in memory, on paused time.
 
 use bytes::Bytes;
+use karmada_api::strings::labels;
 use karmada_interpreter::Native;
 use karmada_proto::v1::agent_frame;
 use serde_json::json;
@@ -9,6 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::ledger::Ledger;
+use crate::member::MemberError;
 use crate::member::memory::MemoryMember;
 use crate::session::Change;
 use crate::shared::LinkView;
@@ -113,6 +115,27 @@ async fn a_work_is_applied_reported_and_quiet() {
     let writes = rig.member.writes();
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert_eq!(rig.member.writes(), writes, "no write where nothing changed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_does_not_put_back_a_status_that_the_watch_has_told() {
+    let rig = Rig::fresh();
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "default"}, "spec": {"replicas": 3}});
+    // The first, so that its kind is watched already: the second's status is told before its answer comes.
+    rig.commit(&[put("first", 1, std::slice::from_ref(&deployment), false)]);
+    rig.until("applied", |rig| rig.applied("first")).await;
+    rig.member.answer_late(Duration::from_secs(5));
+    let mut second = deployment;
+    second["metadata"]["name"] = json!("second");
+    rig.commit(&[put("second", 2, &[second], false)]);
+    rig.until("applied", |rig| rig.applied("second")).await;
+    let writes = rig.member.writes();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let standing = rig.shared.outbox.lock().standing("second").cloned().unwrap();
+    let statuses = String::from_utf8_lossy(&standing.manifest_statuses.unwrap()).into_owned();
+    assert!(statuses.contains(r#""readyReplicas":3"#), "{statuses}");
+    assert_eq!(rig.member.writes(), writes, "and nothing was written for it");
 }
 
 #[tokio::test(start_paused = true)]

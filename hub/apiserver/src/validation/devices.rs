@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::metadata::{annotations, labels};
 use super::scheduling::node_selector;
+use super::storage::csi_driver_name;
 use super::{Errors, entries, invalid_each, list, names, text};
 use crate::schema::path::Path;
 use crate::schema::{FieldError, Shown};
@@ -16,17 +17,6 @@ const MOST: usize = 32;
 
 fn label(name: &str, path: &Path<'_>, errors: &mut Errors) {
     invalid_each(errors, path, name, names::dns_label(name));
-}
-
-fn driver_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
-    if name.is_empty() {
-        errors.push(FieldError::required(path, ""));
-    }
-    if name.len() > 63 {
-        errors.push(FieldError::too_long(path, 63));
-    }
-    let lower = name.to_lowercase();
-    invalid_each(errors, path, name, names::dns_subdomain(&lower));
 }
 
 fn pool_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
@@ -106,7 +96,7 @@ fn opaque(config: &Value, path: &Path<'_>, errors: &mut Errors) {
         errors.push(FieldError::required(&at, ""));
         return;
     }
-    driver_name(text(opaque, "driver"), &at.child("driver"), errors);
+    csi_driver_name(text(opaque, "driver"), &at.child("driver"), errors);
     let at = at.child("parameters");
     match &opaque["parameters"] {
         Value::Null => errors.push(FieldError::required(&at, "")),
@@ -293,7 +283,7 @@ fn attribute_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
     let (domain, name) = name.split_once('/').map_or((None, name), |(domain, name)| (Some(domain), name));
     match domain {
         Some("") => errors.push(FieldError::required(path, "the domain must not be empty")),
-        Some(domain) => driver_name(domain, path, errors),
+        Some(domain) => csi_driver_name(domain, path, errors),
         None => {}
     }
     if name.is_empty() {
@@ -316,7 +306,7 @@ fn attribute_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
 
 pub(super) fn resource_slice(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
-    driver_name(text(spec, "driver"), &path.child("driver"), errors);
+    csi_driver_name(text(spec, "driver"), &path.child("driver"), errors);
     let (pool, at) = (&spec["pool"], path.child("pool"));
     pool_name(text(pool, "name"), &at.child("name"), errors);
     let count = pool["resourceSliceCount"].as_i64().unwrap_or(0);
@@ -491,7 +481,7 @@ pub(super) fn claim_status(new: &Value, old: &Value, errors: &mut Errors) {
     let (all, of) = (list(status, "devices"), path.child("devices"));
     for (index, one) in all.iter().enumerate() {
         let at = of.index(index);
-        driver_name(text(one, "driver"), &at.child("driver"), errors);
+        csi_driver_name(text(one, "driver"), &at.child("driver"), errors);
         pool_name(text(one, "pool"), &at.child("pool"), errors);
         label(text(one, "device"), &at.child("device"), errors);
         if !results.iter().any(|result| id(result) == id(one)) {
@@ -516,7 +506,7 @@ pub(super) fn claim_status(new: &Value, old: &Value, errors: &mut Errors) {
     for (index, result) in results.iter().enumerate() {
         let at = at.index(index);
         reference(text(result, "request"), devices, &at.child("request"), errors);
-        driver_name(text(result, "driver"), &at.child("driver"), errors);
+        csi_driver_name(text(result, "driver"), &at.child("driver"), errors);
         pool_name(text(result, "pool"), &at.child("pool"), errors);
         label(text(result, "device"), &at.child("device"), errors);
     }
