@@ -34,6 +34,7 @@ use crate::control::Control;
 use crate::data_dir::DataDir;
 use crate::extension_servers;
 use crate::fleet::{CachedWorks, HubRegistrar, Repair, Reports, StoredSessions, Told};
+use crate::lanes::Lanes;
 use crate::listener::{self, Services, Signers};
 use crate::metrics;
 use crate::settings::{AuditSettings, Settings, StoreKind};
@@ -141,7 +142,8 @@ impl Hub {
         let closing = CancellationToken::new();
         let grpc = Some(BoxCloneSyncService::new(gateway.service()));
         let services = Services { api, grpc, registrar, signers };
-        tasks.spawn(listener::serve(listener, tls, services, closing.clone(), stop.clone()));
+        let lanes = Lanes::new().context("starting threads for long answers")?;
+        tasks.spawn(listener::serve(listener, tls, services, lanes, closing.clone(), stop.clone()));
         Ok(Hub {
             address,
             url,

@@ -13,6 +13,7 @@ mod extension_servers;
 pub mod flags;
 mod fleet;
 mod hub;
+mod lanes;
 mod listener;
 mod metrics;
 mod settings;

@@ -12,12 +12,13 @@ use http::{Request, Response};
 use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Incoming;
+use hyper::rt::Executor;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use karmada_apiserver::audit::PeerAddress;
 use karmada_apiserver::auth::ProxyPeer;
-use karmada_apiserver::http::{ApiServer, CertificateUser};
+use karmada_apiserver::http::{ApiServer, CertificateUser, LongAnswers};
 use karmada_apiserver::registry::User;
 use karmada_certs::{CertError, PeerIdentity, SignedBy};
 use karmada_gateway::ports::Registrar;
@@ -27,6 +28,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service;
+
+use crate::lanes::Lanes;
 
 /// A handshake that takes longer is given up: it holds a task and a socket.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -59,6 +62,7 @@ pub async fn serve(
     listener: TcpListener,
     tls: TlsAcceptor,
     services: Services,
+    lanes: Arc<Lanes>,
     closing: CancellationToken,
     stop: CancellationToken,
 ) {
@@ -71,7 +75,10 @@ pub async fn serve(
         match accepted {
             Ok((socket, from)) => {
                 let from = PeerAddress(from.ip());
-                connections.spawn(connection(socket, from, tls.clone(), services.clone(), stop.clone()));
+                let load = LongAnswers::default();
+                let streams = Streams { lanes: lanes.clone(), tracker: connections.clone(), load: load.clone() };
+                let serving = connection(socket, from, tls.clone(), services.clone(), streams, stop.clone());
+                lanes.run(&connections, load, serving);
             }
             Err(error) => {
                 // Out of file descriptors, mostly: waiting lets some connection end.
@@ -93,6 +100,7 @@ async fn connection(
     from: PeerAddress,
     tls: TlsAcceptor,
     services: Services,
+    streams: Streams,
     stop: CancellationToken,
 ) {
     let _ = socket.set_nodelay(true);
@@ -107,12 +115,14 @@ async fn connection(
         Ok(peer) => peer,
         Err(error) => return tracing::debug!(%error, "a client certificate cannot be read"),
     };
+    let load = streams.load.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         let (services, peer) = (services.clone(), peer.clone());
         request.extensions_mut().insert(from);
+        request.extensions_mut().insert(load.clone());
         async move { Ok::<_, Infallible>(answer(services, peer, request).await) }
     });
-    let builder = settings();
+    let builder = settings(streams);
     let serving = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     let mut serving = std::pin::pin!(serving);
     let ended = tokio::select! {
@@ -127,9 +137,23 @@ async fn connection(
     }
 }
 
+/// Runs the streams of one HTTP/2 connection: where the connection is.
+#[derive(Clone)]
+struct Streams {
+    lanes: Arc<Lanes>,
+    tracker: TaskTracker,
+    load: LongAnswers,
+}
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {
+    fn execute(&self, stream: F) {
+        self.lanes.run(&self.tracker, self.load.clone(), stream);
+    }
+}
+
 /// Windows that a stalled peer cannot turn into gigabytes over ten thousand connections.
-fn settings() -> Builder<TokioExecutor> {
-    let mut builder = Builder::new(TokioExecutor::new());
+fn settings(streams: Streams) -> Builder<Streams> {
+    let mut builder = Builder::new(streams);
     builder
         .http1()
         .timer(TokioTimer::new())

@@ -28,6 +28,9 @@ pub use shard::{Listing, Shard};
 /// All Kubernetes objects live under this prefix: `/registry/GROUP/PLURAL/[NAMESPACE/]NAME`.
 pub const PREFIX: &str = "/registry/";
 
+/// Objects read at once when the cache is filled.
+const PAGE: usize = 500;
+
 /// One applied write of one resource.
 #[derive(Debug)]
 pub struct CacheEvent {
@@ -67,28 +70,31 @@ fn storage_of(key: &str) -> Option<StorageId> {
 }
 
 impl Cache {
-    /// Reads everything the store holds.
+    /// Reads everything the store holds. While one page is taken in, the next is read already.
     pub async fn load(store: &dyn Store) -> Result<Arc<Cache>, StoreError> {
         let cache = Cache { shards: RwLock::default(), revision: watch::Sender::new(0) };
-        let mut after: Option<Arc<str>> = None;
+        let read = |after: Option<&str>| tokio::spawn(store.list(PREFIX, after, PAGE));
+        let mut reading = read(None);
         let mut revision = None;
         loop {
-            let page = store.list(PREFIX, after.as_deref(), 1000).await?;
+            // A reader that panicked has lost its page; the store is as good as closed.
+            let page = reading.await.map_err(|_| StoreError::Closed)??;
             // Later pages may show writes after the first: the watch from the first page's revision brings them again,
             // and applying a write twice changes nothing.
             let first = *revision.get_or_insert(page.revision);
-            for item in &page.items {
-                cache.place(&item.key, &item.value, item.mod_revision);
-            }
-            after = page.items.last().map(|item| item.key.clone());
-            if !page.more {
-                for shard in cache.shards.read().values() {
-                    shard.start_at(first);
-                }
-                cache.revision.send_replace(first);
-                return Ok(Arc::new(cache));
+            let next = page.items.last().filter(|_| page.more).map(|last| read(Some(&last.key)));
+            page.items.iter().for_each(|item| cache.place(&item.key, &item.value, item.mod_revision));
+            match next {
+                Some(next) => reading = next,
+                None => break cache.starts_at(first),
             }
         }
+        Ok(Arc::new(cache))
+    }
+
+    fn starts_at(&self, revision: Revision) {
+        self.shards.read().values().for_each(|shard| shard.start_at(revision));
+        self.revision.send_replace(revision);
     }
 
     fn place(&self, key: &str, value: &Bytes, revision: Revision) {

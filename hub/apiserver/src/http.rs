@@ -10,6 +10,7 @@ mod eviction;
 mod form;
 mod json_error;
 mod list;
+mod long;
 mod objects;
 mod options;
 mod paced;
@@ -35,6 +36,7 @@ use crate::fairness::{Fairness, Judged, Seat, TooMany};
 use crate::registry::{Registry, User, Warnings};
 use crate::status::{Details, Status};
 pub use body::MAX_BODY;
+pub use long::{LongAnswer, LongAnswers};
 use body::Received;
 
 /// What is wrong with a text that is no JSON, in Go's words; `None` where it is JSON.
@@ -91,6 +93,8 @@ struct Along {
     seat: Option<Seat>,
     /// Whether the answer goes on after its head: a watch.
     long: bool,
+    /// A long list, until it is sent.
+    answer: Option<LongAnswer>,
 }
 
 impl ApiServer {
@@ -183,7 +187,7 @@ impl ApiServer {
         }
         // Paced before it is compressed: what takes time is what goes in.
         let packed = respond::accepts_gzip(&parts.headers) && respond::is_large(&response);
-        let response = response.map(|body| paced::paced(body, along.seat));
+        let response = response.map(|body| paced::paced(body, along.seat, along.answer));
         if packed { respond::compress(response) } else { response }
     }
 
@@ -203,6 +207,11 @@ impl ApiServer {
         let user = self.identify(parts, &attributes, along).await?;
         let width = self.width(&target, &attributes, &query);
         self.seat(&user, &attributes, width, along).await?;
+        if let (true, Some(answers)) = (width > 1, parts.extensions.get::<LongAnswers>()) {
+            along.answer = Some(answers.begin());
+            // Whoever drives the connection sees it before the work begins.
+            tokio::task::yield_now().await;
+        }
         let decision = self.access.decide(&user, &attributes);
         if let Some(record) = &mut along.record {
             record.decided(&decision);
@@ -304,7 +313,7 @@ impl ApiServer {
             "watch" => query.flag("sendInitialEvents"),
             _ => false,
         };
-        if self.fairness.is_none() || !reads || !attributes.name.is_empty() {
+        if !reads || !attributes.name.is_empty() {
             return 1;
         }
         let catalogue = self.registry.catalogue();

@@ -13,6 +13,7 @@ use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 use tokio::sync::oneshot;
 
+use super::long::LongAnswer;
 use super::respond::Body;
 use crate::fairness::Seat;
 
@@ -28,14 +29,16 @@ struct Paced {
     since: usize,
     /// Dropped at the end: the seat is free.
     _seat: Option<oneshot::Sender<()>>,
+    _answer: Option<LongAnswer>,
 }
 
 /// Paces a body that is longer than a slice, or of unknown length. The seat is free at once where there is nothing to pace.
-pub(super) fn paced(body: Body, seat: Option<Seat>) -> Body {
+/// A long answer counts as such as long.
+pub(super) fn paced(body: Body, seat: Option<Seat>, answer: Option<LongAnswer>) -> Body {
     if http_body::Body::size_hint(&body).exact().is_some_and(|size| size <= SLICE as u64) {
         return body;
     }
-    Paced { inner: body, since: 0, _seat: seat.map(keep) }.boxed_unsync()
+    Paced { inner: body, since: 0, _seat: seat.map(keep), _answer: answer }.boxed_unsync()
 }
 
 /// Keeps the seat until the sender is dropped, or for the longest time.
@@ -88,7 +91,7 @@ mod tests {
     async fn others_have_a_turn_after_each_slice_and_nothing_is_lost() {
         let parts: Vec<Bytes> = (0..40u8).map(|n| Bytes::from(vec![n; 10_000])).collect();
         let whole = parts.concat();
-        let mut body = paced(pieces(parts), None);
+        let mut body = paced(pieces(parts), None, None);
         let (mut rests, mut got) = (0, Vec::new());
         loop {
             match body.frame().now_or_never() {
@@ -106,18 +109,18 @@ mod tests {
     async fn the_seat_is_kept_while_the_body_is_sent_and_no_longer_than_the_longest_time() {
         let long = || pieces(vec![Bytes::from(vec![0; 3 * SLICE])]);
         let (seat, is_free) = Seat::watched();
-        let body = paced(long(), Some(seat));
+        let body = paced(long(), Some(seat), None);
         tokio::time::sleep(LONGEST / 2).await;
         assert!(!is_free());
         drop(body);
         tokio::task::yield_now().await;
         assert!(is_free(), "the body is gone");
         let (seat, is_free) = Seat::watched();
-        let _body = paced(long(), Some(seat));
+        let _body = paced(long(), Some(seat), None);
         tokio::time::sleep(LONGEST * 2).await;
         assert!(is_free(), "nobody reads");
         let (seat, is_free) = Seat::watched();
-        let _body = paced(full("short"), Some(seat));
+        let _body = paced(full("short"), Some(seat), None);
         assert!(is_free(), "there is nothing to pace");
     }
 }

@@ -1,0 +1,64 @@
+//! Where the member is, and by which credentials: a kubeconfig, or the Pod's service account.
+
+use std::path::{Path, PathBuf};
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+
+/// Why the member's address and credentials could not be found.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The kubeconfig.
+    #[error("reading the kubeconfig")]
+    Kubeconfig(#[from] kube::config::KubeconfigError),
+    /// The service account.
+    #[error("no --kubeconfig given, and not running in a cluster")]
+    InCluster(#[from] kube::config::InClusterError),
+    /// The service account, where its folder is named.
+    #[error("the service account: {0}")]
+    ServiceAccount(String),
+    /// The client.
+    #[error("setting up the member's client")]
+    Client(#[source] Box<kube::Error>),
+}
+
+/// The name of the cluster that the kubeconfig's current context names.
+pub fn kubeconfig_cluster(path: &Path) -> Result<Option<String>, ConfigError> {
+    let config = Kubeconfig::read_from(path)?;
+    let current = config.current_context.unwrap_or_default();
+    let context = config.contexts.into_iter().find(|context| context.name == current);
+    Ok(context.and_then(|context| context.context).map(|context| context.cluster))
+}
+
+/// Names the folder of the Pod's service account (`token`, `ca.crt`), where that is not mounted at the usual place.
+const SERVICE_ACCOUNT_DIR: &str = "KUBERNETES_SERVICE_ACCOUNT_DIR";
+
+/// The Pod's service account.
+fn in_cluster() -> Result<kube::Config, ConfigError> {
+    let Some(folder) = std::env::var_os(SERVICE_ACCOUNT_DIR).map(PathBuf::from) else {
+        return Ok(kube::Config::incluster()?);
+    };
+    let wrong = |what: &str, why: String| ConfigError::ServiceAccount(format!("{what}: {why}"));
+    let variable = |name: &str| std::env::var(name).map_err(|error| wrong(name, error.to_string()));
+    let (host, port) = (variable("KUBERNETES_SERVICE_HOST")?, variable("KUBERNETES_SERVICE_PORT")?);
+    let host = if host.contains(':') { format!("[{host}]") } else { host };
+    let url = format!("https://{host}:{port}");
+    let url = url.parse().map_err(|error: http::uri::InvalidUri| wrong(&url, error.to_string()))?;
+    let ca = folder.join("ca.crt");
+    let certificates: Result<Vec<_>, _> =
+        CertificateDer::pem_file_iter(&ca).and_then(|certificates| certificates.collect());
+    let certificates = certificates.map_err(|error| wrong(&ca.display().to_string(), error.to_string()))?;
+    let mut config = kube::Config::new(url);
+    config.root_cert = Some(certificates.into_iter().map(|certificate| certificate.to_vec()).collect());
+    // The client reads it again as the kubelet renews it.
+    config.auth_info.token_file = Some(folder.join("token").display().to_string());
+    Ok(config)
+}
+
+/// What the kubeconfig at `path` says, or the Pod's service account where there is none.
+pub(super) async fn read(path: Option<&Path>) -> Result<kube::Config, ConfigError> {
+    let Some(path) = path else { return in_cluster() };
+    let options = KubeConfigOptions::default();
+    Ok(kube::Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &options).await?)
+}

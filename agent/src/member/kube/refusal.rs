@@ -1,0 +1,68 @@
+//! What the member's answers and the transport's errors mean for the agent. Pure.
+
+use std::time::Duration;
+
+use http::{StatusCode, header};
+use serde_json::Value;
+
+use crate::member::MemberError;
+
+/// The `Status` of an answer that is not a success.
+pub(super) fn of_answer(status: StatusCode, headers: &http::HeaderMap, body: &[u8]) -> MemberError {
+    let parsed: Option<Value> = serde_json::from_slice(body).ok();
+    let text = |key: &str| parsed.as_ref().and_then(|s| s.get(key)).and_then(Value::as_str);
+    let message = text("message").map_or_else(|| format!("the member answered {status}"), str::to_owned);
+    match status.as_u16() {
+        404 => MemberError::NotFound(message),
+        // Gone: history or a continue token; like a conflict, it is solved by reading anew.
+        409 | 410 => MemberError::Conflict(message),
+        401 | 403 => MemberError::Forbidden(message),
+        429 => {
+            let seconds = headers.get(header::RETRY_AFTER).and_then(|v| v.to_str().ok()?.parse().ok());
+            MemberError::Throttled(Duration::from_secs(seconds.unwrap_or(1)))
+        }
+        400..=500 if not_mergeable(&message) => MemberError::NotMergeable(message),
+        400..=499 => MemberError::Invalid(message),
+        502..=504 => MemberError::Unreachable(message),
+        _ => MemberError::Other(message),
+    }
+}
+
+/// What kube-apiserver says where structured merge cannot read an object that create takes.
+fn not_mergeable(message: &str) -> bool {
+    message.contains("typed patch object") || message.contains("duplicate entries for key")
+}
+
+/// An error with its causes, each once.
+pub(super) fn error_chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        let inner_text = inner.to_string();
+        if !text.contains(&inner_text) {
+            text.push_str(": ");
+            text.push_str(&inner_text);
+        }
+        source = inner.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_told_apart() {
+        let of = |code: u16, body: &str| {
+            of_answer(StatusCode::from_u16(code).unwrap(), &http::HeaderMap::new(), body.as_bytes())
+        };
+        assert_eq!(of(404, r#"{"message":"gone"}"#), MemberError::NotFound("gone".into()));
+        assert!(matches!(of(403, "no json"), MemberError::Forbidden(m) if m.contains("403")));
+        assert!(matches!(of(429, ""), MemberError::Throttled(_)));
+        assert!(matches!(of(503, ""), MemberError::Unreachable(_)));
+        assert!(matches!(of(422, r#"{"message":"field is immutable"}"#), MemberError::Invalid(_)));
+        let duplicate = r#"{"message":"failed to create typed patch object (a/b; apps/v1, Kind=Deployment): .spec.template.spec.containers[name=\"a\"].env: duplicate entries for key [name=\"X\"]"}"#;
+        assert!(matches!(of(500, duplicate), MemberError::NotMergeable(_)));
+    }
+}

@@ -1,0 +1,171 @@
+//! Two lanes for connections: one of threads that everybody is served by, and one, of threads that give way to the first, for the
+//! connections that are sending long answers just now.
+//!
+//! In: connections as futures, each with the count of the long answers that it has under way. Out: the same futures, run to their
+//! end, each on the lane that fits it at the moment. What is promised: however many long lists are made, compressed, encrypted
+//! and sent, a short request on another connection finds a thread that is free, or soon is.
+//!
+//! A future may change its executor between two polls: its sockets and timers belong to the runtime that made them, which wakes
+//! it wherever it is.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use karmada_apiserver::http::LongAnswers;
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio_util::task::TaskTracker;
+
+/// How nice the long lane's threads are: a tenth of the share of the others, where both have work.
+#[cfg(target_os = "linux")]
+const GIVES_WAY: i32 = 10;
+
+/// Both lanes. Dropped, what is still on the long one is cut.
+pub struct Lanes {
+    short: Handle,
+    long: Option<Runtime>,
+}
+
+type Connection = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl Lanes {
+    /// The short lane is the runtime that this is called on; the long one has as many threads.
+    ///
+    /// # Errors
+    /// Threads cannot be started.
+    pub fn new() -> std::io::Result<Arc<Lanes>> {
+        let short = Handle::current();
+        let long = Builder::new_multi_thread()
+            .worker_threads(short.metrics().num_workers())
+            .thread_name("long-answers")
+            .on_thread_start(give_way)
+            .enable_time()
+            .build()?;
+        Ok(Arc::new(Lanes { short, long: Some(long) }))
+    }
+
+    /// Runs a connection, or one of its streams, to its end.
+    pub fn run(
+        self: &Arc<Self>,
+        tracker: &TaskTracker,
+        load: LongAnswers,
+        connection: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let leg = Leg { connection: Some(Box::pin(connection)), is_long: load.any(), load };
+        self.clone().leg(tracker, leg);
+    }
+
+    fn leg(self: Arc<Self>, tracker: &TaskTracker, leg: Leg) {
+        let lane = self.long.as_ref().filter(|_| leg.is_long).map_or(&self.short, Runtime::handle).clone();
+        let (lanes, tracked) = (self, tracker.clone());
+        tracker.spawn_on(
+            async move {
+                if let Some(next) = leg.await {
+                    lanes.leg(&tracked, next);
+                }
+            },
+            &lane,
+        );
+    }
+}
+
+impl Drop for Lanes {
+    fn drop(&mut self) {
+        if let Some(long) = self.long.take() {
+            // The other way of ending waits, which an async caller may not.
+            long.shutdown_background();
+        }
+    }
+}
+
+/// A connection's stay on one lane.
+struct Leg {
+    /// Taken when it moves.
+    connection: Option<Connection>,
+    is_long: bool,
+    load: LongAnswers,
+}
+
+impl Future for Leg {
+    /// The next leg; `None` at the connection's end.
+    type Output = Option<Leg>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Leg>> {
+        let is_long = self.load.any();
+        if is_long != self.is_long {
+            let next = self.connection.take();
+            return Poll::Ready(next.map(|connection| Leg {
+                connection: Some(connection),
+                is_long,
+                load: self.load.clone(),
+            }));
+        }
+        let Some(connection) = &mut self.connection else { return Poll::Ready(None) };
+        ready!(connection.as_mut().poll(context));
+        Poll::Ready(None)
+    }
+}
+
+/// Of the calling thread, which on Linux has a priority of its own.
+#[cfg(target_os = "linux")]
+fn give_way() {
+    if let Err(error) = rustix::process::setpriority_process(None, GIVES_WAY) {
+        tracing::debug!(%error, "the threads of long answers have the priority of all others");
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn give_way() {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::oneshot;
+
+    fn here() -> (String, i32) {
+        let name = std::thread::current().name().unwrap_or_default().to_owned();
+        (name, rustix::process::getpriority_process(None).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_connection_with_a_long_answer_is_on_threads_that_give_way_while_it_lasts() {
+        let (lanes, tracker, load) = (Lanes::new().unwrap(), TaskTracker::new(), LongAnswers::default());
+        let (tell, told) = oneshot::channel();
+        let answers = load.clone();
+        lanes.run(&tracker, load, async move {
+            let before = here();
+            let long = answers.begin();
+            tokio::task::yield_now().await;
+            let during = here();
+            drop(long);
+            tokio::task::yield_now().await;
+            let _ = tell.send((before, during, here()));
+        });
+        tracker.close();
+        tracker.wait().await;
+        let (before, during, after) = told.await.unwrap();
+        assert_eq!(before, after);
+        assert_ne!(before.0, during.0);
+        assert_eq!((during.0.as_str(), during.1), ("long-answers", before.1 + GIVES_WAY));
+    }
+
+    #[tokio::test]
+    async fn what_one_sends_does_not_move_another_and_timers_go_along() {
+        let (lanes, tracker) = (Lanes::new().unwrap(), TaskTracker::new());
+        let (busy, idle) = (LongAnswers::default(), LongAnswers::default());
+        let _long = busy.begin();
+        let (tell, told) = oneshot::channel();
+        let main = here();
+        lanes.run(&tracker, busy, async move {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            let _ = tell.send(here());
+        });
+        let (tell, other) = oneshot::channel();
+        lanes.run(&tracker, idle, async move {
+            let _ = tell.send(here());
+        });
+        assert_eq!(told.await.unwrap().0, "long-answers");
+        assert_eq!(other.await.unwrap(), main);
+    }
+}
