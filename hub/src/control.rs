@@ -38,6 +38,9 @@ const WORKERS: usize = 4;
 /// Reports of the sites of one binding mostly come together: within this they make one write of its status.
 const STATUS_SETTLES: Duration = Duration::from_millis(250);
 
+/// A start does not wait longer for roles that select others.
+const GATHERED: Duration = Duration::from_secs(5);
+
 const BINDING_KINDS: [&str; 2] = ["ResourceBinding", "ClusterResourceBinding"];
 const WORK_API: &str = "work.karmada.io/v1alpha1";
 const BINDING_API: &str = "work.karmada.io/v1alpha2";
@@ -93,6 +96,11 @@ impl Control {
         self.cluster();
         self.namespaces();
         self.platform(data);
+        // Whoever is bound to `view` in the first moment may look at once.
+        let gathered = platform::aggregation::settled(&*self.shared.api);
+        if tokio::time::timeout(GATHERED, gathered).await.is_err() {
+            tracing::warn!("aggregated roles are still being put together");
+        }
         Ok(())
     }
 

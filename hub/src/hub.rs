@@ -142,7 +142,7 @@ impl Hub {
         let closing = CancellationToken::new();
         let grpc = Some(BoxCloneSyncService::new(gateway.service()));
         let services = Services { api, grpc, registrar, signers };
-        let lanes = Lanes::new().context("starting threads for long answers")?;
+        let lanes = Lanes::new().context("starting threads for heavy requests")?;
         tasks.spawn(listener::serve(listener, tls, services, lanes, closing.clone(), stop.clone()));
         Ok(Hub {
             address,

@@ -1,9 +1,9 @@
 //! Two lanes for connections: one of threads that everybody is served by, and one, of threads that give way to the first, for the
-//! connections that are sending long answers just now.
+//! connections that have heavy requests under way just now.
 //!
-//! In: connections as futures, each with the count of the long answers that it has under way. Out: the same futures, run to their
-//! end, each on the lane that fits it at the moment. What is promised: however many long lists are made, compressed, encrypted
-//! and sent, a short request on another connection finds a thread that is free, or soon is.
+//! In: connections as futures, each with the count of its heavy requests. Out: the same futures, run to their end, each on the lane
+//! that fits it at the moment. What is promised: however many long lists are made, compressed, encrypted and sent, and however
+//! much one client asks for at once, a light request on another connection finds a thread that is free, or soon is.
 //!
 //! A future may change its executor between two polls: its sockets and timers belong to the runtime that made them, which wakes
 //! it wherever it is.
@@ -13,51 +13,51 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use karmada_apiserver::http::LongAnswers;
+use karmada_apiserver::http::HeavyRequests;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio_util::task::TaskTracker;
 
-/// How nice the long lane's threads are: a tenth of the share of the others, where both have work.
+/// How nice the heavy lane's threads are: a tenth of the share of the others, where both have work.
 #[cfg(target_os = "linux")]
 const GIVES_WAY: i32 = 10;
 
-/// Both lanes. Dropped, what is still on the long one is cut.
+/// Both lanes. Dropped, what is still on the heavy one is cut.
 pub struct Lanes {
-    short: Handle,
-    long: Option<Runtime>,
+    prompt: Handle,
+    heavy: Option<Runtime>,
 }
 
 type Connection = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Lanes {
-    /// The short lane is the runtime that this is called on; the long one has as many threads.
+    /// The prompt lane is the runtime that this is called on; the heavy one has as many threads.
     ///
     /// # Errors
     /// Threads cannot be started.
     pub fn new() -> std::io::Result<Arc<Lanes>> {
-        let short = Handle::current();
-        let long = Builder::new_multi_thread()
-            .worker_threads(short.metrics().num_workers())
-            .thread_name("long-answers")
+        let prompt = Handle::current();
+        let heavy = Builder::new_multi_thread()
+            .worker_threads(prompt.metrics().num_workers())
+            .thread_name("heavy-requests")
             .on_thread_start(give_way)
             .enable_time()
             .build()?;
-        Ok(Arc::new(Lanes { short, long: Some(long) }))
+        Ok(Arc::new(Lanes { prompt, heavy: Some(heavy) }))
     }
 
     /// Runs a connection, or one of its streams, to its end.
     pub fn run(
         self: &Arc<Self>,
         tracker: &TaskTracker,
-        load: LongAnswers,
+        load: HeavyRequests,
         connection: impl Future<Output = ()> + Send + 'static,
     ) {
-        let leg = Leg { connection: Some(Box::pin(connection)), is_long: load.any(), load };
+        let leg = Leg { connection: Some(Box::pin(connection)), is_heavy: load.any(), load };
         self.clone().leg(tracker, leg);
     }
 
     fn leg(self: Arc<Self>, tracker: &TaskTracker, leg: Leg) {
-        let lane = self.long.as_ref().filter(|_| leg.is_long).map_or(&self.short, Runtime::handle).clone();
+        let lane = self.heavy.as_ref().filter(|_| leg.is_heavy).map_or(&self.prompt, Runtime::handle).clone();
         let (lanes, tracked) = (self, tracker.clone());
         tracker.spawn_on(
             async move {
@@ -72,9 +72,9 @@ impl Lanes {
 
 impl Drop for Lanes {
     fn drop(&mut self) {
-        if let Some(long) = self.long.take() {
+        if let Some(heavy) = self.heavy.take() {
             // The other way of ending waits, which an async caller may not.
-            long.shutdown_background();
+            heavy.shutdown_background();
         }
     }
 }
@@ -83,8 +83,8 @@ impl Drop for Lanes {
 struct Leg {
     /// Taken when it moves.
     connection: Option<Connection>,
-    is_long: bool,
-    load: LongAnswers,
+    is_heavy: bool,
+    load: HeavyRequests,
 }
 
 impl Future for Leg {
@@ -92,12 +92,12 @@ impl Future for Leg {
     type Output = Option<Leg>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Leg>> {
-        let is_long = self.load.any();
-        if is_long != self.is_long {
+        let is_heavy = self.load.any();
+        if is_heavy != self.is_heavy {
             let next = self.connection.take();
             return Poll::Ready(next.map(|connection| Leg {
                 connection: Some(connection),
-                is_long,
+                is_heavy,
                 load: self.load.clone(),
             }));
         }
@@ -111,7 +111,7 @@ impl Future for Leg {
 #[cfg(target_os = "linux")]
 fn give_way() {
     if let Err(error) = rustix::process::setpriority_process(None, GIVES_WAY) {
-        tracing::debug!(%error, "the threads of long answers have the priority of all others");
+        tracing::debug!(%error, "the threads of heavy requests have the priority of all others");
     }
 }
 
@@ -129,16 +129,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_with_a_long_answer_is_on_threads_that_give_way_while_it_lasts() {
-        let (lanes, tracker, load) = (Lanes::new().unwrap(), TaskTracker::new(), LongAnswers::default());
+    async fn a_connection_with_a_heavy_request_is_on_threads_that_give_way_while_it_lasts() {
+        let (lanes, tracker, load) = (Lanes::new().unwrap(), TaskTracker::new(), HeavyRequests::default());
         let (tell, told) = oneshot::channel();
-        let answers = load.clone();
+        let requests = load.clone();
         lanes.run(&tracker, load, async move {
             let before = here();
-            let long = answers.begin();
+            let heavy = requests.begin();
             tokio::task::yield_now().await;
             let during = here();
-            drop(long);
+            drop(heavy);
             tokio::task::yield_now().await;
             let _ = tell.send((before, during, here()));
         });
@@ -147,14 +147,14 @@ mod tests {
         let (before, during, after) = told.await.unwrap();
         assert_eq!(before, after);
         assert_ne!(before.0, during.0);
-        assert_eq!((during.0.as_str(), during.1), ("long-answers", before.1 + GIVES_WAY));
+        assert_eq!((during.0.as_str(), during.1), ("heavy-requests", before.1 + GIVES_WAY));
     }
 
     #[tokio::test]
-    async fn what_one_sends_does_not_move_another_and_timers_go_along() {
+    async fn what_one_asks_for_does_not_move_another_and_timers_go_along() {
         let (lanes, tracker) = (Lanes::new().unwrap(), TaskTracker::new());
-        let (busy, idle) = (LongAnswers::default(), LongAnswers::default());
-        let _long = busy.begin();
+        let (busy, idle) = (HeavyRequests::default(), HeavyRequests::default());
+        let _heavy = busy.begin();
         let (tell, told) = oneshot::channel();
         let main = here();
         lanes.run(&tracker, busy, async move {
@@ -165,7 +165,7 @@ mod tests {
         lanes.run(&tracker, idle, async move {
             let _ = tell.send(here());
         });
-        assert_eq!(told.await.unwrap().0, "long-answers");
+        assert_eq!(told.await.unwrap().0, "heavy-requests");
         assert_eq!(other.await.unwrap(), main);
     }
 }

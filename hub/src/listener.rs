@@ -18,7 +18,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use karmada_apiserver::audit::PeerAddress;
 use karmada_apiserver::auth::ProxyPeer;
-use karmada_apiserver::http::{ApiServer, CertificateUser, LongAnswers};
+use karmada_apiserver::http::{ApiServer, CertificateUser, HeavyRequests};
 use karmada_apiserver::registry::User;
 use karmada_certs::{CertError, PeerIdentity, SignedBy};
 use karmada_gateway::ports::Registrar;
@@ -75,8 +75,9 @@ pub async fn serve(
         match accepted {
             Ok((socket, from)) => {
                 let from = PeerAddress(from.ip());
-                let load = LongAnswers::default();
-                let streams = Streams { lanes: lanes.clone(), tracker: connections.clone(), load: load.clone() };
+                let load = HeavyRequests::default();
+                let streams =
+                    Streams { lanes: lanes.clone(), tracker: connections.clone(), load: load.clone() };
                 let serving = connection(socket, from, tls.clone(), services.clone(), streams, stop.clone());
                 lanes.run(&connections, load, serving);
             }
@@ -142,7 +143,7 @@ async fn connection(
 struct Streams {
     lanes: Arc<Lanes>,
     tracker: TaskTracker,
-    load: LongAnswers,
+    load: HeavyRequests,
 }
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {

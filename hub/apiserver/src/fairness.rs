@@ -87,6 +87,14 @@ struct State {
 #[derive(Debug)]
 pub struct Seat {
     held: Option<(Arc<Level>, Ticket)>,
+    crowded: bool,
+}
+
+impl Seat {
+    /// Whether it was given to a flow that had many requests under way already.
+    pub fn is_crowded(&self) -> bool {
+        self.crowded
+    }
 }
 
 #[cfg(test)]
@@ -102,7 +110,7 @@ impl Seat {
             let level = level.clone();
             move || level.state.lock().set.as_ref().is_some_and(|set| set.seats_taken() == 0)
         };
-        (Seat { held: Some((level, ticket)) }, is_free)
+        (Seat { held: Some((level, ticket)), crowded: false }, is_free)
     }
 }
 
@@ -143,7 +151,10 @@ impl Fairness {
         let found = found.or_else(|| config.schemas.iter().find(|(schema, _, _)| schema.name == "catch-all"));
         let Some((schema, uid, level)) = found else {
             let nothing = HeaderValue::from_static("");
-            return (Judged { schema: nothing.clone(), level: nothing }, Ok(Seat { held: None }));
+            return (
+                Judged { schema: nothing.clone(), level: nothing },
+                Ok(Seat { held: None, crowded: false }),
+            );
         };
         let judged = Judged { schema: uid.clone(), level: level.uid.lock().clone() };
         (judged, level.clone().seat(schema.flow(user, request), width).await)
@@ -249,8 +260,9 @@ impl Level {
             let width = width.min(state.widest).max(1);
             let Some(set) = &mut state.set else {
                 state.dispatched += 1;
-                return Ok(Seat { held: None });
+                return Ok(Seat { held: None, crowded: false });
             };
+            let crowded = set.crowds(flow);
             match set.arrive(flow, width, now) {
                 Arrival::Rejected => {
                     state.rejected += 1;
@@ -258,13 +270,13 @@ impl Level {
                 }
                 Arrival::Runs(ticket) => {
                     state.dispatched += 1;
-                    return Ok(Seat { held: Some((self.clone(), ticket)) });
+                    return Ok(Seat { held: Some((self.clone(), ticket)), crowded });
                 }
                 Arrival::Waits(ticket) => {
                     let (wake, woken) = oneshot::channel();
                     state.waiters.insert(ticket, wake);
                     // Dropped on the way out, it gives back the place in the queue.
-                    (Seat { held: Some((self.clone(), ticket)) }, woken)
+                    (Seat { held: Some((self.clone(), ticket)), crowded }, woken)
                 }
             }
         };

@@ -5,28 +5,32 @@
 
 mod binding;
 mod body;
+mod deletion;
 mod discovery;
 mod eviction;
 mod form;
+mod heavy;
 mod json_error;
 mod list;
-mod long;
 mod objects;
 mod options;
 mod paced;
 mod patching;
+mod resources;
 mod respond;
 pub(crate) mod scale;
 mod subresources;
 mod table;
 mod target;
 mod watch;
+mod write_options;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::FutureExt as _;
 use http::{Method, Request, Response};
+use http_body_util::BodyExt as _;
 use tokio_util::sync::CancellationToken;
 
 use crate::aggregation::{Aggregator, More};
@@ -36,8 +40,8 @@ use crate::fairness::{Fairness, Judged, Seat, TooMany};
 use crate::registry::{Registry, User, Warnings};
 use crate::status::{Details, Status};
 pub use body::MAX_BODY;
-pub use long::{LongAnswer, LongAnswers};
-use body::Received;
+pub(crate) use body::Received;
+pub use heavy::{HeavyRequest, HeavyRequests};
 
 /// What is wrong with a text that is no JSON, in Go's words; `None` where it is JSON.
 pub(crate) fn json_syntax_error(bytes: &[u8]) -> Option<String> {
@@ -93,8 +97,8 @@ struct Along {
     seat: Option<Seat>,
     /// Whether the answer goes on after its head: a watch.
     long: bool,
-    /// A long list, until it is sent.
-    answer: Option<LongAnswer>,
+    /// Where it is heavy: until its answer is made, or of a long list, sent.
+    heavy: Option<HeavyRequest>,
 }
 
 impl ApiServer {
@@ -149,12 +153,12 @@ impl ApiServer {
     /// Answers one request.
     pub async fn handle<B>(self: Arc<Self>, request: Request<B>) -> Response<Body>
     where
-        B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+        B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: std::fmt::Display,
     {
         let (parts, body) = request.into_parts();
-        let mut along = Along::default();
-        let answering = std::panic::AssertUnwindSafe(self.answer(&parts, Received::new(body), &mut along));
+        let (mut along, body) = (Along::default(), body.map_err(|error| error.to_string()).boxed_unsync());
+        let answering = std::panic::AssertUnwindSafe(self.answer(&parts, body, &mut along));
         let answer = answering.catch_unwind().await;
         let mut response = match answer {
             Ok(Ok(response)) => response,
@@ -187,28 +191,25 @@ impl ApiServer {
         }
         // Paced before it is compressed: what takes time is what goes in.
         let packed = respond::accepts_gzip(&parts.headers) && respond::is_large(&response);
-        let response = response.map(|body| paced::paced(body, along.seat, along.answer));
+        let response = response.map(|body| paced::paced(body, along.seat, along.heavy));
         if packed { respond::compress(response) } else { response }
     }
 
-    async fn answer<B>(
+    async fn answer(
         self: &Arc<Self>,
         parts: &http::request::Parts,
-        mut body: Received<B>,
+        mut body: Received,
         along: &mut Along,
-    ) -> Result<Response<Body>, Status>
-    where
-        B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
-        B::Error: std::fmt::Display,
-    {
+    ) -> Result<Response<Body>, Status> {
         let query = Query::parse(parts.uri.query().unwrap_or(""));
         let target = Target::parse(parts.uri.path());
         let attributes = target.attributes(&parts.method, &query);
         let user = self.identify(parts, &attributes, along).await?;
         let width = self.width(&target, &attributes, &query);
         self.seat(&user, &attributes, width, along).await?;
-        if let (true, Some(answers)) = (width > 1, parts.extensions.get::<LongAnswers>()) {
-            along.answer = Some(answers.begin());
+        let is_heavy = width > 1 || along.seat.as_ref().is_some_and(Seat::is_crowded);
+        if let (true, Some(requests)) = (is_heavy, parts.extensions.get::<HeavyRequests>()) {
+            along.heavy = Some(requests.begin());
             // Whoever drives the connection sees it before the work begins.
             tokio::task::yield_now().await;
         }
@@ -229,7 +230,7 @@ impl ApiServer {
         if let Some(record) = along.record.as_mut().filter(|record| record.wants_body(&attributes.verb)) {
             let bytes = body::read(body).await?;
             record.request(body::object_of(&parts.headers, &bytes), bytes.len());
-            body = Received::read(bytes);
+            body = body::received(bytes);
         }
         let warnings = along.record.as_ref().map(Record::notes).unwrap_or_default();
         let call = Call { user, method: parts.method.clone(), headers: &parts.headers, query, warnings };

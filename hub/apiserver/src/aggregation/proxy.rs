@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 
 use super::connection::{self, Outgoing, Trust};
 use super::{Aggregator, Handed, locate};
-use crate::http::Body;
+use crate::http::{Body, Received};
 use crate::registry::User;
 use crate::status::Status;
 
@@ -30,18 +30,14 @@ const HOP_BY_HOP: [&str; 7] = [
 
 impl Aggregator {
     /// Passes a request on. `upgrade`: the client's connection, where it may become something else.
-    pub(crate) async fn pass<B>(
+    pub(crate) async fn pass(
         &self,
         handed: &Handed,
         user: &User,
         parts: &request::Parts,
-        body: B,
+        body: Received,
         upgrade: Option<OnUpgrade>,
-    ) -> Result<Response<Body>, Status>
-    where
-        B: http_body::Body<Data = Bytes> + Send + 'static,
-        B::Error: std::fmt::Display,
-    {
+    ) -> Result<Response<Body>, Status> {
         let unavailable = || Status::plain(503, "service unavailable\n");
         if !handed.available {
             return Err(unavailable());
@@ -51,7 +47,7 @@ impl Aggregator {
         let mut request = http::Request::builder()
             .method(parts.method.clone())
             .uri(parts.uri.path_and_query().map_or("/", |uri| uri.as_str()))
-            .body(body.map_err(|error| error.to_string()).boxed_unsync())
+            .body(body)
             .map_err(|error| Status::plain(500, format!("{error}\n")))?;
         *request.headers_mut() = headers(&parts.headers, user, upgrading);
         let host = HeaderValue::from_str(&handed.server_name());

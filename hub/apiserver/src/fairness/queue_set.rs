@@ -123,6 +123,12 @@ impl QueueSet {
         self.start(now)
     }
 
+    /// Whether a flow has so much under way that each queue it may use holds some of it, or of others who share the queue.
+    pub(super) fn crowds(&self, flow: u64) -> bool {
+        let dealt = deal(flow, self.limits.queues, self.limits.hand.max(1));
+        !dealt.is_empty() && dealt.into_iter().all(|at| self.queues[at].work > 0)
+    }
+
     /// A request of a flow arrives.
     pub(super) fn arrive(&mut self, flow: u64, width: u32, now: u64) -> Arrival {
         let ticket = self.next_ticket;
@@ -242,6 +248,7 @@ mod tests {
     #[test]
     fn without_queues_there_is_a_seat_or_nothing() {
         let mut set = QueueSet::new(limits(2, 0, 0, 0));
+        assert!(!set.crowds(1));
         let Arrival::Runs(first) = set.arrive(1, 1, 0) else { panic!() };
         assert!(matches!(set.arrive(1, 1, 0), Arrival::Runs(_)));
         assert_eq!(set.arrive(2, 1, 0), Arrival::Rejected);
@@ -254,7 +261,8 @@ mod tests {
         let mut set = QueueSet::new(limits(4, 64, 4, 10));
         let mut running = Vec::new();
         let (mut waits, mut rejected) = (0, 0);
-        for _ in 0..200 {
+        for number in 0..200 {
+            assert_eq!(set.crowds(77), number >= 4, "four queues hold one each");
             match set.arrive(77, 1, 0) {
                 Arrival::Runs(ticket) => running.push(ticket),
                 Arrival::Waits(_) => waits += 1,
@@ -262,6 +270,7 @@ mod tests {
             }
         }
         assert_eq!((running.len(), waits, rejected), (4, 40, 156));
+        assert!(!set.crowds(1234));
         // Another flow comes last and is served at the first seat that comes free.
         let Arrival::Waits(other) = set.arrive(1234, 1, 10 * MILLISECOND) else { panic!() };
         assert_eq!(set.leave(running[0], 20 * MILLISECOND), [other]);

@@ -1,13 +1,11 @@
 //! Reading a request's body: bounded, JSON or YAML, with what is wrong with it said in words.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
-use http_body::Frame;
-use http_body_util::BodyExt;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
 use serde_json::Value;
 
 use super::form::ACCEPTED;
@@ -21,58 +19,24 @@ pub const MAX_BODY: usize = 3 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A request's body: as it comes, or as it was read already.
-pub(super) enum Received<B> {
-    /// As it comes.
-    Live(B),
-    /// Read; `None` once it was handed on.
-    Read(Option<Bytes>),
-}
+pub(crate) type Received = UnsyncBoxBody<Bytes, String>;
 
-impl<B> Received<B> {
-    pub(super) fn new(body: B) -> Self {
-        Received::Live(body)
-    }
-
-    pub(super) fn read(bytes: Bytes) -> Self {
-        Received::Read((!bytes.is_empty()).then_some(bytes))
-    }
-}
-
-impl<B: http_body::Body<Data = Bytes> + Unpin> http_body::Body for Received<B> {
-    type Data = Bytes;
-    type Error = B::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        match &mut *self {
-            Received::Live(body) => Pin::new(body).poll_frame(context),
-            Received::Read(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-        }
-    }
+/// A body that was read already.
+pub(super) fn received(bytes: Bytes) -> Received {
+    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
 }
 
 /// Reads the whole body, up to [`MAX_BODY`] bytes, within a minute.
 ///
 /// # Errors
 /// 413 for a longer one, 504 for one that does not end in time, 400 for one that breaks off.
-pub(super) async fn read<B>(body: B) -> Result<Bytes, Status>
-where
-    B: http_body::Body<Data = Bytes> + Send,
-    B::Error: std::fmt::Display,
-{
+pub(super) async fn read(body: Received) -> Result<Bytes, Status> {
     let late =
         |_| Status::timeout("request did not complete within requested timeout - the body was not sent");
     tokio::time::timeout(PATIENCE, read_all(body)).await.map_err(late)?
 }
 
-async fn read_all<B>(body: B) -> Result<Bytes, Status>
-where
-    B: http_body::Body<Data = Bytes> + Send,
-    B::Error: std::fmt::Display,
-{
-    let mut body = std::pin::pin!(body);
+async fn read_all(mut body: Received) -> Result<Bytes, Status> {
     let mut all = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| Status::bad_request(format!("the body broke off: {error}")))?;
@@ -165,12 +129,11 @@ pub(super) fn parse_yaml(bytes: &Bytes) -> Result<Value, Status> {
 mod tests {
     use super::*;
     use futures::StreamExt;
+    use http_body::Frame;
     use http_body_util::StreamBody;
 
-    fn sent(
-        pieces: impl futures::Stream<Item = &'static [u8]> + Send,
-    ) -> impl http_body::Body<Data = Bytes, Error = std::convert::Infallible> + Send {
-        StreamBody::new(pieces.map(|piece| Ok(Frame::data(Bytes::from_static(piece)))))
+    fn sent(pieces: impl futures::Stream<Item = &'static [u8]> + Send + 'static) -> Received {
+        StreamBody::new(pieces.map(|piece| Ok(Frame::data(Bytes::from_static(piece))))).boxed_unsync()
     }
 
     #[tokio::test(start_paused = true)]

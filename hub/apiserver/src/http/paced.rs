@@ -13,7 +13,7 @@ use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 use tokio::sync::oneshot;
 
-use super::long::LongAnswer;
+use super::heavy::HeavyRequest;
 use super::respond::Body;
 use crate::fairness::Seat;
 
@@ -29,16 +29,16 @@ struct Paced {
     since: usize,
     /// Dropped at the end: the seat is free.
     _seat: Option<oneshot::Sender<()>>,
-    _answer: Option<LongAnswer>,
+    _heavy: Option<HeavyRequest>,
 }
 
 /// Paces a body that is longer than a slice, or of unknown length. The seat is free at once where there is nothing to pace.
-/// A long answer counts as such as long.
-pub(super) fn paced(body: Body, seat: Option<Seat>, answer: Option<LongAnswer>) -> Body {
+/// It counts as heavy as long.
+pub(super) fn paced(body: Body, seat: Option<Seat>, heavy: Option<HeavyRequest>) -> Body {
     if http_body::Body::size_hint(&body).exact().is_some_and(|size| size <= SLICE as u64) {
         return body;
     }
-    Paced { inner: body, since: 0, _seat: seat.map(keep), _answer: answer }.boxed_unsync()
+    Paced { inner: body, since: 0, _seat: seat.map(keep), _heavy: heavy }.boxed_unsync()
 }
 
 /// Keeps the seat until the sender is dropped, or for the longest time.

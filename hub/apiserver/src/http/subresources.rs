@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::{Method, Response, StatusCode};
 use serde_json::Value;
 
+use super::body::Received;
 use super::form::{Form, Shape};
 use super::objects::namespace_of;
 use super::patching::Patch;
@@ -20,18 +21,14 @@ use crate::resource::ResourceDefinition;
 use crate::status::Status;
 
 impl ApiServer {
-    pub(super) async fn subresource<B>(
+    pub(super) async fn subresource(
         &self,
         call: &Call<'_>,
         definition: &Arc<ResourceDefinition>,
         wanted: &Wanted,
         form: Form,
-        body: B,
-    ) -> Result<Response<Body>, Status>
-    where
-        B: http_body::Body<Data = Bytes> + Send,
-        B::Error: std::fmt::Display,
-    {
+        body: Received,
+    ) -> Result<Response<Body>, Status> {
         let known = definition.subresource(&wanted.subresource).ok_or_else(Status::no_resource)?;
         let verb = match call.method {
             Method::GET | Method::HEAD => "get",
@@ -52,7 +49,7 @@ impl ApiServer {
             ("scale", _) => self.scale(call, definition, wanted, form, &bytes).await,
             ("token", "create") => {
                 let mut request = body::parse(body::media_type(call.headers), &bytes)?;
-                let manager = super::objects::field_manager(call)?;
+                let manager = super::write_options::field_manager(call)?;
                 kinds::prepare_token_request(&mut request, &manager, &self.registry.now_text());
                 let options = self.write_options(call, "token", &Bytes::new())?;
                 let key = ObjectKey::new(&wanted.namespace, &wanted.name);
@@ -137,7 +134,7 @@ impl ApiServer {
         let mut options = self.write_options(call, "scale", &Bytes::new())?;
         options.applied = patch.as_ref().is_some_and(Patch::is_apply);
         if options.applied && call.query.get("fieldManager").is_empty() {
-            return Err(super::objects::manager_required());
+            return Err(super::write_options::manager_required());
         }
         let key = ObjectKey::new(&wanted.namespace, &wanted.name);
         let (manager, now) = (options.field_manager.clone(), self.registry.now_text());

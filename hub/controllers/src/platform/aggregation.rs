@@ -7,6 +7,7 @@ mod selector;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -20,12 +21,38 @@ use crate::runner::{self, Action, Controller, Error, Source};
 
 const GROUP: &str = "rbac.authorization.k8s.io/v1";
 
+/// Between two looks at whether all is put together.
+const LOOK: Duration = Duration::from_millis(10);
+
 /// Runs the controller until told to stop.
 pub async fn run(api: Arc<dyn Api>, stop: CancellationToken) {
     let interest: Arc<Mutex<Interest>> = Arc::default();
     let controller = Arc::new(Aggregation { api: api.clone(), interest: interest.clone() });
     let sources = vec![Source::new(GROUP, "ClusterRole", move |change| interest.lock().woken_by(change))];
     runner::run(api, controller, Arc::new(Queue::default()), sources, 1, stop).await;
+}
+
+/// Resolves once every aggregated role holds what it selects: a hub that starts lets nobody in before.
+pub async fn settled(api: &dyn Api) {
+    while !is_settled(api).await.unwrap_or(false) {
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+async fn is_settled(api: &dyn Api) -> Result<bool, Error> {
+    let roles = api.list(&resource(api, GROUP, "ClusterRole")?, "").await?;
+    for object in roles.iter().filter(|object| mentions(object, "\"aggregationRule\"")) {
+        let role = object.value()?;
+        let selectors = selectors(&role);
+        if selectors.is_empty() || object.deleting {
+            continue;
+        }
+        let wanted = gathered(&selected(&object.key.name, &selectors, &roles))?;
+        if role["rules"].as_array().map_or(&[][..], Vec::as_slice) != wanted {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Which roles are aggregated, from what, and which roles took part.
@@ -125,7 +152,6 @@ mod tests {
     use super::super::tests::{api, settle};
     use super::*;
     use crate::port::fake::FakeApi;
-    use std::time::Duration;
 
     fn role(name: &str, label: &str, verbs: &[&str]) -> Value {
         let rules: Vec<Value> = verbs.iter().map(|verb| json!({"verbs": [verb]})).collect();
@@ -156,7 +182,8 @@ mod tests {
         let stop = CancellationToken::new();
         let acts = async {
             let pause = || tokio::time::sleep(Duration::from_secs(1));
-            pause().await;
+            assert!(!is_settled(&*api).await.unwrap());
+            settled(&*api).await;
             assert_eq!(
                 (verbs(&api, "view"), verbs(&api, "edit")),
                 (vec!["get".into(), "list".into()], vec!["update".into(), "get".into(), "list".into()],)

@@ -1,0 +1,162 @@
+//! Deletion of one object and of many: what becomes of what hangs on them, and what is answered.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+
+use super::body::{self, Received};
+use super::form::Form;
+use super::objects::namespace_of;
+use super::respond::{self, Body};
+use super::target::Wanted;
+use super::write_options::dry_run;
+use super::{ApiServer, Call, list};
+use crate::object::{ObjectKey, Stored};
+use crate::registry::{DeleteOptions, Deleted, strategy};
+use crate::resource::ResourceDefinition;
+use crate::status::Status;
+
+impl ApiServer {
+    pub(super) async fn delete(
+        &self,
+        call: &Call<'_>,
+        definition: &Arc<ResourceDefinition>,
+        wanted: &Wanted,
+        form: Form,
+        body: Received,
+    ) -> Result<Response<Body>, Status> {
+        let mut options = delete_options(call, body).await?;
+        options.warnings = call.warnings.clone();
+        warn_of_pods(call, definition, &options);
+        let key = ObjectKey::new(&namespace_of(definition, wanted), &wanted.name);
+        let dry = !options.dry_run.is_empty();
+        match self.registry.delete(definition, &key, &options, &call.user, dry).await? {
+            Deleted::Pending(object) => {
+                let object = self.registry.view(definition, vec![object]).await?.remove(0);
+                Ok(self.object(call, definition, &object, form, StatusCode::OK))
+            }
+            Deleted::Gone(object) if strategy::returns_deleted(definition) => {
+                Ok(self.object(call, definition, &object, form, StatusCode::OK))
+            }
+            Deleted::Gone(object) => {
+                let status = json!({
+                    "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
+                    "details": details(definition, &object),
+                });
+                Ok(respond::document(StatusCode::OK, status.to_string().into(), form))
+            }
+        }
+    }
+
+    pub(super) async fn delete_collection(
+        &self,
+        call: &Call<'_>,
+        definition: &Arc<ResourceDefinition>,
+        wanted: &Wanted,
+        form: Form,
+        body: Received,
+    ) -> Result<Response<Body>, Status> {
+        let mut options = delete_options(call, body).await?;
+        options.warnings = call.warnings.clone();
+        warn_of_pods(call, definition, &options);
+        let selector = list::selector(definition, &call.query)?;
+        let dry = !options.dry_run.is_empty();
+        let shard = self.registry.cache().shard(&definition.storage);
+        let revision = self.registry.cache().revision();
+        let (found, _) = shard.list(&wanted.namespace, None, 0, &|object| selector.matches(object));
+        for object in &found {
+            match self.registry.delete(definition, &object.key, &options, &call.user, dry).await {
+                Err(status) if status.code != 404 => return Err(status),
+                _ => {}
+            }
+        }
+        // The answer is what was found, as it was found.
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
+        if definition.is_structural() {
+            metadata["continue"] = json!("");
+        }
+        Ok(self.render(call, definition, &found, &metadata, form))
+    }
+}
+
+const JOB_PODS_STAY: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to \
+                             remove them or set propagationPolicy=Orphan to suppress this warning";
+
+/// Who deletes a Job and does not say what becomes of its Pods is told.
+fn warn_of_pods(call: &Call<'_>, definition: &ResourceDefinition, options: &DeleteOptions) {
+    let is_job = &*definition.group == "batch" && &*definition.plural == "jobs";
+    if is_job && options.propagation_policy.is_none() && options.orphan_dependents.is_none() {
+        call.warnings.add(JOB_PODS_STAY.to_owned());
+    }
+}
+
+async fn delete_options(call: &Call<'_>, body: Received) -> Result<DeleteOptions, Status> {
+    let bytes = body::read(body).await?;
+    let mut options: DeleteOptions = if bytes.is_empty() {
+        DeleteOptions::default()
+    } else {
+        // What cannot be read at all is nobody's fault in particular: so kube-apiserver has it.
+        let value =
+            body::parse(body::media_type(call.headers), &bytes).map_err(|status| match status.code {
+                400 => Status { code: 500, reason: "".into(), ..status },
+                _ => status,
+            })?;
+        if value["kind"].as_str().is_some_and(|kind| kind != "DeleteOptions") {
+            return Err(Status::unforeseen(format!(
+                "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:110\"",
+                value["kind"], value["apiVersion"]
+            )));
+        }
+        serde_json::from_value(value).map_err(|error| unread_options(&bytes, &error))?
+    };
+    if !bytes.is_empty() {
+        // A body says it all: the query is not looked at.
+        return Ok(options);
+    }
+    let query = &call.query;
+    if dry_run(call)? {
+        options.dry_run = vec!["All".to_owned()];
+    }
+    if let Some(seconds) = super::options::number(query, "gracePeriodSeconds")? {
+        options.grace_period_seconds = Some(seconds);
+    }
+    if !query.get("propagationPolicy").is_empty() {
+        options.propagation_policy = Some(query.get("propagationPolicy").to_owned());
+    }
+    if !query.all("orphanDependents").is_empty() {
+        options.orphan_dependents = Some(query.flag("orphanDependents"));
+    }
+    Ok(options)
+}
+
+/// Options that cannot be read: kube-apiserver passes on its decoder's words.
+fn unread_options(raw: &Bytes, error: &serde_json::Error) -> Status {
+    let value: Value = serde_json::from_slice(raw).unwrap_or(Value::Null);
+    let wrong =
+        [("gracePeriodSeconds", "int64"), ("propagationPolicy", "string"), ("orphanDependents", "bool")]
+            .into_iter()
+            .find(|(field, go)| match (&value[*field], *go) {
+                (Value::Null, _) => false,
+                (found, "int64") => !found.is_i64(),
+                (found, "bool") => !found.is_boolean(),
+                (found, _) => !found.is_string(),
+            });
+    Status::unforeseen(match wrong {
+        Some((field, go)) => {
+            let what = crate::schema::go_kind(&value[field]);
+            let go = if field == "propagationPolicy" { "v1.DeletionPropagation" } else { go };
+            format!("json: cannot unmarshal {what} into Go struct field DeleteOptions.{field} of type {go}")
+        }
+        None => error.to_string(),
+    })
+}
+
+fn details(definition: &ResourceDefinition, object: &Stored) -> Value {
+    let mut details = json!({"name": &*object.key.name, "kind": &*definition.plural, "uid": &*object.uid});
+    if !definition.group.is_empty() {
+        details["group"] = json!(&*definition.group);
+    }
+    details
+}

@@ -1,0 +1,180 @@
+//! A request on a resource: what it asks for, whether that is served, and who answers it.
+//!
+//! In: the call, what its path names, its body. Out: the answer of the verb's own file.
+
+use std::sync::Arc;
+
+use http::{Method, Response, StatusCode};
+
+use super::body::{self, Received};
+use super::form::{self, Form, Shape};
+use super::objects::{names_its_type, namespace_of, object_in};
+use super::respond::Body;
+use super::table::Include;
+use super::target::Wanted;
+use super::{ApiServer, Call, discovery, options};
+use crate::object::meta;
+use crate::registry::strategy;
+use crate::resource::ResourceDefinition;
+use crate::status::Status;
+
+impl ApiServer {
+    /// Any request on a resource.
+    pub(super) async fn resource(
+        &self,
+        call: &Call<'_>,
+        wanted: &Wanted,
+        body: Received,
+    ) -> Result<Response<Body>, Status> {
+        let catalogue = self.registry.catalogue();
+        let definition = catalogue.resource(&wanted.group, &wanted.version, &wanted.plural);
+        let definition = definition.ok_or_else(|| discovery::unserved(&catalogue, &wanted.group))?;
+        let form = form(call, definition, wanted)?;
+        if !wanted.subresource.is_empty() {
+            return self.subresource(call, definition, wanted, form, body).await;
+        }
+        let verb = verb(call, definition, wanted)?;
+        let ending = definition.custom.as_ref().is_some_and(|custom| custom.crd.terminating);
+        if ending && verb == "create" {
+            let value = body::parse(body::media_type(call.headers), &body::read(body).await?)?;
+            let why = "create not allowed while custom resource definition is terminating";
+            return Err(Status::forbidden(definition, meta::name(&value), why));
+        }
+        // At its end a kind announces less than it still takes: whoever holds an object must be able to let it go.
+        if !definition.allows(verb) && !ending {
+            return Err(Status::method_not_allowed());
+        }
+        let old = strategy::deprecation(&wanted.group, &wanted.version, &wanted.plural);
+        old.into_iter().for_each(|text| call.warnings.add(text.to_owned()));
+        match verb {
+            "watch" => self.watch(call, definition, wanted, form).await,
+            "get" | "list" => self.read(call, definition, wanted, form, verb).await,
+            "delete" => self.delete(call, definition, wanted, form, body).await,
+            "deletecollection" => self.delete_collection(call, definition, wanted, form, body).await,
+            _ => self.write(call, definition, wanted, form, verb, body).await,
+        }
+    }
+
+    async fn read(
+        &self,
+        call: &Call<'_>,
+        definition: &Arc<ResourceDefinition>,
+        wanted: &Wanted,
+        form: Form,
+        verb: &str,
+    ) -> Result<Response<Body>, Status> {
+        let object = || self.registry.get(definition, &namespace_of(definition, wanted), &wanted.name);
+        if form.of_list.is_some() {
+            if verb == "get" {
+                object()?;
+            }
+            let go_type = match definition.is_structural() {
+                true => "unstructured.Unstructured".to_owned(),
+                false => format!("{}.{}", strategy::package(definition), definition.kind),
+            };
+            form.fits(verb == "list", &go_type)?;
+        }
+        if verb == "list" {
+            return self.list(call, definition, wanted, form).await;
+        }
+        options::version(&call.query)?;
+        let object = self.registry.view(definition, vec![object()?]).await?.remove(0);
+        Ok(self.object(call, definition, &object, form, StatusCode::OK))
+    }
+
+    async fn write(
+        &self,
+        call: &Call<'_>,
+        definition: &Arc<ResourceDefinition>,
+        wanted: &Wanted,
+        form: Form,
+        verb: &str,
+        body: Received,
+    ) -> Result<Response<Body>, Status> {
+        let bytes = body::read(body).await?;
+        match verb {
+            "create" if definition.group.is_empty() && &*definition.plural == "bindings" => {
+                let binding = object_in(call, definition, &bytes)?;
+                let catalogue = self.registry.catalogue();
+                let pods = catalogue.resource("", "v1", "pods").ok_or_else(Status::no_resource)?;
+                self.bind(call, pods, &wanted.namespace, form, &binding).await
+            }
+            "create" => self.create(call, definition, wanted, form, &bytes).await,
+            "update" => {
+                let value = object_in(call, definition, &bytes)?;
+                names_its_type(definition, &value, &bytes)?;
+                let options = self.write_options(call, "", &bytes)?;
+                self.put(call, definition, wanted, form, value, &options).await
+            }
+            _ => self.patch(call, definition, wanted, form, "", &bytes).await,
+        }
+    }
+}
+
+/// The form of the answer, once the path is one that the resource has.
+fn form(call: &Call<'_>, definition: &ResourceDefinition, wanted: &Wanted) -> Result<Form, Status> {
+    if wanted.name.contains('/') {
+        return Err(Status::no_resource());
+    }
+    let looks = matches!(call.method, Method::GET | Method::HEAD);
+    if call.method == Method::HEAD && !definition.is_structural() {
+        return Err(Status::method_not_allowed());
+    }
+    check_scope(definition, wanted)?;
+    if let Some(warning) = definition.custom.as_ref().and_then(|custom| custom.warning.clone()) {
+        call.warnings.add(warning);
+    }
+    let is_list = wanted.name.is_empty() && looks;
+    let form = Form::choose(call.headers).map_err(|status| match definition.is_structural() {
+        true => status,
+        false => form::routed(call.headers, is_list).unwrap_or(status),
+    })?;
+    if form.shape == Shape::Table {
+        Include::check(call.query.get("includeObject"))?;
+    }
+    Ok(form)
+}
+
+/// What the method means here, in the terms of RBAC.
+fn verb(call: &Call<'_>, definition: &ResourceDefinition, wanted: &Wanted) -> Result<&'static str, Status> {
+    let one = !wanted.name.is_empty();
+    let looks = matches!(call.method, Method::GET | Method::HEAD);
+    if definition.namespaced && wanted.namespace.is_empty() && !looks {
+        // Across namespaces there is only looking.
+        return Err(match definition.is_structural() && call.method == Method::POST {
+            true => Status::no_page(),
+            false => Status::method_not_allowed(),
+        });
+    }
+    // One object is got, whatever the query says: a watch of it is a watch of the collection with a field selector.
+    let watches = (call.query.flag("watch") && !one) || wanted.watch;
+    Ok(match call.method {
+        Method::GET | Method::HEAD if watches => "watch",
+        Method::GET | Method::HEAD if one => "get",
+        Method::GET | Method::HEAD => "list",
+        // A custom kind's path may name an object all the same.
+        Method::POST if !one || definition.is_structural() => "create",
+        Method::PUT if one => "update",
+        Method::PATCH if one => "patch",
+        Method::DELETE if one => "delete",
+        Method::DELETE => "deletecollection",
+        // Their handler knows no collection where one object is replaced.
+        Method::PUT if definition.is_structural() => {
+            return Err(Status::bad_request("name must be provided"));
+        }
+        _ => return Err(Status::method_not_allowed()),
+    })
+}
+
+/// Namespaced paths are for namespaced resources, and one object of those is reached through its namespace only.
+fn check_scope(definition: &ResourceDefinition, wanted: &Wanted) -> Result<(), Status> {
+    let is_namespace = definition.group.is_empty() && *definition.plural == *"namespaces";
+    let in_namespace = !wanted.namespace.is_empty();
+    let fits = match (definition.namespaced, in_namespace) {
+        (true, true) => true,
+        (true, false) => wanted.name.is_empty(),
+        (false, true) => is_namespace,
+        (false, false) => true,
+    };
+    if fits { Ok(()) } else { Err(Status::no_resource()) }
+}

@@ -1,0 +1,111 @@
+//! How a write is to be made: what its query asks for, judged as kube-apiserver does.
+//!
+//! In: the query, the client's name, the raw body. Out: [`WriteOptions`], or the 422 that names the option.
+
+use bytes::Bytes;
+use http::Method;
+use serde_json::json;
+
+use super::{ApiServer, Call};
+use crate::kinds;
+use crate::registry::{FieldValidation, PatchShown, WriteOptions};
+use crate::status::Status;
+
+impl ApiServer {
+    /// Reads how a write is to be made from the query, and problems of the raw body.
+    pub(super) fn write_options(
+        &self,
+        call: &Call<'_>,
+        subresource: &str,
+        raw: &Bytes,
+    ) -> Result<WriteOptions, Status> {
+        let field_validation = match call.query.get("fieldValidation") {
+            "" | "Warn" => FieldValidation::Warn,
+            "Ignore" => FieldValidation::Ignore,
+            "Strict" => FieldValidation::Strict,
+            other => {
+                let shown = format!("\"{other}\"");
+                let known = "\"\", \"Ignore\", \"Strict\", \"Warn\"";
+                return Err(unsupported(options_kind(call), "fieldValidation", &shown, known));
+            }
+        };
+        let dry_run = dry_run(call)?;
+        let body_problems = match field_validation {
+            FieldValidation::Ignore => Vec::new(),
+            _ => kinds::duplicate_fields(raw),
+        };
+        Ok(WriteOptions {
+            user: call.user.clone(),
+            field_manager: field_manager(call)?,
+            dry_run,
+            field_validation,
+            subresource: subresource.to_owned(),
+            body_problems,
+            patch: PatchShown::None,
+            applied: false,
+            warnings: call.warnings.clone(),
+        })
+    }
+}
+
+/// An apply names who applies.
+pub(super) fn manager_required() -> Status {
+    required("PatchOptions", "fieldManager", "is required for apply patch")
+}
+
+/// The longest name of a field manager.
+const MAX_MANAGER: usize = 128;
+
+/// Who writes: as named, or the first word of the client's own name.
+pub(super) fn field_manager(call: &Call<'_>) -> Result<String, Status> {
+    let named = call.query.get("fieldManager");
+    if named.chars().count() > MAX_MANAGER {
+        let cause = crate::status::Cause {
+            reason: "FieldValueTooLong".into(),
+            message: format!("Too long: may not be more than {MAX_MANAGER} bytes"),
+            field: "fieldManager".into(),
+        };
+        return Err(Status::invalid("meta.k8s.io", options_kind(call), "", vec![cause]));
+    }
+    if !named.is_empty() {
+        return Ok(named.to_owned());
+    }
+    let agent = call.headers.get(http::header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("unknown");
+    Ok(agent.split('/').next().unwrap_or(agent).chars().take(MAX_MANAGER).collect())
+}
+
+/// What the query's options are called of this method.
+fn options_kind(call: &Call<'_>) -> &'static str {
+    match call.method {
+        Method::PUT => "UpdateOptions",
+        Method::PATCH => "PatchOptions",
+        Method::DELETE => "DeleteOptions",
+        _ => "CreateOptions",
+    }
+}
+
+pub(super) fn dry_run(call: &Call<'_>) -> Result<bool, Status> {
+    match call.query.all("dryRun").as_slice() {
+        [] => Ok(false),
+        all if all.iter().all(|one| *one == "All") => Ok(true),
+        other => Err(unsupported(options_kind(call), "dryRun", &json!(other).to_string(), "\"All\"")),
+    }
+}
+
+fn unsupported(kind: &str, field: &str, value: &str, known: &str) -> Status {
+    let cause = crate::status::Cause {
+        reason: "FieldValueNotSupported".into(),
+        message: format!("Unsupported value: {value}: supported values: {known}"),
+        field: field.to_owned(),
+    };
+    Status::invalid("meta.k8s.io", kind, "", vec![cause])
+}
+
+fn required(kind: &str, field: &str, why: &str) -> Status {
+    let cause = crate::status::Cause {
+        reason: "FieldValueRequired".into(),
+        message: format!("Required value: {why}"),
+        field: field.to_owned(),
+    };
+    Status::invalid("meta.k8s.io", kind, "", vec![cause])
+}
