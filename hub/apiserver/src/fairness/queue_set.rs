@@ -5,6 +5,9 @@
 //! (shuffle sharding). Queues take turns by start-time fair queuing: each has a virtual time at which its next request would
 //! start, raised by the seats and seconds its requests used; the lowest goes first, and nobody overtakes it. A queue that was idle begins
 //! at the present virtual time: it saves nothing up, and it is served next.
+//!
+//! A flow that has nothing under way does not wait with one light request: it is lent a seat, and as many are lent as there are
+//! seats. So a client that asks for one thing at a time is answered at once, however long the seats are taken by others.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -50,8 +53,11 @@ struct Queue {
 #[derive(Debug)]
 struct Running {
     queue: Option<usize>,
+    flow: u64,
     width: u32,
     since: u64,
+    /// On a seat beyond those that there are.
+    lent: bool,
 }
 
 /// Seats and queues.
@@ -60,9 +66,12 @@ pub(super) struct QueueSet {
     limits: Limits,
     queues: Vec<Queue>,
     taken: u32,
+    lent: u32,
     running: BTreeMap<Ticket, Running>,
-    /// Where each waiting request waits.
-    waiting: BTreeMap<Ticket, usize>,
+    /// Where each waiting request waits, and whose it is.
+    waiting: BTreeMap<Ticket, (usize, u64)>,
+    /// Requests under way, waiting or running, of each flow that has any.
+    flows: BTreeMap<u64, usize>,
     /// The virtual time: the start of what was started last.
     time: u64,
     next_ticket: Ticket,
@@ -94,8 +103,10 @@ impl QueueSet {
             limits,
             queues: Vec::new(),
             taken: 0,
+            lent: 0,
             running: BTreeMap::new(),
             waiting: BTreeMap::new(),
+            flows: BTreeMap::new(),
             time: 0,
             next_ticket: 0,
         };
@@ -123,10 +134,9 @@ impl QueueSet {
         self.start(now)
     }
 
-    /// Whether a flow has so much under way that each queue it may use holds some of it, or of others who share the queue.
+    /// Whether a flow has more under way than it has queues.
     pub(super) fn crowds(&self, flow: u64) -> bool {
-        let dealt = deal(flow, self.limits.queues, self.limits.hand.max(1));
-        !dealt.is_empty() && dealt.into_iter().all(|at| self.queues[at].work > 0)
+        self.limits.hand > 0 && self.flows.get(&flow).is_some_and(|under_way| *under_way >= self.limits.hand)
     }
 
     /// A request of a flow arrives.
@@ -139,26 +149,35 @@ impl QueueSet {
                 return Arrival::Rejected;
             }
             self.next_ticket += 1;
-            self.run(ticket, Running { queue: None, width, since: now });
+            self.run(ticket, Running { queue: None, flow, width, since: now, lent: false });
             return Arrival::Runs(ticket);
         };
+        let is_first = width == 1 && !self.flows.contains_key(&flow);
+        if is_first && !self.fits(width) && self.lent < self.limits.seats {
+            self.next_ticket += 1;
+            self.run(ticket, Running { queue: None, flow, width, since: now, lent: true });
+            return Arrival::Runs(ticket);
+        }
         let queue = &mut self.queues[at];
         if queue.waiting.len() >= self.limits.length {
             return Arrival::Rejected;
         }
         self.next_ticket += 1;
-        if queue.work == 0 {
+        // Only who waits has a place that is before the others'.
+        if queue.waiting.is_empty() {
             queue.next = queue.next.max(self.time);
         }
         queue.waiting.push_back((ticket, width));
         queue.work += u64::from(width);
-        self.waiting.insert(ticket, at);
+        self.waiting.insert(ticket, (at, flow));
+        *self.flows.entry(flow).or_default() += 1;
         if self.start(now).contains(&ticket) { Arrival::Runs(ticket) } else { Arrival::Waits(ticket) }
     }
 
     /// A request is done, or gave up waiting; answers whom that lets run.
     pub(super) fn leave(&mut self, ticket: Ticket, now: u64) -> Vec<Ticket> {
-        if let Some(at) = self.waiting.remove(&ticket) {
+        if let Some((at, flow)) = self.waiting.remove(&ticket) {
+            self.forget(flow);
             let queue = &mut self.queues[at];
             if let Some(place) = queue.waiting.iter().position(|(waiting, _)| *waiting == ticket)
                 && let Some((_, width)) = queue.waiting.remove(place)
@@ -166,7 +185,11 @@ impl QueueSet {
                 queue.work -= u64::from(width);
             }
         } else if let Some(done) = self.running.remove(&ticket) {
-            self.taken -= done.width;
+            self.forget(done.flow);
+            match done.lent {
+                true => self.lent -= done.width,
+                false => self.taken -= done.width,
+            }
             if let Some(at) = done.queue {
                 let queue = &mut self.queues[at];
                 queue.work -= u64::from(done.width);
@@ -184,8 +207,22 @@ impl QueueSet {
     }
 
     fn run(&mut self, ticket: Ticket, running: Running) {
-        self.taken += running.width;
+        match running.lent {
+            true => self.lent += running.width,
+            false => self.taken += running.width,
+        }
+        *self.flows.entry(running.flow).or_default() += 1;
         self.running.insert(ticket, running);
+    }
+
+    /// One request of the flow is no longer under way.
+    fn forget(&mut self, flow: u64) {
+        if let Some(under_way) = self.flows.get_mut(&flow) {
+            *under_way -= 1;
+            if *under_way == 0 {
+                self.flows.remove(&flow);
+            }
+        }
     }
 
     /// Starts what may run: always the first of the queue whose turn it is, as long as it fits.
@@ -203,8 +240,9 @@ impl QueueSet {
             queue.waiting.pop_front();
             self.time = self.time.max(queue.next);
             queue.next = queue.next.saturating_add(GUESS * u64::from(width));
-            self.waiting.remove(&ticket);
-            self.run(ticket, Running { queue: Some(at), width, since: now });
+            let flow = self.waiting.remove(&ticket).map_or(0, |(_, flow)| flow);
+            self.run(ticket, Running { queue: Some(at), flow, width, since: now, lent: false });
+            self.forget(flow);
             started.push(ticket);
         }
         started
@@ -257,6 +295,52 @@ mod tests {
     }
 
     #[test]
+    fn as_many_seats_are_lent_as_there_are_and_to_light_requests_alone() {
+        let mut set = QueueSet::new(limits(2, 8, 2, 10));
+        let Arrival::Runs(held) = set.arrive(0, 2, 0) else { panic!() };
+        assert!(matches!(set.arrive(1, 2, 0), Arrival::Waits(_)), "a wide one is not light");
+        assert!(matches!(set.arrive(1, 1, 0), Arrival::Waits(_)), "it has one under way");
+        let Arrival::Runs(lent) = set.arrive(2, 1, 0) else { panic!() };
+        assert!(matches!(set.arrive(3, 1, 0), Arrival::Runs(_)));
+        assert!(matches!(set.arrive(4, 1, 0), Arrival::Waits(_)), "two are lent");
+        assert!(set.leave(lent, 1).is_empty());
+        assert!(matches!(set.arrive(2, 1, 1), Arrival::Runs(_)), "once more");
+        assert_eq!(set.leave(held, 2).len(), 1, "the wide one runs alone");
+    }
+
+    #[test]
+    fn a_queue_in_which_nobody_waits_saves_nothing_up() {
+        // One flow's long request runs on a queue of its own while the others' time goes on.
+        let mut set = QueueSet::new(limits(2, 16, 1, 100));
+        let (saver, busy) = (0, 1);
+        let Arrival::Runs(_) = set.arrive(saver, 1, 0) else { panic!() };
+        let Arrival::Runs(mut running) = set.arrive(busy, 1, 0) else { panic!() };
+        let mut now = 0;
+        for _ in 0..20 {
+            let Arrival::Waits(next) = set.arrive(busy, 1, now) else { panic!() };
+            now += 1000 * MILLISECOND;
+            assert_eq!(set.leave(running, now), [next]);
+            running = next;
+        }
+        // Both ask for more: they take turns from now on, as neither waited before.
+        let later: Vec<Ticket> = [saver, saver, saver, busy]
+            .map(|flow| match set.arrive(flow, 1, now) {
+                Arrival::Waits(ticket) => ticket,
+                _ => panic!(),
+            })
+            .into();
+        let mut order = Vec::new();
+        for _ in 0..2 {
+            now += 1000 * MILLISECOND;
+            let next = set.leave(running, now);
+            running = next[0];
+            order.push(running);
+        }
+        assert_eq!(order[0], later[0]);
+        assert!(order.contains(&later[3]), "{order:?} of {later:?}");
+    }
+
+    #[test]
     fn a_flood_fills_its_own_queues_and_another_flow_is_served_next() {
         let mut set = QueueSet::new(limits(4, 64, 4, 10));
         let mut running = Vec::new();
@@ -271,9 +355,11 @@ mod tests {
         }
         assert_eq!((running.len(), waits, rejected), (4, 40, 156));
         assert!(!set.crowds(1234));
-        // Another flow comes last and is served at the first seat that comes free.
+        // Another flow comes last: its first request is lent a seat, its next gets the first that comes free.
+        let Arrival::Runs(lent) = set.arrive(1234, 1, 10 * MILLISECOND) else { panic!() };
         let Arrival::Waits(other) = set.arrive(1234, 1, 10 * MILLISECOND) else { panic!() };
         assert_eq!(set.leave(running[0], 20 * MILLISECOND), [other]);
+        assert!(set.leave(lent, 20 * MILLISECOND).is_empty(), "what was lent is nobody's");
     }
 
     #[test]
@@ -286,10 +372,12 @@ mod tests {
         for number in 0..400 {
             let flow = if number % 2 == 0 { slow } else { fast };
             match set.arrive(flow, 1, 0) {
-                Arrival::Runs(ticket) => {
+                Arrival::Runs(ticket) if running.is_none() => {
                     owner.insert(ticket, flow);
                     running = Some(ticket);
                 }
+                // Its first is lent a seat, which it keeps.
+                Arrival::Runs(_) => assert_eq!(number, 1),
                 Arrival::Waits(ticket) => drop(owner.insert(ticket, flow)),
                 Arrival::Rejected => panic!(),
             }
@@ -311,7 +399,7 @@ mod tests {
         let mut set = QueueSet::new(limits(3, 8, 1, 10));
         let Arrival::Runs(first) = set.arrive(0, 2, 0) else { panic!() };
         let Arrival::Waits(wide) = set.arrive(1, 9, 0) else { panic!() };
-        let Arrival::Waits(narrow) = set.arrive(2, 1, 0) else { panic!("the narrow one overtakes") };
+        let Arrival::Waits(narrow) = set.arrive(0, 1, 0) else { panic!("the narrow one overtakes") };
         assert_eq!(set.leave(first, 1), [wide]);
         assert_eq!(set.leave(wide, 2), [narrow]);
     }
@@ -347,9 +435,11 @@ mod tests {
                     _ if known.is_empty() => {}
                     _ => drop(set.leave(known.swap_remove(flow as usize % known.len()), now)),
                 }
-                let taken: u32 = set.running.values().map(|running| running.width).sum();
-                prop_assert_eq!(taken, set.taken);
-                prop_assert!(taken <= 5);
+                let seats = |lent| set.running.values().filter(|r| r.lent == lent).map(|r| r.width).sum::<u32>();
+                let taken = seats(false);
+                prop_assert_eq!((taken, seats(true)), (set.taken, set.lent));
+                prop_assert!(taken <= 5 && set.lent <= 5);
+                prop_assert_eq!(set.flows.values().sum::<usize>(), known.len());
                 let next = set.turn().and_then(|at| set.queues[at].waiting.front()).map(|(_, width)| *width);
                 prop_assert!(next.is_none_or(|width| taken + width > 5));
                 prop_assert_eq!(set.running.len() + set.waiting.len(), known.len());
@@ -357,7 +447,7 @@ mod tests {
             for ticket in known {
                 set.leave(ticket, u64::MAX / 4);
             }
-            prop_assert_eq!(set.taken, 0);
+            prop_assert_eq!((set.taken, set.lent, set.flows.len()), (0, 0, 0));
         }
     }
 }

@@ -70,8 +70,9 @@ async fn a_flooded_level_admits_another_flows_request_next() {
         rejected += usize::from(one.as_mut().now_or_never().is_some_and(|outcome| outcome.is_err()));
     }
     assert_eq!(rejected, 1000 - 6 * 50, "six queues of fifty take what they can");
+    let _lent = world.seat("other").await.expect("its first request is lent a seat");
     let mut other = Box::pin(world.seat("other"));
-    assert!(other.as_mut().now_or_never().is_none(), "it waits like anybody");
+    assert!(other.as_mut().now_or_never().is_none(), "with the next it waits like anybody");
     drop(first);
     let seat = other.await.unwrap();
     // The seat is the other's: none of those who came before has it.
@@ -86,7 +87,7 @@ async fn who_waits_too_long_is_sent_away_and_leaves_no_trace() {
     let world = world(12).await;
     let first = world.seat("a").await.unwrap();
     assert_eq!(world.seat("a").await.unwrap_err(), TooMany);
-    let mut gone = Box::pin(world.seat("b"));
+    let mut gone = Box::pin(world.seat("a"));
     assert!(gone.as_mut().now_or_never().is_none());
     drop(gone);
     drop(first);
