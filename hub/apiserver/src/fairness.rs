@@ -102,7 +102,7 @@ impl Seat {
     /// A seat of a level of its own, and whether it is free again.
     pub(crate) fn watched() -> (Seat, impl Fn() -> bool) {
         let mut set = QueueSet::new(queue_set::Limits { seats: 1, queues: 0, hand: 0, length: 0 });
-        let Arrival::Runs(ticket) = set.arrive(0, 1, 0) else { panic!("there is a seat") };
+        let (Arrival::Runs(ticket), _) = set.arrive(0, 1, 0) else { panic!("there is a seat") };
         let state = Mutex::new(State { set: Some(set), ..State::default() });
         let uid = Mutex::new(HeaderValue::from_static(""));
         let level = Arc::new(Level { name: "one".into(), uid, started: Instant::now(), state });
@@ -263,7 +263,9 @@ impl Level {
                 return Ok(Seat { held: None, crowded: false });
             };
             let crowded = set.crowds(flow);
-            match set.arrive(flow, width, now) {
+            let (arrival, others) = set.arrive(flow, width, now);
+            state.wake(&others);
+            match arrival {
                 Arrival::Rejected => {
                     state.rejected += 1;
                     return Err(TooMany);

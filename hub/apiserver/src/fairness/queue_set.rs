@@ -139,28 +139,30 @@ impl QueueSet {
         self.limits.hand > 0 && self.flows.get(&flow).is_some_and(|under_way| *under_way >= self.limits.hand)
     }
 
-    /// A request of a flow arrives.
-    pub(super) fn arrive(&mut self, flow: u64, width: u32, now: u64) -> Arrival {
+    /// A request of a flow arrives; answers what becomes of it, and whom else that lets run: one more that waits in a queue can
+    /// make it another's turn.
+    pub(super) fn arrive(&mut self, flow: u64, width: u32, now: u64) -> (Arrival, Vec<Ticket>) {
         let ticket = self.next_ticket;
         let dealt = deal(flow, self.limits.queues, self.limits.hand.max(1));
         let shortest = dealt.into_iter().min_by_key(|at| self.queues[*at].work);
         let Some(at) = shortest else {
             if !self.fits(width) {
-                return Arrival::Rejected;
+                return (Arrival::Rejected, Vec::new());
             }
             self.next_ticket += 1;
             self.run(ticket, Running { queue: None, flow, width, since: now, lent: false });
-            return Arrival::Runs(ticket);
+            return (Arrival::Runs(ticket), Vec::new());
         };
         let is_first = width == 1 && !self.flows.contains_key(&flow);
-        if is_first && !self.fits(width) && self.lent < self.limits.seats {
+        let is_free = self.fits(width) && self.waiting.is_empty();
+        if is_first && !is_free && self.lent < self.limits.seats {
             self.next_ticket += 1;
             self.run(ticket, Running { queue: None, flow, width, since: now, lent: true });
-            return Arrival::Runs(ticket);
+            return (Arrival::Runs(ticket), Vec::new());
         }
         let queue = &mut self.queues[at];
         if queue.waiting.len() >= self.limits.length {
-            return Arrival::Rejected;
+            return (Arrival::Rejected, Vec::new());
         }
         self.next_ticket += 1;
         // Only who waits has a place that is before the others'.
@@ -171,7 +173,11 @@ impl QueueSet {
         queue.work += u64::from(width);
         self.waiting.insert(ticket, (at, flow));
         *self.flows.entry(flow).or_default() += 1;
-        if self.start(now).contains(&ticket) { Arrival::Runs(ticket) } else { Arrival::Waits(ticket) }
+        let mut others = self.start(now);
+        let before = others.len();
+        others.retain(|started| *started != ticket);
+        let arrival = if others.len() < before { Arrival::Runs(ticket) } else { Arrival::Waits(ticket) };
+        (arrival, others)
     }
 
     /// A request is done, or gave up waiting; answers whom that lets run.
@@ -269,6 +275,27 @@ mod tests {
         Limits { seats, queues, hand, length }
     }
 
+    /// An arrival that lets nobody else run.
+    fn arrives(set: &mut QueueSet, flow: u64, width: u32, now: u64) -> Arrival {
+        let (arrival, others) = set.arrive(flow, width, now);
+        assert!(others.is_empty(), "{others:?}");
+        arrival
+    }
+
+    #[test]
+    fn an_arrival_that_makes_it_anothers_turn_says_so() {
+        let mut set = QueueSet::new(limits(3, 8, 1, 10));
+        let Arrival::Runs(_) = arrives(&mut set, 0, 2, 0) else { panic!() };
+        let Arrival::Waits(_) = arrives(&mut set, 1, 2, 0) else {
+            panic!("it is too wide for the seat that is left")
+        };
+        let Arrival::Runs(_lent) = arrives(&mut set, 2, 1, 0) else { panic!() };
+        let Arrival::Waits(narrow) = arrives(&mut set, 2, 1, 0) else { panic!("it is behind the wide one") };
+        // The wide one's queue is the longer now: it is the turn of the other.
+        let (Arrival::Waits(_), others) = set.arrive(1, 1, 0) else { panic!() };
+        assert_eq!(others, [narrow]);
+    }
+
     #[test]
     fn a_hand_is_of_different_queues_and_always_the_same() {
         for flow in [0, 1, 12_345, u64::MAX] {
@@ -287,24 +314,24 @@ mod tests {
     fn without_queues_there_is_a_seat_or_nothing() {
         let mut set = QueueSet::new(limits(2, 0, 0, 0));
         assert!(!set.crowds(1));
-        let Arrival::Runs(first) = set.arrive(1, 1, 0) else { panic!() };
-        assert!(matches!(set.arrive(1, 1, 0), Arrival::Runs(_)));
-        assert_eq!(set.arrive(2, 1, 0), Arrival::Rejected);
+        let Arrival::Runs(first) = arrives(&mut set, 1, 1, 0) else { panic!() };
+        assert!(matches!(arrives(&mut set, 1, 1, 0), Arrival::Runs(_)));
+        assert_eq!(arrives(&mut set, 2, 1, 0), Arrival::Rejected);
         assert!(set.leave(first, 1).is_empty());
-        assert!(matches!(set.arrive(2, 1, 1), Arrival::Runs(_)));
+        assert!(matches!(arrives(&mut set, 2, 1, 1), Arrival::Runs(_)));
     }
 
     #[test]
     fn as_many_seats_are_lent_as_there_are_and_to_light_requests_alone() {
         let mut set = QueueSet::new(limits(2, 8, 2, 10));
-        let Arrival::Runs(held) = set.arrive(0, 2, 0) else { panic!() };
-        assert!(matches!(set.arrive(1, 2, 0), Arrival::Waits(_)), "a wide one is not light");
-        assert!(matches!(set.arrive(1, 1, 0), Arrival::Waits(_)), "it has one under way");
-        let Arrival::Runs(lent) = set.arrive(2, 1, 0) else { panic!() };
-        assert!(matches!(set.arrive(3, 1, 0), Arrival::Runs(_)));
-        assert!(matches!(set.arrive(4, 1, 0), Arrival::Waits(_)), "two are lent");
+        let Arrival::Runs(held) = arrives(&mut set, 0, 2, 0) else { panic!() };
+        assert!(matches!(arrives(&mut set, 1, 2, 0), Arrival::Waits(_)), "a wide one is not light");
+        assert!(matches!(arrives(&mut set, 1, 1, 0), Arrival::Waits(_)), "it has one under way");
+        let Arrival::Runs(lent) = arrives(&mut set, 2, 1, 0) else { panic!() };
+        assert!(matches!(arrives(&mut set, 3, 1, 0), Arrival::Runs(_)));
+        assert!(matches!(arrives(&mut set, 4, 1, 0), Arrival::Waits(_)), "two are lent");
         assert!(set.leave(lent, 1).is_empty());
-        assert!(matches!(set.arrive(2, 1, 1), Arrival::Runs(_)), "once more");
+        assert!(matches!(arrives(&mut set, 2, 1, 1), Arrival::Runs(_)), "once more");
         assert_eq!(set.leave(held, 2).len(), 1, "the wide one runs alone");
     }
 
@@ -313,18 +340,18 @@ mod tests {
         // One flow's long request runs on a queue of its own while the others' time goes on.
         let mut set = QueueSet::new(limits(2, 16, 1, 100));
         let (saver, busy) = (0, 1);
-        let Arrival::Runs(_) = set.arrive(saver, 1, 0) else { panic!() };
-        let Arrival::Runs(mut running) = set.arrive(busy, 1, 0) else { panic!() };
+        let Arrival::Runs(_) = arrives(&mut set, saver, 1, 0) else { panic!() };
+        let Arrival::Runs(mut running) = arrives(&mut set, busy, 1, 0) else { panic!() };
         let mut now = 0;
         for _ in 0..20 {
-            let Arrival::Waits(next) = set.arrive(busy, 1, now) else { panic!() };
+            let Arrival::Waits(next) = arrives(&mut set, busy, 1, now) else { panic!() };
             now += 1000 * MILLISECOND;
             assert_eq!(set.leave(running, now), [next]);
             running = next;
         }
         // Both ask for more: they take turns from now on, as neither waited before.
         let later: Vec<Ticket> = [saver, saver, saver, busy]
-            .map(|flow| match set.arrive(flow, 1, now) {
+            .map(|flow| match arrives(&mut set, flow, 1, now) {
                 Arrival::Waits(ticket) => ticket,
                 _ => panic!(),
             })
@@ -347,7 +374,7 @@ mod tests {
         let (mut waits, mut rejected) = (0, 0);
         for number in 0..200 {
             assert_eq!(set.crowds(77), number >= 4, "four queues hold one each");
-            match set.arrive(77, 1, 0) {
+            match arrives(&mut set, 77, 1, 0) {
                 Arrival::Runs(ticket) => running.push(ticket),
                 Arrival::Waits(_) => waits += 1,
                 Arrival::Rejected => rejected += 1,
@@ -356,8 +383,8 @@ mod tests {
         assert_eq!((running.len(), waits, rejected), (4, 40, 156));
         assert!(!set.crowds(1234));
         // Another flow comes last: its first request is lent a seat, its next gets the first that comes free.
-        let Arrival::Runs(lent) = set.arrive(1234, 1, 10 * MILLISECOND) else { panic!() };
-        let Arrival::Waits(other) = set.arrive(1234, 1, 10 * MILLISECOND) else { panic!() };
+        let Arrival::Runs(lent) = arrives(&mut set, 1234, 1, 10 * MILLISECOND) else { panic!() };
+        let Arrival::Waits(other) = arrives(&mut set, 1234, 1, 10 * MILLISECOND) else { panic!() };
         assert_eq!(set.leave(running[0], 20 * MILLISECOND), [other]);
         assert!(set.leave(lent, 20 * MILLISECOND).is_empty(), "what was lent is nobody's");
     }
@@ -371,7 +398,7 @@ mod tests {
         let mut running = None;
         for number in 0..400 {
             let flow = if number % 2 == 0 { slow } else { fast };
-            match set.arrive(flow, 1, 0) {
+            match arrives(&mut set, flow, 1, 0) {
                 Arrival::Runs(ticket) if running.is_none() => {
                     owner.insert(ticket, flow);
                     running = Some(ticket);
@@ -397,9 +424,9 @@ mod tests {
     #[test]
     fn wide_requests_are_not_overtaken_for_ever_and_run_alone_if_they_must() {
         let mut set = QueueSet::new(limits(3, 8, 1, 10));
-        let Arrival::Runs(first) = set.arrive(0, 2, 0) else { panic!() };
-        let Arrival::Waits(wide) = set.arrive(1, 9, 0) else { panic!() };
-        let Arrival::Waits(narrow) = set.arrive(0, 1, 0) else { panic!("the narrow one overtakes") };
+        let Arrival::Runs(first) = arrives(&mut set, 0, 2, 0) else { panic!() };
+        let Arrival::Waits(wide) = arrives(&mut set, 1, 9, 0) else { panic!() };
+        let Arrival::Waits(narrow) = arrives(&mut set, 0, 1, 0) else { panic!("the narrow one overtakes") };
         assert_eq!(set.leave(first, 1), [wide]);
         assert_eq!(set.leave(wide, 2), [narrow]);
     }
@@ -407,9 +434,9 @@ mod tests {
     #[test]
     fn who_gives_up_leaves_no_trace_and_new_limits_count_at_once() {
         let mut set = QueueSet::new(limits(1, 4, 1, 10));
-        let Arrival::Runs(first) = set.arrive(0, 1, 0) else { panic!() };
-        let Arrival::Waits(second) = set.arrive(0, 1, 0) else { panic!() };
-        let Arrival::Waits(third) = set.arrive(0, 1, 0) else { panic!() };
+        let Arrival::Runs(first) = arrives(&mut set, 0, 1, 0) else { panic!() };
+        let Arrival::Waits(second) = arrives(&mut set, 0, 1, 0) else { panic!() };
+        let Arrival::Waits(third) = arrives(&mut set, 0, 1, 0) else { panic!() };
         assert!(set.leave(second, 1).is_empty());
         assert_eq!(set.set_limits(limits(2, 2, 1, 10), 2), [third]);
         assert!(set.leave(first, 3).is_empty());
@@ -428,7 +455,7 @@ mod tests {
             for (now, (what, flow, width)) in steps.into_iter().enumerate() {
                 let now = now as u64 * MILLISECOND;
                 match what {
-                    0 | 1 => match set.arrive(flow, width, now) {
+                    0 | 1 => match set.arrive(flow, width, now).0 {
                         Arrival::Runs(ticket) | Arrival::Waits(ticket) => known.push(ticket),
                         Arrival::Rejected => {}
                     },
