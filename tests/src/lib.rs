@@ -9,7 +9,7 @@
 //! - [`kubelet`]: runs the agent's Pod of a member as a process.
 //! - [`hub`], [`agent`]: the built product. [`link`]: the wire between the two, to be cut.
 //! - [`middlebox`]: what may answer in the hub's place, and is no hub.
-//! - [`clients`]: client-go, Argo CD's engine, Flux's apply and Helm, built from `tests/clients`.
+//! - [`clients`]: client-go, Argo CD's engine, Flux's apply, Helm and Python's clients, built from `tests/clients`.
 //! - [`subject`]: the server that a suite's tests share. [`rows`]: figures of benches. [`wire`]: requests over kept connections.
 //! - [`kubectl`], [`api`]: the two ways to look and act: the real client, and plain requests.
 
