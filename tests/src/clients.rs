@@ -1,4 +1,5 @@
-//! The clients that are written in Go: one program of them all, and Helm; found, or built from `tests/clients` by its script.
+//! The clients that are written in Go (one program of them all, and Helm) and in Python (an environment with what they need); found,
+//! or built from `tests/clients` by its scripts.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -22,8 +23,26 @@ pub struct Clients {
 /// first use, which takes minutes.
 pub fn programs_or_skip() -> Option<&'static Clients> {
     static FOUND: OnceLock<Result<Clients, String>> = OnceLock::new();
-    match FOUND.get_or_init(|| build(&target_dir().join("clients").join("bin"))) {
-        Ok(programs) => Some(programs),
+    had_or_skipped(FOUND.get_or_init(|| {
+        let bin = target_dir().join("clients").join("bin");
+        build("tests/clients/build", &bin)?;
+        Ok(Clients { clients: bin.join("clients"), helm: bin.join("helm") })
+    }))
+}
+
+/// Python with the clients that are written in it; what is not there is as with [`programs_or_skip`].
+pub fn python_or_skip() -> Option<&'static PathBuf> {
+    static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    had_or_skipped(FOUND.get_or_init(|| {
+        let venv = target_dir().join("clients").join("python");
+        build("tests/clients/python/build", &venv)?;
+        Ok(venv.join("bin").join("python"))
+    }))
+}
+
+fn had_or_skipped<T>(found: &'static Result<T, String>) -> Option<&'static T> {
+    match found {
+        Ok(found) => Some(found),
         Err(why) if must_not_skip() => panic!("{why}"),
         Err(why) => {
             println!("skipped: {why}");
@@ -32,15 +51,15 @@ pub fn programs_or_skip() -> Option<&'static Clients> {
     }
 }
 
-fn build(bin: &Path) -> Result<Clients, String> {
-    let script = workspace_root().join("tests/clients/build");
-    let output = Command::new(&script).arg(bin).output();
+fn build(script: &str, folder: &Path) -> Result<(), String> {
+    let script = workspace_root().join(script);
+    let output = Command::new(&script).arg(folder).output();
     let output = output.map_err(|error| format!("cannot run {}: {error}", script.display()))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(format!("{} failed ({}): {}", script.display(), output.status, said.trim()));
     }
-    Ok(Clients { clients: bin.join("clients"), helm: bin.join("helm") })
+    Ok(())
 }
 
 /// Runs a program to its end, with variables beside this process's.

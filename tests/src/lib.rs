@@ -9,8 +9,8 @@
 //! - [`kubelet`]: runs the agent's Pod of a member as a process.
 //! - [`hub`], [`agent`]: the built product. [`link`]: the wire between the two, to be cut.
 //! - [`middlebox`]: what may answer in the hub's place, and is no hub.
-//! - [`clients`]: client-go, Argo CD's engine, Flux's apply and Helm, built from `tests/clients`.
-//! - [`rows`]: figures of benches. [`wire`]: requests as a bench sends them.
+//! - [`clients`]: client-go, Argo CD's engine, Flux's apply, Helm and Python's clients, built from `tests/clients`.
+//! - [`subject`]: the server that a suite's tests share. [`rows`]: figures of benches. [`wire`]: requests over kept connections.
 //! - [`kubectl`], [`api`]: the two ways to look and act: the real client, and plain requests.
 
 // The harness fails tests: panics are its way to say so.
@@ -32,6 +32,7 @@ pub mod middlebox;
 pub mod ports;
 pub mod process;
 pub mod rows;
+pub mod subject;
 pub mod wait;
 pub mod wire;
 

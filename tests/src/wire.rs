@@ -1,7 +1,7 @@
-//! Requests as a bench sends them: one identity, connections that are kept, bodies as bytes, nothing parsed that is not asked for.
+//! Requests over connections that are kept, with bodies as bytes: nothing is parsed, decompressed, followed or tried again.
 //!
-//! In: a kubeconfig. Out: status codes and bodies. Each [`Wire`] is a client of its own with its own connections (HTTP/1.1, as
-//! many as it has requests under way).
+//! In: a kubeconfig. Out: answers as they were sent ([`Pool`]), or status codes and bodies as a bench wants them ([`Wire`]). Each
+//! pool is a client of its own with its own connections (HTTP/1.1, as many as it has requests under way).
 
 use std::path::Path;
 
@@ -18,23 +18,52 @@ use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 
 type Sent = BoxFuture<'static, Result<Response<Incoming>, hyper_util::client::legacy::Error>>;
 
-/// One client.
-pub struct Wire {
+/// The server and the user of a kubeconfig's current context.
+pub async fn config(kubeconfig: &Path) -> Result<Config> {
+    let read =
+        Kubeconfig::read_from(kubeconfig).with_context(|| format!("cannot read {}", kubeconfig.display()))?;
+    Ok(Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await?)
+}
+
+/// Connections with one identity.
+pub struct Pool {
     server: String,
-    user: Option<(String, String)>,
     send: Box<dyn Fn(Request<Full<Bytes>>) -> Sent + Send + Sync>,
+}
+
+impl Pool {
+    /// To the server of `config`, with the certificate that is in it; its token is for the caller to send. Called on a runtime.
+    pub fn new(config: &Config) -> Result<Pool> {
+        let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
+        let client: Client<_, Full<Bytes>> =
+            Client::builder(TokioExecutor::new()).build(config.rustls_https_connector()?);
+        Ok(Pool { server, send: Box::new(move |request| Box::pin(client.request(request))) })
+    }
+
+    /// The server's address, without a slash at its end.
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// Sends a request; its answer's body is still to come.
+    pub async fn send(
+        &self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, hyper_util::client::legacy::Error> {
+        (self.send)(request).await
+    }
+}
+
+/// One client of a bench.
+pub struct Wire {
+    user: Option<(String, String)>,
+    pool: Pool,
 }
 
 impl Wire {
     /// By a kubeconfig's current context.
     pub async fn new(kubeconfig: &Path) -> Result<Wire> {
-        let read = Kubeconfig::read_from(kubeconfig)
-            .with_context(|| format!("cannot read {}", kubeconfig.display()))?;
-        let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await?;
-        let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
-        let client: Client<_, Full<Bytes>> =
-            Client::builder(TokioExecutor::new()).build(config.rustls_https_connector()?);
-        Ok(Wire { server, user: None, send: Box::new(move |request| Box::pin(client.request(request))) })
+        Ok(Wire { user: None, pool: Pool::new(&config(kubeconfig).await?)? })
     }
 
     /// The same as somebody else: a user and a group that the kubeconfig's user may impersonate.
@@ -47,15 +76,14 @@ impl Wire {
     pub async fn open(&self, method: Method, path: &str, body: Bytes) -> Result<Response<Incoming>> {
         let mut request = Request::builder()
             .method(method)
-            .uri(format!("{}{path}", self.server))
+            .uri(format!("{}{path}", self.pool.server()))
             .header("user-agent", "bench/1.0")
             .header("content-type", "application/json");
         if let Some((user, group)) = &self.user {
             request = request.header("impersonate-user", user).header("impersonate-group", group);
         }
-        (self.send)(request.body(Full::new(body))?)
-            .await
-            .with_context(|| format!("{path} on {}", self.server))
+        let sent = self.pool.send(request.body(Full::new(body))?).await;
+        sent.with_context(|| format!("{path} on {}", self.pool.server()))
     }
 
     /// Sends a request and reads its whole answer; anything but success is an error with the answer's words.

@@ -18,7 +18,8 @@ mod typed;
 
 use serde_json::Value;
 
-use crate::schema::{SchemaRef, decode_go};
+use crate::schema::{SchemaRef, decode_go, go_json};
+use crate::validation::annotations_fit;
 use compare::compare;
 use conflict::conflicts;
 use managers::{Managers, Operation};
@@ -318,19 +319,22 @@ fn merge_owned(
 }
 
 /// `kubectl apply --server-side` on an object that client-side apply made: its annotation follows, so that going back
-/// loses nothing.
+/// loses nothing. What would be too large is not kept at all, as nothing may have such annotations.
 fn refresh_last_applied(object: &mut Value, applied: &Value, writer: Writer<'_>) {
     if writer.manager != "kubectl" {
         return;
     }
     let annotations = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
-    let Some(last) = annotations.and_then(|annotations| annotations.get_mut(LAST_APPLIED)) else { return };
-    if last.as_str().is_none_or(str::is_empty) {
+    let Some(annotations) = annotations else { return };
+    if annotations.get(LAST_APPLIED).and_then(Value::as_str).is_none_or(str::is_empty) {
         return;
     }
     let mut applied = applied.clone();
     if let Some(annotations) = applied.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
         annotations.remove(LAST_APPLIED);
     }
-    *last = Value::String(format!("{applied}\n"));
+    annotations.insert(LAST_APPLIED.to_owned(), Value::String(format!("{}\n", go_json(&applied))));
+    if !annotations_fit(annotations) {
+        annotations.remove(LAST_APPLIED);
+    }
 }

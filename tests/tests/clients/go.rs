@@ -2,7 +2,7 @@
 
 use tests::clients::{programs_or_skip, run};
 
-use crate::subject::shared;
+use tests::subject::shared;
 
 /// Runs checks of a subcommand; all of them where none is named.
 #[track_caller]

@@ -12,7 +12,7 @@ use tests::clients::{programs_or_skip, run};
 use tests::kubectl::{Kubectl, Output};
 use tests::wait::{PATIENCE, eventually};
 
-use crate::subject::{Subject, is_hub, shared};
+use tests::subject::{Subject, is_hub, shared};
 
 /// Helm in a namespace of the test's own.
 struct Helm {

@@ -24,7 +24,7 @@ use serde_json::json;
 use tests::runtime;
 use tests::wait::PATIENCE;
 
-use crate::subject::shared;
+use tests::subject::shared;
 
 /// Runs the future with a client of the shared server, in a namespace of the test's own.
 #[track_caller]

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tests::api::text_at;
 use tests::wait::{eventually, so};
 
-use crate::request::Caller;
-use crate::subject::{Subject, shared};
+use crate::request::{Caller, Calls as _};
+use tests::subject::{Subject, shared};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 

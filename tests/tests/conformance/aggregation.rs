@@ -12,8 +12,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::access::{certificate, user};
 use crate::extension_server::ExtensionServer;
-use crate::request::Caller;
-use crate::subject::{Subject, is_hub};
+use crate::request::{Caller, Calls as _};
+use tests::subject::{Subject, is_hub};
 
 const SOON: Duration = Duration::from_secs(30);
 const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";

@@ -5,8 +5,8 @@ use tests::api::text_at;
 use tests::hub::{Hub, HubOptions};
 use tests::wait::{PATIENCE, eventually, so};
 
-use crate::request::{Answer, Caller};
-use crate::subject::{is_hub, shared};
+use crate::request::{Answer, Caller, Calls as _};
+use tests::subject::{is_hub, shared};
 
 /// Where definitions are.
 pub const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";

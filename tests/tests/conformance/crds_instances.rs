@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use tests::wait::{PATIENCE, eventually, so};
 
 use crate::crds::{change, definition, establish, spec_of};
-use crate::request::{Answer, Caller};
-use crate::subject::{Subject, shared};
+use crate::request::{Answer, Caller, Calls as _};
+use tests::subject::{Subject, shared};
 
 fn properties() -> Value {
     json!({

@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use tests::wait::{PATIENCE, eventually, so};
 
 use crate::crds::{DEFINITIONS, change, definition, establish, spec_of};
-use crate::subject::shared;
+use crate::request::Calls as _;
 use crate::webhook_server::WebhookServer;
+use tests::subject::shared;
 
 fn two_versions(group: &str) -> Value {
     let mut wanted = definition(

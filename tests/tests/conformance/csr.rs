@@ -6,7 +6,8 @@ use kube::config::AuthInfo;
 use serde_json::{Value, json};
 use tests::wait::{PATIENCE, eventually, so};
 
-use crate::subject::{is_hub, shared};
+use crate::request::Calls as _;
+use tests::subject::{is_hub, shared};
 
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 

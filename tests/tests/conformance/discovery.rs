@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use tests::api::text_at;
 
-use crate::request::Caller;
-use crate::subject::{is_hub, shared};
+use crate::request::{Caller, Calls as _};
+use tests::subject::{is_hub, shared};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use tests::api::text_at;
 use tests::wait::{eventually, so};
 
-use crate::request::{Answer, Caller, short};
+use crate::request::{Answer, Caller, Calls as _, short};
 use crate::samples::{self, Sample};
-use crate::subject::shared;
+use tests::subject::shared;
 
 /// Kinds under way at once: most of a write is waiting for the disk.
 const WORKERS: usize = 6;

@@ -6,8 +6,8 @@ use tests::hub::{Hub, HubOptions};
 use tests::wait::eventually;
 
 use crate::access::certificate_of;
-use crate::request::Caller;
-use crate::subject::shared;
+use crate::request::{Caller, Calls as _};
+use tests::subject::shared;
 
 const GROUP: &str = "/apis/flowcontrol.apiserver.k8s.io/v1";
 

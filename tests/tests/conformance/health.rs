@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use tests::api::text_at;
 
-use crate::subject::{Subject, shared};
+use crate::request::Calls as _;
+use tests::subject::{Subject, shared};
 
 #[test]
 fn probes_need_no_credential() {

@@ -4,7 +4,7 @@ use tests::kubectl::Kubectl;
 use tests::process::logged;
 use tests::wait::{PATIENCE, eventually};
 
-use crate::subject::{is_hub, shared};
+use tests::subject::{is_hub, shared};
 
 const DEPLOYMENT: &str = "
 apiVersion: apps/v1

@@ -2,7 +2,7 @@
 
 use tests::wait::PATIENCE;
 
-use crate::subject::{is_hub, shared};
+use tests::subject::{is_hub, shared};
 
 const MAP: &str =
     "---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: m, labels: {set: a}}, data: {a: '1', b: '2'}}";

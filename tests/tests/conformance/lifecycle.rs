@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use tests::api::{condition, text_at};
 use tests::wait::{eventually, so, throughout};
 
-use crate::request::Caller;
-use crate::subject::shared;
+use crate::request::{Caller, Calls as _};
+use tests::subject::shared;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 

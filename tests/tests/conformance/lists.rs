@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use tests::api::text_at;
 
-use crate::request::Caller;
-use crate::subject::shared;
+use crate::request::{Caller, Calls as _};
+use tests::subject::shared;
 
 fn names(list: &Value) -> Vec<&str> {
     list["items"].as_array().unwrap().iter().map(|o| text_at(o, "/metadata/name")).collect()

@@ -2,7 +2,7 @@
 //!
 //! In: the built hub (tests share one and keep to namespaces of their own; those that restart or kill it start their own).
 //! Out: what kube-apiserver would have answered, or a failure that shows both sides. With
-//! `CONFORMANCE_SUBJECT=kube-apiserver` the same tests run against a real member's API server, which is how the
+//! `SUBJECT=kube-apiserver` the same tests run against a real member's API server, which is how the
 //! expectations here were checked; what only a hub has is then left out.
 
 #![allow(clippy::unwrap_used)]
@@ -31,7 +31,6 @@ mod refusals;
 mod request;
 mod restart;
 mod samples;
-mod subject;
 mod watches;
 mod webhook_server;
 mod webhooks;

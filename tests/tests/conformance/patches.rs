@@ -4,8 +4,8 @@ use http::Method;
 use serde_json::{Value, json};
 use tests::api::text_at;
 
-use crate::request::{Answer, Caller};
-use crate::subject::shared;
+use crate::request::{Answer, Caller, Calls as _};
+use tests::subject::shared;
 
 fn deployment(name: &str) -> Value {
     json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": {"replicas": 0,

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use tests::wait::{PATIENCE, eventually, so};
 
-use crate::request::Caller;
-use crate::subject::shared;
+use crate::request::{Caller, Calls as _};
+use tests::subject::shared;
 
 const API: &str = "admissionregistration.k8s.io/v1";
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";

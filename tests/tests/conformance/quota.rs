@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 use tests::wait::{PATIENCE, eventually, so};
 
-use crate::subject::shared;
+use crate::request::Calls as _;
+use tests::subject::shared;
 
 fn pod(name: &str, cpu: &str) -> Value {
     let resources = if cpu.is_empty() { json!({}) } else { json!({"requests": {"cpu": cpu}}) };

@@ -12,8 +12,8 @@ use http::Method;
 use serde_json::{Value, json};
 use tests::api::text_at;
 
-use crate::request::Answer;
-use crate::subject::shared;
+use crate::request::{Answer, Calls as _};
+use tests::subject::shared;
 
 /// One wrong request. `NS` in paths and bodies is the test's namespace.
 #[derive(Clone, Copy)]

@@ -12,6 +12,7 @@ use kube::config::{AuthInfo, Config, KubeConfigOptions, Kubeconfig};
 use serde_json::Value;
 use tests::api::text_at;
 use tests::runtime;
+use tests::subject::Subject;
 
 /// How long a watch may keep silent about what has happened.
 const SOON: Duration = Duration::from_secs(20);
@@ -21,6 +22,18 @@ const SOON: Duration = Duration::from_secs(20);
 pub struct Caller {
     client: Client,
     config: Config,
+}
+
+/// A server that plain requests are sent to.
+pub trait Calls {
+    /// Requests as its administrator.
+    fn caller(&self) -> Caller;
+}
+
+impl Calls for Subject {
+    fn caller(&self) -> Caller {
+        Caller::of_kubeconfig(&self.kubeconfig())
+    }
 }
 
 /// What came back.

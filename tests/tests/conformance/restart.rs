@@ -9,7 +9,7 @@ use tests::hub::{Hub, HubOptions};
 use tests::wait::PATIENCE;
 
 use crate::request::{Caller, short};
-use crate::subject::is_hub;
+use tests::subject::is_hub;
 
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 

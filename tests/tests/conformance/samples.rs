@@ -56,7 +56,7 @@ fn certificate_request() -> String {
 /// sample that is not served, unless the server is not ours.
 #[track_caller]
 pub fn all(caller: &crate::request::Caller, namespace: &str) -> Vec<Sample> {
-    let ours = crate::subject::is_hub();
+    let ours = tests::subject::is_hub();
     let objects = objects(namespace);
     let mut samples = Vec::new();
     for object in &objects {

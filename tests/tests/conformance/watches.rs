@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use tests::api::text_at;
 
-use crate::request::{Caller, short};
-use crate::subject::{is_hub, shared};
+use crate::request::{Caller, Calls as _, short};
+use tests::subject::{is_hub, shared};
 
 /// ConfigMaps of a namespace.
 struct Maps {

@@ -7,9 +7,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tests::wait::{PATIENCE, eventually, so};
 
-use crate::request::Caller;
-use crate::subject::{is_hub, shared};
+use crate::request::{Caller, Calls as _};
 use crate::webhook_server::WebhookServer;
+use tests::subject::{is_hub, shared};
 
 const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1";
 

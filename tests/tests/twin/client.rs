@@ -3,30 +3,21 @@
 use std::path::Path;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use http::{HeaderMap, Request};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::TokioExecutor;
-use kube::client::ConfigExt;
-use kube::config::{AuthInfo, Config, KubeConfigOptions, Kubeconfig};
+use kube::config::AuthInfo;
 use serde_json::Value;
 use tests::runtime;
+use tests::wire::{Pool, config};
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-type Sent = BoxFuture<'static, Result<http::Response<Incoming>, String>>;
-
-/// A pool of connections with one identity.
-type Connection = Box<dyn Fn(Request<Full<Bytes>>) -> Sent + Send + Sync>;
-
 /// One server, as its administrator or as nobody.
 pub struct Caller {
-    server: String,
-    admin: Connection,
-    nobody: Connection,
+    admin: Pool,
+    nobody: Pool,
 }
 
 /// Who asks.
@@ -64,36 +55,27 @@ impl Answer {
     }
 }
 
-fn connection(mut config: Config, credentials: AuthInfo) -> Connection {
-    config.auth_info = credentials;
-    let connector = config.rustls_https_connector().expect("the kubeconfig's keys can be used");
-    let client = Client::builder(TokioExecutor::new()).build(connector);
-    Box::new(move |request| {
-        let (client, again) = (client.clone(), request.clone());
-        Box::pin(async move {
-            let closed = |error: &str| error.contains("IncompleteMessage");
-            match client.request(request).await.map_err(|error| format!("{error:?}")) {
-                // The server closed the connection after the answer before: it has not seen this one.
-                Err(error) if closed(&error) => {
-                    client.request(again).await.map_err(|error| format!("{error:?}"))
-                }
-                other => other,
-            }
-        })
-    })
+/// The answer, or why there is none in the words of whoever noticed.
+async fn send(pool: &Pool, request: Request<Full<Bytes>>) -> Result<http::Response<Incoming>, String> {
+    let again = request.clone();
+    match pool.send(request).await.map_err(|error| format!("{error:?}")) {
+        // The server closed the connection after the answer before: it has not seen this one.
+        Err(error) if error.contains("IncompleteMessage") => {
+            pool.send(again).await.map_err(|error| format!("{error:?}"))
+        }
+        other => other,
+    }
 }
 
 impl Caller {
     /// By a kubeconfig's current context.
     pub fn new(path: &Path) -> Caller {
-        let kubeconfig = Kubeconfig::read_from(path).expect("the kubeconfig can be read");
-        let options = KubeConfigOptions::default();
-        let config = runtime().block_on(Config::from_custom_kubeconfig(kubeconfig, &options));
-        let config = config.expect("the kubeconfig is complete");
         let _entered = runtime().enter();
-        let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
-        let admin = connection(config.clone(), config.auth_info.clone());
-        Caller { server, admin, nobody: connection(config, AuthInfo::default()) }
+        let pool = |config| Pool::new(&config).expect("the kubeconfig's keys can be used");
+        let mut config = runtime().block_on(config(path)).expect("the kubeconfig is complete");
+        let admin = pool(config.clone());
+        config.auth_info = AuthInfo::default();
+        Caller { admin, nobody: pool(config) }
     }
 
     /// A JSON request of the administrator's.
@@ -144,7 +126,7 @@ impl Caller {
         body: Vec<u8>,
         who: &As,
     ) -> Result<http::Response<Incoming>, String> {
-        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.server));
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.admin.server()));
         if !headers.iter().any(|(name, _)| name == "user-agent") {
             request = request.header("user-agent", "twin/1.0");
         }
@@ -162,7 +144,7 @@ impl Caller {
             As::Admin | As::Anonymous => {}
         }
         let request = request.body(Full::new(Bytes::from(body))).map_err(|error| error.to_string())?;
-        let client = if matches!(who, As::Admin | As::User(..)) { &self.admin } else { &self.nobody };
-        client(request).await
+        let pool = if matches!(who, As::Admin | As::User(..)) { &self.admin } else { &self.nobody };
+        send(pool, request).await
     }
 }

@@ -344,3 +344,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_annotation_of_client_side_apply_follows_as_go_writes_it_or_goes() {
+    let mut live = web("nginx:1", None);
+    live["metadata"]["annotations"] = json!({LAST_APPLIED: "{}", "other": "x"});
+    let applied_with = |note: &str| {
+        let mut object = web("nginx:1", None);
+        object["metadata"]["annotations"] = json!({"note": note});
+        applied(Some(&stored(live.clone())), &object, "kubectl", "2026-01-01T00:00:00Z")
+    };
+    let escaped = applied_with("a < b && \u{2028}");
+    let last = escaped["metadata"]["annotations"][LAST_APPLIED].as_str().unwrap();
+    assert!(last.contains(r#""note":"a \u003c b \u0026\u0026 \u2028""#), "{last}");
+    assert!(last.ends_with("}\n"), "{last}");
+    let large = applied_with(&"x".repeat(200 * 1024));
+    assert_eq!(large["metadata"]["annotations"].get(LAST_APPLIED), None);
+    assert_eq!(large["metadata"]["annotations"]["other"], "x");
+}

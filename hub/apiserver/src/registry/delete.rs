@@ -235,7 +235,10 @@ impl Registry {
         }
         let before = object.clone();
         crate::kinds::mark_deleted(definition, &mut object, &self.now_text());
-        settle_finalizers(definition, &mut object, orphaning);
+        // A definition's first delete waits for its instances, whatever is asked about dependants.
+        if !crate::crd::is_definition(definition) || meta::deleting(&before) {
+            settle_finalizers(definition, &mut object, orphaning);
+        }
         if meta::finalizers(&object).is_empty() {
             // It goes as it stands.
             return Marked { object: before, then: Then::Go };

@@ -230,9 +230,21 @@ pub(crate) fn render(value: &Value) -> String {
     }
 }
 
-/// JSON as Go writes it: `<`, `>` and `&` escaped.
+/// JSON as Go writes it: `<`, `>`, `&` and the two separators that JavaScript takes for line ends escaped.
 pub(crate) fn go_json(value: &Value) -> String {
-    value.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+    let mut text = value.to_string();
+    for (sign, escaped) in [
+        ('<', "\\u003c"),
+        ('>', "\\u003e"),
+        ('&', "\\u0026"),
+        ('\u{2028}', "\\u2028"),
+        ('\u{2029}', "\\u2029"),
+    ] {
+        if text.contains(sign) {
+            text = text.replace(sign, escaped);
+        }
+    }
+    text
 }
 
 /// About what Go's encoder makes of a struct without names for JSON: fields by their Go names.

@@ -15,9 +15,11 @@ pub(super) fn role_binding(row: Row<'_>) -> Vec<Value> {
     let subjects = |kind: &str| {
         let named = row.list("/subjects").iter().filter(|subject| subject["kind"] == kind).map(|subject| {
             let name = subject["name"].as_str().unwrap_or_default();
-            match subject["namespace"].as_str().filter(|namespace| !namespace.is_empty()) {
-                Some(namespace) if kind == "ServiceAccount" => format!("{namespace}/{name}"),
-                _ => name.to_owned(),
+            if kind == "ServiceAccount" {
+                // Also where none is named: the subject is then nobody's.
+                format!("{}/{name}", subject["namespace"].as_str().unwrap_or_default())
+            } else {
+                name.to_owned()
             }
         });
         Value::from(named.collect::<Vec<_>>().join(", "))

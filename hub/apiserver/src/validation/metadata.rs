@@ -1,6 +1,6 @@
 //! Names, labels, annotations, owners, finalizers; and what of the metadata may not change.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Errors, entries, invalid_each, list, names, text};
 use crate::schema::FieldError;
@@ -163,14 +163,18 @@ pub(super) fn labels(labels: &Value, path: &Path<'_>, errors: &mut Errors) {
 
 /// Annotations: qualified names, and not too much in all.
 pub(super) fn annotations(meta: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let mut size = 0;
-    for (key, value) in entries(meta, "annotations") {
+    for (key, _) in entries(meta, "annotations") {
         invalid_each(errors, path, key, names::qualified_name(&key.to_lowercase()));
-        size += key.len() + value.as_str().map_or(0, str::len);
     }
-    if size > MAX_ANNOTATIONS {
+    if meta["annotations"].as_object().is_some_and(|annotations| !annotations_fit(annotations)) {
         errors.push(FieldError::too_long(path, MAX_ANNOTATIONS as u64));
     }
+}
+
+/// Whether an object may have these annotations, as far as their size goes.
+pub fn annotations_fit(annotations: &Map<String, Value>) -> bool {
+    let size = |(key, value): (&String, &Value)| key.len() + value.as_str().map_or(0, str::len);
+    annotations.iter().map(size).sum::<usize>() <= MAX_ANNOTATIONS
 }
 
 fn owners(meta: &Value, path: &Path<'_>, errors: &mut Errors) {

@@ -3,8 +3,8 @@
 use http::Method;
 use serde_json::json;
 
-use crate::request::Caller;
-use crate::subject::shared;
+use crate::request::{Caller, Calls as _};
+use tests::subject::shared;
 
 #[test]
 fn bodies_that_are_too_large_are_refused() {

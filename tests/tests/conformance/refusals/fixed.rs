@@ -3,7 +3,8 @@
 use serde_json::json;
 use tests::api::text_at;
 
-use crate::subject::shared;
+use crate::request::Calls as _;
+use tests::subject::shared;
 
 #[test]
 fn what_may_not_change_does_not() {

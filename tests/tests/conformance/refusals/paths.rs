@@ -1,7 +1,8 @@
 //! Paths, queries and answers that do not exist.
 
 use super::{Wrong, refuse, wrong};
-use crate::subject::shared;
+use crate::request::Calls as _;
+use tests::subject::shared;
 
 const PATHS: &[Wrong] = &[
     wrong(

@@ -1,7 +1,7 @@
 //! Karmada's kinds, as their schemas and webhooks refuse them.
 
 use super::{Wrong, refuse, typed, wrong};
-use crate::subject::is_hub;
+use tests::subject::is_hub;
 
 const KARMADA: &[Wrong] = &[
     wrong(

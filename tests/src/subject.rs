@@ -1,14 +1,17 @@
-//! The server under test: one hub for all tests, or a real member to check the tests themselves.
+//! The server under test: one hub for all tests of a suite that do not break it, or a real member to check the tests themselves.
+//!
+//! In: `SUBJECT=kube-apiserver` for the member; the hub else. Out: its administrator's ways in, and namespaces of a test's own.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use serde_json::json;
-use tests::api::Api;
-use tests::hub::{Hub, HubOptions};
-use tests::kubectl::Kubectl;
-use tests::member::{Member, MemberOptions};
+
+use crate::api::Api;
+use crate::hub::{Hub, HubOptions};
+use crate::kubectl::Kubectl;
+use crate::member::{Member, MemberOptions};
 
 /// A running server.
 #[allow(clippy::large_enum_variant, reason = "there is one of them in a test run")]
@@ -31,6 +34,8 @@ pub fn shared() -> Arc<Subject> {
     let started = Arc::new(if is_hub() {
         Subject::Hub(Hub::start(HubOptions::default()))
     } else {
+        // As Karmada runs it: no account is asked of Pods, nothing protects volumes from deletion. The last flag wins, so the
+        // harness' own is in it.
         let plugins =
             "--disable-admission-plugins=TaintNodesByCondition,StorageObjectInUseProtection,ServiceAccount";
         let options = MemberOptions { apiserver_args: vec![plugins.into()], ..MemberOptions::new("truth") };
@@ -42,7 +47,7 @@ pub fn shared() -> Arc<Subject> {
 
 /// Whether the tests run against a hub.
 pub fn is_hub() -> bool {
-    std::env::var("CLIENTS_SUBJECT").map_or(true, |subject| subject != "kube-apiserver")
+    std::env::var("SUBJECT").map_or(true, |subject| subject != "kube-apiserver")
 }
 
 impl Subject {
@@ -51,6 +56,14 @@ impl Subject {
         match self {
             Subject::Hub(hub) => hub.kubeconfig(),
             Subject::Member(member) => member.kubeconfig(),
+        }
+    }
+
+    /// The folder with `ca.crt` and `ca.key`.
+    pub fn pki(&self) -> PathBuf {
+        match self {
+            Subject::Hub(hub) => hub.data_dir().join("pki"),
+            Subject::Member(member) => member.folder().to_owned(),
         }
     }
 
@@ -75,5 +88,11 @@ impl Subject {
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         self.api().create("/api/v1/namespaces", &object).unwrap();
         name
+    }
+
+    /// kubectl as its administrator, in a new namespace.
+    #[track_caller]
+    pub fn kubectl_in(&self, name: &str) -> Kubectl {
+        self.kubectl().in_namespace(&self.namespace(name))
     }
 }
