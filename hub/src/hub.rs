@@ -34,7 +34,7 @@ use crate::control::Control;
 use crate::data_dir::DataDir;
 use crate::extension_servers;
 use crate::fleet::{CachedWorks, HubRegistrar, Repair, Reports, StoredSessions, Told};
-use crate::lanes::Lanes;
+use crate::lanes::{self, Lanes};
 use crate::listener::{self, Services, Signers};
 use crate::metrics;
 use crate::settings::{AuditSettings, Settings, StoreKind};
@@ -142,7 +142,7 @@ impl Hub {
         let closing = CancellationToken::new();
         let grpc = Some(BoxCloneSyncService::new(gateway.service()));
         let services = Services { api, grpc, registrar, signers };
-        let lanes = Lanes::new().context("starting threads for heavy requests")?;
+        let lanes = Lanes::new(lanes::STAY).context("starting threads for heavy requests")?;
         tasks.spawn(listener::serve(listener, tls, services, lanes, closing.clone(), stop.clone()));
         Ok(Hub {
             address,

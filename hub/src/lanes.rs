@@ -12,6 +12,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 
 use karmada_apiserver::http::HeavyRequests;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -21,20 +22,25 @@ use tokio_util::task::TaskTracker;
 #[cfg(target_os = "linux")]
 const GIVES_WAY: i32 = 10;
 
+/// A connection that was heavy is taken to be so for a while: what floods is kept off the prompt lane between two requests, too.
+pub const STAY: Duration = Duration::from_millis(500);
+
 /// Both lanes. Dropped, what is still on the heavy one is cut.
 pub struct Lanes {
     prompt: Handle,
     heavy: Option<Runtime>,
+    stay: Duration,
 }
 
 type Connection = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Lanes {
-    /// The prompt lane is the runtime that this is called on; the heavy one has as many threads.
+    /// The prompt lane is the runtime that this is called on; the heavy one has as many threads, and whoever was heavy stays for
+    /// `stay`.
     ///
     /// # Errors
     /// Threads cannot be started.
-    pub fn new() -> std::io::Result<Arc<Lanes>> {
+    pub fn new(stay: Duration) -> std::io::Result<Arc<Lanes>> {
         let prompt = Handle::current();
         let heavy = Builder::new_multi_thread()
             .worker_threads(prompt.metrics().num_workers())
@@ -42,7 +48,7 @@ impl Lanes {
             .on_thread_start(give_way)
             .enable_time()
             .build()?;
-        Ok(Arc::new(Lanes { prompt, heavy: Some(heavy) }))
+        Ok(Arc::new(Lanes { prompt, heavy: Some(heavy), stay }))
     }
 
     /// Runs a connection, or one of its streams, to its end.
@@ -52,12 +58,13 @@ impl Lanes {
         load: HeavyRequests,
         connection: impl Future<Output = ()> + Send + 'static,
     ) {
-        let leg = Leg { connection: Some(Box::pin(connection)), is_heavy: load.any(), load };
+        let leg = Leg { connection: Some(Box::pin(connection)), until: None, stay: self.stay, load };
         self.clone().leg(tracker, leg);
     }
 
     fn leg(self: Arc<Self>, tracker: &TaskTracker, leg: Leg) {
-        let lane = self.heavy.as_ref().filter(|_| leg.is_heavy).map_or(&self.prompt, Runtime::handle).clone();
+        let lane =
+            self.heavy.as_ref().filter(|_| leg.until.is_some()).map_or(&self.prompt, Runtime::handle).clone();
         let (lanes, tracked) = (self, tracker.clone());
         tracker.spawn_on(
             async move {
@@ -83,8 +90,22 @@ impl Drop for Lanes {
 struct Leg {
     /// Taken when it moves.
     connection: Option<Connection>,
-    is_heavy: bool,
+    /// On the heavy lane: until when it stays there at least.
+    until: Option<Instant>,
+    stay: Duration,
     load: HeavyRequests,
+}
+
+impl Leg {
+    /// Until when it is heavy, as things stand.
+    fn heavy_until(&self) -> Option<Instant> {
+        let is_heavy = self.load.any();
+        if !is_heavy && self.until.is_none() {
+            return None;
+        }
+        let now = Instant::now();
+        if is_heavy { Some(now + self.stay) } else { self.until.filter(|until| now < *until) }
+    }
 }
 
 impl Future for Leg {
@@ -92,13 +113,17 @@ impl Future for Leg {
     type Output = Option<Leg>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Leg>> {
-        let is_heavy = self.load.any();
-        if is_heavy != self.is_heavy {
+        let until = self.heavy_until();
+        let moves = until.is_some() != self.until.is_some();
+        self.until = until;
+        if moves {
+            let (stay, load) = (self.stay, self.load.clone());
             let next = self.connection.take();
             return Poll::Ready(next.map(|connection| Leg {
                 connection: Some(connection),
-                is_heavy,
-                load: self.load.clone(),
+                until,
+                stay,
+                load,
             }));
         }
         let Some(connection) = &mut self.connection else { return Poll::Ready(None) };
@@ -130,7 +155,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_with_a_heavy_request_is_on_threads_that_give_way_while_it_lasts() {
-        let (lanes, tracker, load) = (Lanes::new().unwrap(), TaskTracker::new(), HeavyRequests::default());
+        let lanes = Lanes::new(Duration::ZERO).unwrap();
+        let (tracker, load) = (TaskTracker::new(), HeavyRequests::default());
         let (tell, told) = oneshot::channel();
         let requests = load.clone();
         lanes.run(&tracker, load, async move {
@@ -152,13 +178,13 @@ mod tests {
 
     #[tokio::test]
     async fn what_one_asks_for_does_not_move_another_and_timers_go_along() {
-        let (lanes, tracker) = (Lanes::new().unwrap(), TaskTracker::new());
+        let (lanes, tracker) = (Lanes::new(STAY).unwrap(), TaskTracker::new());
         let (busy, idle) = (HeavyRequests::default(), HeavyRequests::default());
         let _heavy = busy.begin();
         let (tell, told) = oneshot::channel();
         let main = here();
         lanes.run(&tracker, busy, async move {
-            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            tokio::time::sleep(Duration::from_millis(1)).await;
             let _ = tell.send(here());
         });
         let (tell, other) = oneshot::channel();
@@ -167,5 +193,26 @@ mod tests {
         });
         assert_eq!(told.await.unwrap().0, "heavy-requests");
         assert_eq!(other.await.unwrap(), main);
+    }
+
+    #[tokio::test]
+    async fn who_was_heavy_stays_for_a_while() {
+        let lanes = Lanes::new(Duration::from_secs(3600)).unwrap();
+        let (tracker, load) = (TaskTracker::new(), HeavyRequests::default());
+        let (tell, told) = oneshot::channel();
+        let requests = load.clone();
+        lanes.run(&tracker, load, async move {
+            drop(requests.begin());
+            tokio::task::yield_now().await;
+            let light = here();
+            let heavy = requests.begin();
+            tokio::task::yield_now().await;
+            drop(heavy);
+            tokio::task::yield_now().await;
+            let _ = tell.send((light, here()));
+        });
+        let (light, after) = told.await.unwrap();
+        assert_ne!(light.0, "heavy-requests", "what was over before anybody looked");
+        assert_eq!(after.0, "heavy-requests");
     }
 }
