@@ -15,6 +15,7 @@ mod fleet;
 mod hub;
 mod listener;
 mod metrics;
+mod other_servers;
 mod settings;
 
 pub use data_dir::DataDir;

@@ -8,6 +8,7 @@ mod body;
 mod discovery;
 mod eviction;
 mod form;
+mod indent;
 mod json_error;
 mod list;
 mod objects;
@@ -91,6 +92,8 @@ struct Along {
     seat: Option<Seat>,
     /// Whether the answer goes on after its head: a watch.
     long: bool,
+    /// Whether another server's answer is passed on as it came.
+    passed: bool,
 }
 
 impl ApiServer {
@@ -183,6 +186,10 @@ impl ApiServer {
         }
         // Paced before it is compressed: what takes time is what goes in.
         let packed = respond::accepts_gzip(&parts.headers) && respond::is_large(&response);
+        let document = parts.uri.path().starts_with("/openapi");
+        if !along.passed && !document && indent::asked(&parts.headers, &Query::of(&parts.uri)) {
+            response = indent::indented(response);
+        }
         let response = response.map(|body| paced::paced(body, along.seat));
         if packed { respond::compress(response) } else { response }
     }
@@ -197,7 +204,7 @@ impl ApiServer {
         B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: std::fmt::Display,
     {
-        let query = Query::parse(parts.uri.query().unwrap_or(""));
+        let query = Query::of(&parts.uri);
         let target = Target::parse(parts.uri.path());
         let attributes = target.attributes(&parts.method, &query);
         let user = self.identify(parts, &attributes, along).await?;
@@ -215,6 +222,7 @@ impl ApiServer {
             && let Some(handed) = aggregator.answers(parts.uri.path())
         {
             let upgrade = parts.extensions.get::<hyper::upgrade::OnUpgrade>().cloned();
+            along.passed = true;
             return Box::pin(aggregator.pass(&handed, &user, parts, body, upgrade)).await;
         }
         if let Some(record) = along.record.as_mut().filter(|record| record.wants_body(&attributes.verb)) {
@@ -357,8 +365,8 @@ impl ApiServer {
                 Ok(respond::public(&document, "application/json"))
             }
             "/openid/v1/jwks" => Ok(respond::public(&self.access.issuer_keys(), "application/jwk-set+json")),
-            "/version" => Ok(respond::json(&discovery::version(&self.options))),
-            "" | "/index.html" => Ok(respond::json(&discovery::paths(&self.registry.catalogue()))),
+            "/version" => Ok(respond::json_for_people(&discovery::version(&self.options))),
+            "" | "/index.html" => Ok(respond::json_for_people(&discovery::paths(&self.registry.catalogue()))),
             _ if is_health => Err(Status::no_page()),
             _ if matches!(first, ".well-known" | "openid") => Err(Status::no_page()),
             other => self.discover(call, other),
