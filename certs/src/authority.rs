@@ -16,7 +16,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
-use crate::{CertError, CertificateRequest, Pin, files};
+use crate::{CertError, CertificateRequest, Pin, files, usage};
 
 /// A certificate of ours is valid from this long before it was made: other clocks run behind.
 const BACKDATE: Duration = Duration::from_secs(3600);
@@ -143,6 +143,23 @@ impl Authority {
         Ok(params.signed_by(request.public_key(), &self.issuer)?.pem())
     }
 
+    /// Signs `request` as it stands, names and all, for `usages` (those of a CertificateSigningRequest's spec): what
+    /// kube-controller-manager's permissive policy signs. Who may have it was decided before. PEM.
+    pub fn issue_requested(
+        &self,
+        request: &CertificateRequest,
+        usages: &[&str],
+        validity: Duration,
+        now: Timestamp,
+    ) -> Result<String, CertError> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = name(&request.subject)?;
+        params.subject_alt_names = request.names().to_vec();
+        finish_leaf(&mut params, validity, now)?;
+        (params.key_usages, params.extended_key_usages) = usage::read(usages)?;
+        Ok(params.signed_by(request.public_key(), &self.issuer)?.pem())
+    }
+
     /// A client certificate with a key made here: the administrator's, or a component's of this process.
     pub fn issue_client_with_key(
         &self,
@@ -260,7 +277,7 @@ fn name(subject: &Subject) -> Result<DistinguishedName, CertError> {
     Ok(name)
 }
 
-fn alternative_name(name: &str) -> Result<SanType, CertError> {
+pub(crate) fn alternative_name(name: &str) -> Result<SanType, CertError> {
     Ok(match name.parse::<IpAddr>() {
         Ok(address) => SanType::IpAddress(address),
         Err(_) => SanType::DnsName(name.try_into().map_err(|_| CertError::Malformed("server name"))?),
@@ -317,6 +334,28 @@ mod tests {
         assert_eq!(peer.cluster(), Some("site1"));
         assert_eq!(peer.not_after, Timestamp::from_second(1_760_003_600).unwrap());
         assert_eq!(peer.key_fingerprint, key.fingerprint());
+    }
+
+    #[test]
+    fn what_was_approved_is_signed_as_it_was_asked() {
+        let (authority, _) = Authority::create(now()).unwrap();
+        let key = ClientKey::generate().unwrap();
+        let node =
+            Subject { common_name: "system:node:a".into(), organizations: vec!["system:nodes".into()] };
+        let names = ["a.example.org".to_owned(), "192.0.2.7".to_owned()];
+        let request = CertificateRequest::from_der(&key.request_for(&node, &names).unwrap()).unwrap();
+        let asked = request.alternative_names();
+        assert_eq!((asked.dns, asked.addresses, asked.emails, asked.uris), (1, 1, 0, 0));
+        let usages = ["digital signature", "server auth"];
+        let pem = authority.issue_requested(&request, &usages, Duration::from_secs(3600), now()).unwrap();
+        assert_eq!(PeerIdentity::from_pem(&pem).unwrap().organizations, ["system:nodes"]);
+        let der = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+        use x509_parser::prelude::FromDer as _;
+        let (_, read) = x509_parser::prelude::X509Certificate::from_der(&der).unwrap();
+        let extended = read.extended_key_usage().unwrap().unwrap().value;
+        assert!(extended.server_auth && !extended.client_auth);
+        assert_eq!(read.subject_alternative_name().unwrap().unwrap().value.general_names.len(), 2);
+        assert!(!read.is_ca());
     }
 
     #[test]

@@ -14,13 +14,14 @@ mod pin;
 mod request;
 mod tls;
 mod token;
+mod usage;
 
 pub use authority::{Authority, KeyedCertificate, Subject, server_names};
 pub use error::CertError;
 pub use identity::PeerIdentity;
 pub use jwt::ServiceAccountKey;
 pub use pin::Pin;
-pub use request::{CertificateRequest, ClientKey};
+pub use request::{AlternativeNames, CertificateRequest, ClientKey};
 pub use tls::{PinMismatch, SignedBy, Trust, certificates, client_config, client_config_h2, server_config};
 pub use token::JoinToken;
 

@@ -1,11 +1,11 @@
 //! Certificate requests (PKCS#10): made by the end that holds the key, checked by the end that signs.
 
-use rcgen::{CertificateSigningRequestParams, KeyPair, PublicKey, PublicKeyData};
+use rcgen::{CertificateSigningRequestParams, KeyPair, PublicKey, PublicKeyData, SanType};
 use rustls_pki_types::CertificateSigningRequestDer;
 use rustls_pki_types::pem::PemObject;
 use x509_parser::prelude::{FromDer, X509CertificationRequest};
 
-use crate::authority::new_key;
+use crate::authority::{alternative_name, new_key};
 use crate::identity::subject_of;
 use crate::{CertError, KeyedCertificate, Pin, Subject};
 
@@ -41,7 +41,14 @@ impl ClientKey {
 
     /// A request (DER) for this key; `subject` is a wish, and ignored where the signer decides it.
     pub fn request(&self, subject: &Subject) -> Result<Vec<u8>, CertError> {
+        self.request_for(subject, &[])
+    }
+
+    /// The same, with `names` (DNS names and addresses) as subject alternative names.
+    pub fn request_for(&self, subject: &Subject, names: &[String]) -> Result<Vec<u8>, CertError> {
         let mut params = rcgen::CertificateParams::default();
+        params.subject_alt_names =
+            names.iter().map(|name| alternative_name(name)).collect::<Result<_, _>>()?;
         params.distinguished_name = rcgen::DistinguishedName::new();
         params.distinguished_name.push(rcgen::DnType::CommonName, subject.common_name.as_str());
         if let Some(organization) = subject.organizations.first() {
@@ -61,11 +68,23 @@ impl ClientKey {
 pub struct CertificateRequest {
     /// What the sender asked to be called.
     pub subject: Subject,
-    /// Whether it asked for subject alternative names.
-    pub has_alternative_names: bool,
     /// SHA-256 of the public key's SPKI, lowercase hex.
     pub key_fingerprint: String,
     public_key: PublicKey,
+    names: Vec<SanType>,
+}
+
+/// How many subject alternative names a request asks for, by what they are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AlternativeNames {
+    /// DNS names.
+    pub dns: usize,
+    /// IP addresses.
+    pub addresses: usize,
+    /// Mail addresses.
+    pub emails: usize,
+    /// URIs.
+    pub uris: usize,
 }
 
 impl CertificateRequest {
@@ -85,9 +104,9 @@ impl CertificateRequest {
             })?;
         Ok(Self {
             subject,
-            has_alternative_names: !request.params.subject_alt_names.is_empty(),
             key_fingerprint: spki.hex(),
             public_key: request.public_key,
+            names: request.params.subject_alt_names,
         })
     }
 
@@ -100,6 +119,25 @@ impl CertificateRequest {
 
     pub(crate) fn public_key(&self) -> &PublicKey {
         &self.public_key
+    }
+
+    pub(crate) fn names(&self) -> &[SanType] {
+        &self.names
+    }
+
+    /// What further names it asks for.
+    pub fn alternative_names(&self) -> AlternativeNames {
+        let mut found = AlternativeNames::default();
+        for name in &self.names {
+            match name {
+                SanType::DnsName(_) => found.dns += 1,
+                SanType::IpAddress(_) => found.addresses += 1,
+                SanType::Rfc822Name(_) => found.emails += 1,
+                SanType::URI(_) => found.uris += 1,
+                _ => {}
+            }
+        }
+        found
     }
 }
 

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use karmada_apiserver::aggregation::Aggregator;
 use karmada_apiserver::registry::{Clock, Registry};
 use karmada_controllers::binding::Binding;
 use karmada_controllers::cluster::ClusterLife;
@@ -31,6 +32,7 @@ use crate::api_port::RegistryApi;
 use crate::certificates::HubSigner;
 use crate::data_dir::DataDir;
 use crate::fleet::{Links, Repair};
+use crate::other_servers::Aggregated;
 
 /// Reconciles of one controller under way at once.
 const WORKERS: usize = 4;
@@ -78,7 +80,7 @@ impl Control {
     }
 
     /// Starts every loop.
-    pub async fn start(&self, data: &Arc<DataDir>) -> anyhow::Result<()> {
+    pub async fn start(&self, data: &Arc<DataDir>, others: &Arc<Aggregator>) -> anyhow::Result<()> {
         self.shared.load().await?;
         let recorder = self.recorder.clone();
         let stop = self.stop.clone();
@@ -95,7 +97,7 @@ impl Control {
         self.execution();
         self.cluster();
         self.namespaces();
-        self.platform(data);
+        self.platform(data, others);
         // Whoever is bound to `view` in the first moment may look at once.
         let gathered = platform::aggregation::settled(&*self.shared.api);
         if tokio::time::timeout(GATHERED, gathered).await.is_err() {
@@ -119,11 +121,12 @@ impl Control {
         self.run(repair, Arc::default(), vec![Source::own(CLUSTER_API, "Cluster")]);
     }
 
-    fn platform(&self, data: &Arc<DataDir>) {
+    fn platform(&self, data: &Arc<DataDir>, others: &Arc<Aggregator>) {
         let parts = Platform {
             clock: self.shared.clock.clone(),
             tokens: Arc::new(HubTokens(data.clone())),
             signer: Arc::new(HubSigner(data.clone())),
+            others: Arc::new(Aggregated(others.clone())),
             ca_pem: Arc::from(data.authority.certificate_pem()),
         };
         self.tasks.spawn(platform::run(self.shared.api.clone(), parts, self.stop.clone()));

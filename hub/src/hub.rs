@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use karmada_apiserver::admission::{
-    Admission, DeletionProtection, KarmadaPolicies, LimitRanger, NamespaceLifecycle, PodDefaults,
+    Admission, CertificateRequests, DeletionProtection, KarmadaPolicies, LimitRanger, NamespaceLifecycle,
+    PodDefaults,
 };
 use karmada_apiserver::aggregation::{self, Aggregator, ClientIdentity};
 use karmada_apiserver::audit::{Audit, AuditLog, Policy};
@@ -15,8 +16,8 @@ use karmada_apiserver::cache::Cache;
 use karmada_apiserver::crd::Keeper;
 use karmada_apiserver::fairness::{self, Fairness};
 use karmada_apiserver::http::{ApiServer, ServerOptions};
-use karmada_apiserver::kinds;
 use karmada_apiserver::registry::{Clock, Registry, Standing, User, WriteOptions};
+use karmada_apiserver::{kinds, kubernetes_service};
 use karmada_certs::{KeyedCertificate, SignedBy};
 use karmada_gateway::ports::{Ports, Registrar};
 use karmada_gateway::{Gateway, Options};
@@ -28,7 +29,7 @@ use tokio_util::task::TaskTracker;
 use tower::util::BoxCloneSyncService;
 
 use crate::access::HubTokens;
-use crate::certificates::CertificateRequests;
+use crate::certificates;
 use crate::cluster_info;
 use crate::control::Control;
 use crate::data_dir::DataDir;
@@ -85,7 +86,7 @@ impl Hub {
             Box::new(DeletionProtection),
             Box::new(LimitRanger::new(&cache)),
             Box::new(Escalation::new(authorizer.clone())),
-            Box::new(CertificateRequests::new(authorizer.clone())),
+            Box::new(CertificateRequests::new(authorizer.clone(), certificates::organizations)),
             Box::new(KarmadaPolicies),
         ];
         let ids = Arc::new(uuid::Uuid::new_v4);
@@ -119,6 +120,11 @@ impl Hub {
         tasks.spawn(fairness::keep::run(registry.clone(), stop.clone()));
         extension_servers::publish(&registry, &data, settings.access.proxy.as_ref()).await?;
         let KeyedCertificate { certificate_pem, key_pem } = data.front_proxy_client(now)?;
+        let public = public_address(&settings.advertise, address);
+        kubernetes_service::settle(&registry, address.port(), public)
+            .await
+            .unwrap_or_else(|status| tracing::warn!(why = status.message, "default/kubernetes"));
+        tasks.spawn(kubernetes_service::run(registry.clone(), address.port(), public, stop.clone()));
         let aggregator = Aggregator::new(registry.cache(), ClientIdentity { certificate_pem, key_pem });
         tasks.spawn(aggregation::keep::run(registry.clone(), aggregator.clone(), stop.clone()));
         let issuers = issuers(settings, &clock, &tasks)?;
@@ -128,10 +134,10 @@ impl Hub {
             .open_at(settings.access.anonymous.clone());
         let seats = settings.access.seats.map(|seats| Fairness::new(registry.cache(), seats));
         let audit_log = audit.as_ref().map(|audit| audit.log().clone());
-        let api = api_server(&registry, access, &url, &stop, (audit, seats, aggregator));
+        let api = api_server(&registry, access, &url, &stop, (audit, seats, aggregator.clone()));
         let control = Control::new(&registry, &clock, &tasks, &stop);
         if settings.controllers {
-            control.start(&data).await.context("starting the controllers")?;
+            control.start(&data, &aggregator).await.context("starting the controllers")?;
         }
         let endpoint = url.trim_start_matches("https://").trim_end_matches('/').to_owned();
         let registrar: Arc<dyn Registrar> =
@@ -258,6 +264,27 @@ fn url(advertise: &[String], address: SocketAddr) -> String {
         None if address.ip().is_unspecified() => format!("https://127.0.0.1:{}", address.port()),
         None => format!("https://{address}"),
     }
+}
+
+/// Where others reach the hub by address: the first address advertised, the one that is listened at, or the one that the machine
+/// goes out by, which no packet is sent to learn.
+fn public_address(advertise: &[String], listening: SocketAddr) -> Option<SocketAddr> {
+    let of_text = |text: &String| {
+        let host = text.trim_start_matches("https://").trim_end_matches('/');
+        let with_port = host.parse::<SocketAddr>().ok();
+        with_port.or_else(|| Some(SocketAddr::new(host.parse().ok()?, listening.port())))
+    };
+    let is_public = |address: &SocketAddr| !address.ip().is_loopback() && !address.ip().is_unspecified();
+    let given = advertise.iter().filter_map(of_text).chain([listening]).find(is_public);
+    given.or_else(|| {
+        let goes_out = |from: &str, to: &str| {
+            let socket = std::net::UdpSocket::bind(from).ok()?;
+            socket.connect(to).ok()?;
+            socket.local_addr().ok().map(|at| SocketAddr::new(at.ip(), listening.port()))
+        };
+        let found = goes_out("0.0.0.0:0", "192.0.2.1:9").or_else(|| goes_out("[::]:0", "[2001:db8::1]:9"));
+        found.filter(is_public)
+    })
 }
 
 /// The port's TLS, and what tells certificates apart where a proxy in front has a CA of its own.

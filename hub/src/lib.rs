@@ -16,6 +16,7 @@ mod hub;
 mod lanes;
 mod listener;
 mod metrics;
+mod other_servers;
 mod settings;
 
 pub use data_dir::DataDir;

@@ -2,6 +2,7 @@
 //!
 //! In: an [`AdmissionRequest`]. Out: nothing, a changed object, or a `Status`.
 
+mod certificates;
 mod dynamic;
 mod expressions;
 mod hook;
@@ -15,6 +16,7 @@ mod quota;
 mod review;
 mod rules;
 
+pub use certificates::{CertificateRequests, Organizations};
 pub use dynamic::Dynamic;
 pub use karmada::KarmadaPolicies;
 pub use limits::LimitRanger;

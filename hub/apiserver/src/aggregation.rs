@@ -6,6 +6,7 @@
 //! by themselves, and the condition `Available` of all.
 
 mod automatic;
+mod call;
 mod check;
 mod connection;
 pub mod keep;
@@ -24,6 +25,7 @@ use serde_json::Value;
 
 use crate::cache::{Cache, Shard};
 use crate::resource::{ResourceDefinition, StorageId};
+pub use call::Elsewhere;
 pub use connection::ClientIdentity;
 pub(crate) use merge::Groups;
 pub(crate) use openapi::More;

@@ -10,6 +10,7 @@ mod discovery;
 mod eviction;
 mod form;
 mod heavy;
+mod indent;
 mod json_error;
 mod list;
 mod objects;
@@ -99,6 +100,8 @@ struct Along {
     long: bool,
     /// Where it is heavy: until its answer is made, or of a long list, sent.
     heavy: Option<HeavyRequest>,
+    /// Whether another server's answer is passed on as it came.
+    passed: bool,
 }
 
 impl ApiServer {
@@ -191,6 +194,10 @@ impl ApiServer {
         }
         // Paced before it is compressed: what takes time is what goes in.
         let packed = respond::accepts_gzip(&parts.headers) && respond::is_large(&response);
+        let document = parts.uri.path().starts_with("/openapi");
+        if !along.passed && !document && indent::asked(&parts.headers, &Query::of(&parts.uri)) {
+            response = indent::indented(response);
+        }
         let response = response.map(|body| paced::paced(body, along.seat, along.heavy));
         if packed { respond::compress(response) } else { response }
     }
@@ -201,7 +208,7 @@ impl ApiServer {
         mut body: Received,
         along: &mut Along,
     ) -> Result<Response<Body>, Status> {
-        let query = Query::parse(parts.uri.query().unwrap_or(""));
+        let query = Query::of(&parts.uri);
         let target = Target::parse(parts.uri.path());
         let attributes = target.attributes(&parts.method, &query);
         let user = self.identify(parts, &attributes, along).await?;
@@ -225,6 +232,7 @@ impl ApiServer {
             && let Some(handed) = aggregator.answers(parts.uri.path())
         {
             let upgrade = parts.extensions.get::<hyper::upgrade::OnUpgrade>().cloned();
+            along.passed = true;
             return Box::pin(aggregator.pass(&handed, &user, parts, body, upgrade)).await;
         }
         if let Some(record) = along.record.as_mut().filter(|record| record.wants_body(&attributes.verb)) {
@@ -367,8 +375,8 @@ impl ApiServer {
                 Ok(respond::public(&document, "application/json"))
             }
             "/openid/v1/jwks" => Ok(respond::public(&self.access.issuer_keys(), "application/jwk-set+json")),
-            "/version" => Ok(respond::json(&discovery::version(&self.options))),
-            "" | "/index.html" => Ok(respond::json(&discovery::paths(&self.registry.catalogue()))),
+            "/version" => Ok(respond::json_for_people(&discovery::version(&self.options))),
+            "" | "/index.html" => Ok(respond::json_for_people(&discovery::paths(&self.registry.catalogue()))),
             _ if is_health => Err(Status::no_page()),
             _ if matches!(first, ".well-known" | "openid") => Err(Status::no_page()),
             other => self.discover(call, other),

@@ -16,6 +16,7 @@ pub mod defaults;
 pub mod fairness;
 pub mod http;
 pub mod kinds;
+pub mod kubernetes_service;
 pub mod object;
 pub mod openapi;
 pub mod patch;

@@ -24,6 +24,7 @@ use tokio::sync::watch;
 
 pub use delete::{DeleteOptions, Deleted, Orphaning, Preconditions};
 pub use prepare::generated_name;
+pub(crate) use services::first_service_address;
 
 use crate::admission::{Admission, Dynamic, Held, Quotas};
 use crate::cache::Cache;

@@ -212,7 +212,7 @@ fn trusting(ca_pem: &[u8]) -> Result<rustls::ClientConfig, String> {
 }
 
 /// The roots that the machine trusts: who gives no caBundle is believed by those.
-fn of_the_machine() -> rustls::RootCertStore {
+pub(crate) fn of_the_machine() -> rustls::RootCertStore {
     let mut roots = rustls::RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     roots

@@ -11,6 +11,7 @@ pub mod csr_signer;
 pub mod event_expiry;
 pub mod garbage_collector;
 pub mod namespace;
+pub mod other_servers;
 pub mod quota;
 pub mod root_ca;
 pub mod service_account;
@@ -39,6 +40,8 @@ pub struct Platform {
     pub tokens: Arc<dyn service_account::AccountTokens>,
     /// Signs approved certificate requests.
     pub signer: Arc<dyn csr_signer::Signer>,
+    /// Who answers groups that are handed over.
+    pub others: Arc<dyn other_servers::OtherServers>,
     /// The CA that clients verify the hub by, as PEM.
     pub ca_pem: Arc<str>,
 }
@@ -47,7 +50,7 @@ pub struct Platform {
 pub async fn run(api: Arc<dyn Api>, parts: Platform, stop: CancellationToken) {
     let mut tasks = JoinSet::new();
     tasks.spawn(garbage_collector::run(api.clone(), stop.clone()));
-    tasks.spawn(namespace::run(api.clone(), parts.clock.clone(), stop.clone()));
+    tasks.spawn(namespace::run(api.clone(), parts.others.clone(), parts.clock.clone(), stop.clone()));
     tasks.spawn(service_account::run(api.clone(), parts.clone(), stop.clone()));
     tasks.spawn(root_ca::run(api.clone(), parts.ca_pem.clone(), stop.clone()));
     tasks.spawn(bootstrap_signer::run(api.clone(), parts.clock.clone(), stop.clone()));
@@ -174,7 +177,7 @@ mod tests {
         fn read(&self, _: &str) -> Result<csr_signer::Asked, String> {
             Err("no key here".into())
         }
-        fn sign(&self, _: &str, _: Duration, _: jiff::Timestamp) -> Result<String, String> {
+        fn sign(&self, _: &str, _: &[&str], _: Duration, _: jiff::Timestamp) -> Result<String, String> {
             Err("no key here".into())
         }
     }
@@ -195,6 +198,7 @@ mod tests {
             clock: fixed(),
             tokens: Arc::new(NoTokens),
             signer: Arc::new(NoSigner),
+            others: Arc::new(other_servers::Nobody),
             ca_pem: "PEM".into(),
         };
         let made = api.create(&namespaces, serde_json::json!({"metadata": {"name": "shop"}})).await.unwrap();

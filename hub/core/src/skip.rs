@@ -23,6 +23,13 @@ const GROUPS: [&str; 12] = [
 /// The regular expression of namespaces that are skipped where nothing is configured.
 pub const DEFAULT_NAMESPACES: &str = "kube-.*";
 
+/// Whether this is `default/kubernetes`, by which clients find the hub itself: every member has its own.
+fn finds_the_hub(object: &Value) -> bool {
+    object::namespace(object) == "default"
+        && object::name(object) == "kubernetes"
+        && matches!(object::kind(object), "Service" | "Endpoints" | "EndpointSlice")
+}
+
 /// Which namespaces and kinds are left alone.
 #[derive(Clone, Debug)]
 pub struct SkipRules {
@@ -63,5 +70,6 @@ impl SkipRules {
         self.skips_kind(object::api_version(object), object::kind(object))
             || self.skips_namespace(object::namespace(object))
             || (object::kind(object) == "Namespace" && self.skips_namespace(object::name(object)))
+            || finds_the_hub(object)
     }
 }

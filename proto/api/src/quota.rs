@@ -219,31 +219,75 @@ fn claim(object: &Value, used: &mut Amounts) {
     }
 }
 
-/// What is used of each of the quota's resources.
-pub fn used(quota: &Value, objects: &dyn Objects) -> Amounts {
-    let hard = hard(quota);
+/// A kind of objects that a quota counts, and the resources that it counts them for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// Group, empty for the core group.
+    pub group: String,
+    /// Plural name.
+    pub plural: String,
+    names: Vec<String>,
+    /// Whether their number says it all.
+    by_number: bool,
+}
+
+/// The kinds that a quota counts, each once, in order.
+pub fn kinds(quota: &Value) -> Vec<Kind> {
     let scoped = !quota["spec"]["scopes"].is_null() || !quota["spec"]["scopeSelector"].is_null();
-    let mut used: Amounts = hard.keys().map(|name| (name.clone(), Quantity::default())).collect();
-    let mut parsed: BTreeSet<(&str, &str)> = BTreeSet::new();
-    for name in hard.keys() {
-        let Some((group, plural)) = counts(name) else { continue };
-        if only_counts(name) && !scoped {
-            let count = i64::try_from(objects.count(group, plural)).unwrap_or(i64::MAX);
-            used.insert(name.clone(), Quantity::from_units(count));
-        } else {
-            parsed.insert((group, plural));
+    let mut all: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    for name in hard(quota).into_keys() {
+        if let Some((group, plural)) = counts(&name) {
+            let key = (group.to_owned(), plural.to_owned());
+            all.entry(key).or_default().push(name);
         }
     }
-    for (group, plural) in parsed {
-        for object in objects.all(group, plural) {
-            if !covers(quota, group, plural, &object) {
-                continue;
-            }
-            for (name, amount) in usage(group, plural, &object) {
-                if hard.contains_key(&name) && (scoped || !only_counts(&name)) {
-                    add(&mut used, &name, amount);
-                }
-            }
+    let kind = |((group, plural), names): ((String, String), Vec<String>)| {
+        let by_number = !scoped && names.iter().all(|name| only_counts(name));
+        Kind { group, plural, names, by_number }
+    };
+    all.into_iter().map(kind).collect()
+}
+
+impl Kind {
+    /// What one object uses of the quota. It is read only where its number does not say it all.
+    pub fn share(&self, quota: &Value, object: impl FnOnce() -> Value) -> Amounts {
+        if self.by_number {
+            return self.names.iter().map(|name| (name.clone(), Quantity::from_units(1))).collect();
+        }
+        let object = object();
+        if !covers(quota, &self.group, &self.plural, &object) {
+            return Amounts::new();
+        }
+        let mut used = usage(&self.group, &self.plural, &object);
+        used.retain(|name, _| self.names.contains(name));
+        used
+    }
+}
+
+/// Adds amounts to a sum.
+pub fn add_all(sum: &mut Amounts, more: &Amounts) {
+    more.iter().for_each(|(name, amount)| add(sum, name, *amount));
+}
+
+/// Takes amounts from a sum.
+pub fn take_all(sum: &mut Amounts, less: &Amounts) {
+    for (name, amount) in less {
+        let rest = sum.entry(name.clone()).or_default();
+        *rest = rest.minus(*amount);
+    }
+}
+
+/// What is used of each of the quota's resources.
+pub fn used(quota: &Value, objects: &dyn Objects) -> Amounts {
+    let mut used: Amounts = hard(quota).into_keys().map(|name| (name, Quantity::default())).collect();
+    for kind in kinds(quota) {
+        if kind.by_number {
+            let count = i64::try_from(objects.count(&kind.group, &kind.plural)).unwrap_or(i64::MAX);
+            kind.names.iter().for_each(|name| add(&mut used, name, Quantity::from_units(count)));
+            continue;
+        }
+        for object in objects.all(&kind.group, &kind.plural) {
+            add_all(&mut used, &kind.share(quota, || object));
         }
     }
     used

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use http::Method;
 use serde_json::{Value, json};
 use tests::api::{condition, text_at};
@@ -13,6 +15,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use crate::access::{certificate, user};
 use crate::extension_server::ExtensionServer;
 use crate::request::{Caller, Calls as _};
+use crate::webhook_server::WebhookServer;
 use tests::subject::{Subject, is_hub};
 
 const SOON: Duration = Duration::from_secs(30);
@@ -113,6 +116,135 @@ fn a_group_that_is_handed_over_is_found_and_answered() {
     admin.delete(&format!("{SERVICES}/v1.{group}"), &Value::Null).is(200);
     admin.get(&things).is(404);
     assert!(!admin.get("/apis").text.contains(group));
+}
+
+#[test]
+fn a_namespace_that_ends_is_emptied_at_other_servers_too() {
+    let Some(subject) = hub() else { return };
+    let admin = subject.caller();
+    let group = "rooms.example.org";
+    let server = ExtensionServer::start(group, "rooms.default.svc", &subject.pki().join("front-proxy"));
+    hand_over(&admin, group, &server);
+    available(&admin, group);
+    let end = |name: &str| {
+        admin.post("/api/v1/namespaces", &json!({"metadata": {"name": name}})).is(201);
+        admin.delete(&format!("/api/v1/namespaces/{name}"), &Value::Null);
+    };
+    let place = |name: &str| format!("/api/v1/namespaces/{name}");
+    end("leaving");
+    eventually("the namespace to be gone", SOON, || {
+        let answer = admin.get(&place("leaving"));
+        if answer.code == 404 { Ok(()) } else { Err(answer.text) }
+    });
+    let asked = server.asked(&format!("DELETE /apis/{group}/v1/namespaces/leaving/things"));
+    let told: Value = serde_json::from_str(&asked[0].body).unwrap();
+    assert_eq!(told["propagationPolicy"], "Background");
+    assert_eq!(asked[0].headers["x-remote-user"], "system:serviceaccount:kube-system:namespace-controller");
+    // While nobody knows what a server keeps, no namespace ends, and it is told why.
+    let lost = json!({"metadata": {"name": "v1.lost.example.org"}, "spec": {
+        "group": "lost.example.org", "version": "v1", "groupPriorityMinimum": 1500, "versionPriority": 15,
+        "insecureSkipTLSVerify": true, "service": {"namespace": "default", "name": "nowhere"}}});
+    admin.post(SERVICES, &lost).is(201);
+    end("waiting");
+    let message = eventually("the namespace to say why", SOON, || {
+        let namespace = admin.get(&place("waiting")).json();
+        let told = condition(&namespace, "NamespaceDeletionDiscoveryFailure");
+        if told == "True" {
+            Ok(namespace["status"]["conditions"][0]["message"].clone())
+        } else {
+            Err(namespace.to_string())
+        }
+    });
+    assert_eq!(
+        message,
+        "Discovery failed for some groups, 1 failing: unable to retrieve the complete list of server APIs: lost.example.org/v1: stale GroupVersion discovery: lost.example.org/v1"
+    );
+    admin.delete(&format!("{SERVICES}/v1.lost.example.org"), &Value::Null).is(200);
+    eventually("the namespace to be gone", SOON, || {
+        let answer = admin.get(&place("waiting"));
+        if answer.code == 404 { Ok(()) } else { Err(answer.text) }
+    });
+}
+
+#[test]
+fn who_gives_no_ca_is_known_by_those_of_the_machine() {
+    if !is_hub() {
+        return;
+    }
+    let folder = tests::folder::Folder::new("roots");
+    let roots = folder.path().join("roots.pem");
+    let env = vec![
+        ("SSL_CERT_FILE".to_owned(), roots.display().to_string()),
+        ("SSL_CERT_DIR".to_owned(), folder.path().join("none").display().to_string()),
+    ];
+    let subject = Subject::Hub(Hub::start(HubOptions { env, ..HubOptions::default() }));
+    let admin = subject.caller();
+    let group = "trusted.example.org";
+    let server = ExtensionServer::start(group, "trusted.default.svc", &subject.pki().join("front-proxy"));
+    let hook = WebhookServer::start(|_, review| {
+        json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1",
+            "response": {"uid": review["request"]["uid"], "allowed": false, "status": {"message": "asked"}}})
+    });
+    hand_over(&admin, group, &server);
+    let place = format!("{SERVICES}/v1.{group}");
+    let without = json!({"spec": {"caBundle": null}});
+    admin.patch("merge", &place, &without).is(200);
+    let mut client = hook.at("/");
+    client.as_object_mut().unwrap().remove("caBundle");
+    let configuration = json!({"metadata": {"name": "trusted"}, "webhooks": [{
+        "name": "trusted.example.org", "clientConfig": client, "sideEffects": "None", "admissionReviewVersions": ["v1"],
+        "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["secrets"]}]}]});
+    admin
+        .post("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", &configuration)
+        .is(201);
+    let secrets = "/api/v1/namespaces/default/secrets?dryRun=All";
+    let told = |words: &str| {
+        eventually(words, SOON, || {
+            let answer = admin.post(secrets, &json!({"metadata": {"name": "a"}}));
+            if answer.text.contains(words) { Ok(()) } else { Err(answer.text) }
+        });
+    };
+    // Nobody is trusted yet.
+    told("failed calling webhook");
+    let doubted = eventually("the server to be doubted", SOON, || {
+        let object = admin.get(&place).json();
+        let told = object["status"]["conditions"][0]["message"].as_str().unwrap_or_default().to_owned();
+        if told.contains("tls") { Ok(told) } else { Err(object.to_string()) }
+    });
+    assert!(doubted.contains("certificate"), "{doubted}");
+    let ca = String::from_utf8(STANDARD.decode(&server.ca_bundle).unwrap()).unwrap();
+    std::fs::write(&roots, format!("{ca}{}", hook.ca_pem)).unwrap();
+    told("denied the request: asked");
+    available(&admin, group);
+}
+
+#[test]
+fn the_service_of_the_hub_itself_comes_back() {
+    let Some(subject) = hub() else { return };
+    let admin = subject.caller();
+    let places = [
+        "/api/v1/namespaces/default/services/kubernetes",
+        "/api/v1/namespaces/default/endpoints/kubernetes",
+        "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes",
+    ];
+    for place in places {
+        let before = admin.get(place).is(200).json();
+        admin.delete(place, &Value::Null).is(200);
+        eventually(place, SOON, || {
+            let answer = admin.get(place);
+            let again = answer.code == 200 && answer.json()["metadata"]["uid"] != before["metadata"]["uid"];
+            if again { Ok(()) } else { Err(answer.text) }
+        });
+    }
+    let mut slice = admin.get(places[2]).json();
+    slice["endpoints"] = json!([]);
+    slice["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+    let right = admin.get(places[2]).json()["endpoints"].clone();
+    admin.put(places[2], &slice);
+    eventually("the endpoints to be put right", SOON, || {
+        let now = admin.get(places[2]).json();
+        if now["endpoints"] == right { Ok(()) } else { Err(now.to_string()) }
+    });
 }
 
 #[test]

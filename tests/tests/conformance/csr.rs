@@ -13,10 +13,15 @@ const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 
 /// A request's PEM and its key's.
 fn asked(name: &str, group: &str) -> (String, String) {
+    asked_for(name, group, &[])
+}
+
+/// The same, for further names.
+fn asked_for(name: &str, group: &str, names: &[String]) -> (String, String) {
     let key = karmada_certs::ClientKey::generate().unwrap();
     let organizations = if group.is_empty() { Vec::new() } else { vec![group.to_owned()] };
     let subject = karmada_certs::Subject { common_name: name.to_owned(), organizations };
-    let der = STANDARD.encode(key.request(&subject).unwrap());
+    let der = STANDARD.encode(key.request_for(&subject, names).unwrap());
     let lines: Vec<&str> = der.as_bytes().chunks(64).map(|line| std::str::from_utf8(line).unwrap()).collect();
     let pem = format!(
         "-----BEGIN CERTIFICATE REQUEST-----\n{}\n-----END CERTIFICATE REQUEST-----\n",
@@ -93,6 +98,50 @@ fn what_is_denied_or_wrong_is_not_signed() {
         "certificatesigningrequests.certificates.k8s.io \"csr-root\" is forbidden: use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed"
     );
     for name in ["csr-denied", "csr-server"] {
+        caller.delete(&format!("{REQUESTS}/{name}"), &Value::Null).is(200);
+    }
+}
+
+#[test]
+fn a_kubelet_gets_its_serving_certificate() {
+    let subject = shared();
+    let (caller, kubectl) = (subject.caller(), subject.kubectl());
+    if !is_hub() {
+        // The members' controllers hold no key to sign with.
+        return;
+    }
+    let names = ["node.example.org".to_owned()];
+    let (node, _) = asked_for("system:node:a", "system:nodes", &names);
+    let (other, _) = asked("anybody", "");
+    for (name, pem, usages, wanted) in [
+        ("csr-node", &node, json!(["digital signature", "server auth"]), ""),
+        (
+            "csr-no-node",
+            &other,
+            json!(["digital signature", "server auth"]),
+            "subject organization is not system:nodes",
+        ),
+        (
+            "csr-usages",
+            &node,
+            json!(["server auth"]),
+            "usages did not match [digital signature key encipherment server auth]",
+        ),
+    ] {
+        let mut made = request(name, pem, &usages);
+        made["spec"]["signerName"] = json!("kubernetes.io/kubelet-serving");
+        caller.post(REQUESTS, &made).is(201);
+        kubectl.ok(&["certificate", "approve", name]);
+        let status = eventually(name, PATIENCE, || {
+            let status = caller.get(&format!("{REQUESTS}/{name}")).is(200).json()["status"].clone();
+            let failed = status["conditions"].as_array().is_some_and(|all| all.len() > 1);
+            so(failed || status["certificate"].is_string(), || status.to_string())?;
+            Ok(status)
+        });
+        assert_eq!(status["certificate"].is_string(), wanted.is_empty(), "{name}: {status}");
+        if !wanted.is_empty() {
+            assert_eq!(status["conditions"][1]["message"], wanted);
+        }
         caller.delete(&format!("{REQUESTS}/{name}"), &Value::Null).is(200);
     }
 }

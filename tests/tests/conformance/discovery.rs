@@ -98,6 +98,11 @@ fn documents_are_cached_by_their_hash() {
         assert!(document.header("cache-control").contains("immutable"), "{path}: {:?}", document.headers);
         assert_eq!(text_at(&document.json(), "/openapi"), "3.0.0", "{path}");
     }
+    // A document that has changed since is where its new hash says.
+    let url = text_at(&paths["apis/apps/v1"], "/serverRelativeURL");
+    let moved = caller.get("/openapi/v3/apis/apps/v1?hash=0123456789ABCDEF").is(301);
+    assert!(moved.header("location").ends_with(url), "{:?}", moved.headers);
+    caller.get("/openapi/v3/apis/apps/v1").is(200);
 }
 
 #[test]

@@ -113,7 +113,7 @@ async fn answer(
             "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": [{"metadata": {"name": group}, "versions": [{
                 "version": "v1", "freshness": "Current", "resources": [{
                     "resource": "things", "responseKind": {"group": group, "version": "v1", "kind": "Thing"}, "scope": "Namespaced",
-                    "singularResource": "thing", "verbs": ["get", "list", "watch", "create"]}]}]}]})),
+                    "singularResource": "thing", "verbs": ["get", "list", "watch", "create", "delete", "deletecollection"]}]}]}]})),
         "/openapi/v3" => {
             let address = format!("/openapi/v3/apis/{group}/v1?hash=C0FFEE");
             whole(&json!({"paths": {format!("apis/{group}/v1"): {"serverRelativeURL": address}}}))
@@ -126,7 +126,7 @@ async fn answer(
         }
         path if path == root => whole(&json!({
             "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": format!("{group}/v1"), "resources": [
-                {"name": "things", "singularName": "thing", "namespaced": true, "kind": "Thing", "verbs": ["get", "list", "watch", "create"]}]})),
+                {"name": "things", "singularName": "thing", "namespaced": true, "kind": "Thing", "verbs": ["get", "list", "watch", "create", "delete", "deletecollection"]}]})),
         path if path == format!("{things}/a/exec") => {
             let Some(upgrade) = upgrade else { return whole(&json!({})) };
             tokio::spawn(async move {
@@ -162,7 +162,7 @@ async fn answer(
                 .body(BodyExt::boxed(StreamBody::new(frames)))
                 .unwrap()
         }
-        path if path == things => {
+        path if path.starts_with(&format!("{root}/namespaces/")) && path.ends_with("/things") => {
             whole(&json!({"kind": "ThingList", "apiVersion": format!("{group}/v1"), "items": []}))
         }
         _ => {

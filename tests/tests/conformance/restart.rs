@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use tests::api::text_at;
 use tests::hub::{Hub, HubOptions};
@@ -55,6 +57,7 @@ fn a_hub_drains_and_goes_on_where_it_stood() {
     }
     let answer = caller.get(&format!("{SECRETS}?resourceVersion=1&resourceVersionMatch=Exact"));
     answer.refusal(410, "Expired");
+    goes_on_as_things_are(&caller);
     let watch = caller.watch(&format!("{SECRETS}?watch=1&resourceVersion=1"));
     let (kind, status) = watch.next();
     assert_eq!(
@@ -62,6 +65,26 @@ fn a_hub_drains_and_goes_on_where_it_stood() {
         ("ERROR", &json!(410), "Expired")
     );
     assert!(watch.rest().is_empty(), "an expired watch ends");
+}
+
+/// A page of a time that nobody remembers: the refusal brings a token that goes on where the page would, with what is there now.
+fn goes_on_as_things_are(caller: &Caller) {
+    let place = json!({"v": "meta.k8s.io/v1", "rv": 1, "start": "default/next\0"}).to_string();
+    let token = URL_SAFE_NO_PAD.encode(place);
+    let refused = caller.get(&format!("{SECRETS}?limit=2&continue={token}"));
+    let message = refused.refusal(410, "Expired");
+    assert!(message.contains("use the continue token in this response"), "{message}");
+    let token = text_at(&refused.json(), "/metadata/continue").to_owned();
+    let mut seen = Vec::new();
+    let mut next = token;
+    while !next.is_empty() {
+        let page = caller.get(&format!("{SECRETS}?limit=2&continue={next}")).is(200).json();
+        seen.extend(
+            page["items"].as_array().unwrap().iter().map(|o| text_at(o, "/metadata/name").to_owned()),
+        );
+        next = page["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
+    }
+    assert_eq!(seen, ["page-0", "page-1", "page-2"]);
 }
 
 /// How often the hub is killed under writes.

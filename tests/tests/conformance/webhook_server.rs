@@ -14,6 +14,8 @@ use tests::runtime;
 pub struct WebhookServer {
     port: u16,
     ca_bundle: String,
+    /// Its CA, PEM.
+    pub ca_pem: String,
 }
 
 impl WebhookServer {
@@ -52,7 +54,8 @@ impl WebhookServer {
                 });
             }
         });
-        WebhookServer { port, ca_bundle: STANDARD.encode(authority.certificate_pem()) }
+        let ca_pem = authority.certificate_pem().to_owned();
+        WebhookServer { port, ca_bundle: STANDARD.encode(&ca_pem), ca_pem }
     }
 
     /// The `clientConfig` that reaches it at a path.

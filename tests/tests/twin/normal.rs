@@ -49,6 +49,13 @@ impl Normal {
                 let next = self.ports.len() + 1;
                 json!(self.ports.entry(port).or_insert_with(|| format!("PORT{next}")).clone())
             }
+            // Where each server listens.
+            Value::Number(n)
+                if matches!(key, "port" | "targetPort")
+                    && n.as_i64().is_some_and(|port| (32_768..61_000).contains(&port)) =>
+            {
+                json!("ITS OWN")
+            }
             other => other,
         }
     }

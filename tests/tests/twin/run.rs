@@ -117,6 +117,7 @@ impl Side<'_> {
 
     fn seen(&mut self, headers: &HeaderMap, code: u16, body: &[u8]) -> Value {
         let text = String::from_utf8_lossy(body).into_owned();
+        let layout = layout(&text);
         let yaml = headers
             .get("content-type")
             .is_some_and(|v| v.to_str().is_ok_and(|v| v.starts_with("application/yaml")));
@@ -128,7 +129,8 @@ impl Side<'_> {
             },
             Err(_) => self.normal.value(json!(text)),
         };
-        json!({"code": code, "headers": self.normal.value(headers_read(headers)), "body": body})
+        let headers = self.normal.value(headers_read(headers));
+        json!({"code": code, "headers": headers, "body": body, "layout": layout})
     }
 
     fn body(&self, twins: &Twins, step: &Step) -> Value {
@@ -272,6 +274,19 @@ impl Side<'_> {
             }
         }
         Value::Array(seen.into_iter().map(|event| self.normal.value(event)).collect())
+    }
+}
+
+/// How JSON is laid out: on a line that ends, or indented.
+fn layout(text: &str) -> &'static str {
+    if !text.starts_with(['{', '[']) {
+        return "";
+    }
+    match (text.ends_with('\n'), text.contains("\n  ")) {
+        (true, false) => "a line",
+        (false, false) => "a line that does not end",
+        (false, true) => "indented",
+        (true, true) => "indented, and a line that ends",
     }
 }
 

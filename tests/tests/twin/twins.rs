@@ -48,7 +48,9 @@ impl Twins {
     pub fn start() -> Twins {
         let plugins =
             "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,StorageObjectInUseProtection";
-        let options = MemberOptions { apiserver_args: vec![plugins.into()], ..MemberOptions::bare("twin") };
+        // The last flag wins: the harness' own members tell nobody where they are.
+        let args = [plugins, "--endpoint-reconciler-type=lease"].map(str::to_owned).into();
+        let options = MemberOptions { apiserver_args: args, ..MemberOptions::bare("twin") };
         let (member, hub) = std::thread::scope(|scope| {
             let member = scope.spawn(|| Member::start(options));
             let hub = Hub::start(HubOptions { args: vec!["--controllers=none".into()], env: Vec::new() });

@@ -2,58 +2,59 @@
 //!
 //! In: a create or update in a namespace that has quotas. Out: a 403 that says what does not fit; or a guard to be held until the
 //! write is done. What is used is counted in the cache, not read off a quota's status: writes that a quota is about come one after
-//! the other within their namespace, so that the count is exact. Namespaces without quotas pay one look at a map.
+//! the other within their namespace, so that the count is exact, and it moves on by what happened since ([`tally`]). Namespaces
+//! without quotas pay one look at a map.
 
-use std::collections::BTreeMap;
+mod tally;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use karmada_api::quota::{self, Objects};
+use karmada_api::quota;
+use karmada_store::Revision;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 
+use self::tally::Tallies;
 use crate::cache::{Cache, Shard};
+use crate::object::ObjectKey;
 use crate::registry::{AdmissionRequest, Operation, Registry, Standing};
 use crate::resource::StorageId;
 use crate::status::Status;
 
-/// Whose turn it is, by namespace.
+/// Whose turn it is, by namespace, and what was counted last.
 pub struct Quotas {
     quotas: Arc<Shard>,
     turns: Mutex<BTreeMap<Arc<str>, Arc<Turn<()>>>>,
+    tallies: Tallies,
+    /// The change of quotas after which everything that belongs to none was forgotten.
+    trimmed: Mutex<Revision>,
 }
 
 /// Held while a counted write is under way.
 pub(crate) type Held = Option<OwnedMutexGuard<()>>;
 
-struct Cached<'a> {
-    registry: &'a Registry,
-    namespace: &'a str,
-}
-
-impl Cached<'_> {
-    fn list(&self, group: &str, plural: &str) -> Vec<Arc<crate::object::Stored>> {
-        let group = if group.is_empty() { "core" } else { group };
-        let shard = self.registry.cache().shard(&StorageId(format!("{group}/{plural}").into()));
-        shard.snapshot(self.namespace).items
-    }
-}
-
-impl Objects for Cached<'_> {
-    fn count(&self, group: &str, plural: &str) -> usize {
-        self.list(group, plural).len()
-    }
-
-    fn all(&self, group: &str, plural: &str) -> Vec<Value> {
-        self.list(group, plural).iter().map(|object| object.value()).collect()
-    }
-}
-
 impl Quotas {
     /// Over the quotas in `cache`.
     pub fn new(cache: &Cache) -> Quotas {
         let quotas = cache.shard(&StorageId("core/resourcequotas".into()));
-        Quotas { quotas, turns: Mutex::default() }
+        Quotas { quotas, turns: Mutex::default(), tallies: Tallies::default(), trimmed: Mutex::default() }
+    }
+
+    /// Forgets what belongs to quotas that are no more, once after each change of quotas.
+    fn trim(&self) {
+        let now = self.quotas.revision();
+        if std::mem::replace(&mut *self.trimmed.lock(), now) == now {
+            return;
+        }
+        let quotas = self.quotas.snapshot("").items;
+        self.tallies.keep(&quotas.iter().map(|quota| &quota.key).collect());
+        let namespaces: BTreeSet<&str> = quotas.iter().map(|quota| &*quota.key.namespace).collect();
+        // Whoever waits for a turn holds it, too.
+        self.turns
+            .lock()
+            .retain(|namespace, turn| namespaces.contains(&**namespace) || Arc::strong_count(turn) > 1);
     }
 
     /// Refuses what does not fit; otherwise the guard is to be held until the write is done.
@@ -74,19 +75,25 @@ impl Quotas {
             return Ok(None);
         }
         let namespace = &request.key.namespace;
+        self.trim();
         if self.quotas.snapshot(namespace).items.is_empty() {
             return Ok(None);
         }
         let turn = self.turns.lock().entry(namespace.clone()).or_default().clone();
         let held = turn.lock_owned().await;
-        let quotas: Vec<Value> =
-            self.quotas.snapshot(namespace).items.iter().map(|quota| quota.value()).collect();
-        judge(registry, request, &quotas)?;
+        let quotas = self.quotas.snapshot(namespace).items;
+        let quotas: Vec<(ObjectKey, Value)> =
+            quotas.iter().map(|quota| (quota.key.clone(), quota.value())).collect();
+        judge(request, &quotas, |key, quota| self.tallies.used(registry.cache(), key, quota))?;
         Ok(Some(held))
     }
 }
 
-fn judge(registry: &Registry, request: &AdmissionRequest<'_>, quotas: &[Value]) -> Result<(), Status> {
+fn judge(
+    request: &AdmissionRequest<'_>,
+    quotas: &[(ObjectKey, Value)],
+    used: impl Fn(&ObjectKey, &Value) -> quota::Amounts,
+) -> Result<(), Status> {
     let definition = request.definition;
     let (group, plural) = (&*definition.storage_group, &*definition.plural);
     let refused = |why: String| Status::forbidden(definition, &request.key.name, &why);
@@ -97,8 +104,7 @@ fn judge(registry: &Registry, request: &AdmissionRequest<'_>, quotas: &[Value]) 
             *more = more.minus(before);
         }
     }
-    let objects = Cached { registry, namespace: &request.key.namespace };
-    for one in quotas.iter().filter(|one| quota::covers(one, group, plural, request.object)) {
+    for (key, one) in quotas.iter().filter(|(_, one)| quota::covers(one, group, plural, request.object)) {
         let name = one["metadata"]["name"].as_str().unwrap_or_default();
         let is_pod = group.is_empty() && plural == "pods";
         if let Some(unsaid) = quota::unsaid(one, request.object).filter(|_| is_pod && request.old.is_none()) {
@@ -108,8 +114,7 @@ fn judge(registry: &Registry, request: &AdmissionRequest<'_>, quotas: &[Value]) 
         if !asked.keys().any(|resource| hard.contains_key(resource)) {
             continue;
         }
-        let used = quota::used(one, &objects);
-        if let Some(why) = quota::exceeded(name, &hard, &used, &asked) {
+        if let Some(why) = quota::exceeded(name, &hard, &used(key, one), &asked) {
             return Err(refused(why));
         }
     }

@@ -41,6 +41,7 @@ impl std::fmt::Debug for ClientIdentity {
 /// How the other end is known.
 pub(super) struct Trust<'a> {
     pub server_name: String,
+    /// Empty: whom the machine trusts.
     pub ca_pem: &'a [u8],
     /// Whoever answers is believed.
     pub insecure: bool,
@@ -102,8 +103,10 @@ fn tls(trust: &Trust<'_>, identity: &ClientIdentity) -> Result<rustls::ClientCon
             let ca = ca.map_err(|error| format!("the caBundle cannot be read: {error}"))?;
             roots.add(ca).map_err(|error| format!("the caBundle cannot be used: {error}"))?;
         }
-        if roots.is_empty() {
-            return Err("tls: no caBundle is given, so no certificate is trusted".to_owned());
+        if trust.ca_pem.is_empty() {
+            roots = crate::webhook::of_the_machine();
+        } else if roots.is_empty() {
+            return Err("tls: the caBundle holds no certificate".to_owned());
         }
         builder.with_root_certificates(roots)
     };

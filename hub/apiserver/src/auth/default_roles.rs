@@ -65,7 +65,6 @@ fn aggregated(name: &str, into: &str) -> Value {
     }
     let label = format!("{RBAC_LABEL}/aggregate-to-{name}");
     role["aggregationRule"] = json!({"clusterRoleSelectors": [{"matchLabels": {label: "true"}}]});
-    role["rules"] = json!([]);
     role
 }
 
@@ -377,6 +376,7 @@ fn karmada() -> Vec<Value> {
             &["multicluster.x-k8s.io"],
             &["serviceexports", "serviceexports/status", "serviceimports", "serviceimports/status"],
         ),
+        rule(READ, &["search.karmada.io"], &["resourceregistries", "resourceregistries/status"]),
         rule(READ, &["apps.karmada.io"], &["workloadrebalancers", "workloadrebalancers/status"]),
         rule(READ, &["edge.karmada.io"], &["clusterlinks", "linkpolicies", "timelines"]),
         rule(&["create"], &["edge.karmada.io"], &["placementreviews"]),

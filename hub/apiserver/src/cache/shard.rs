@@ -168,6 +168,14 @@ impl Shard {
         Ok((all, more))
     }
 
+    /// The events after `revision` that are there already, oldest first.
+    ///
+    /// # Errors
+    /// They are no longer kept.
+    pub(crate) fn events_after(&self, revision: Revision) -> Result<Vec<Arc<CacheEvent>>, Expired> {
+        self.ring.after(revision)
+    }
+
     /// Events after `revision`.
     pub fn subscribe(&self, after: Revision) -> Subscription<'_> {
         self.ring.subscribe(after)

@@ -46,10 +46,11 @@ impl ApiServer {
         let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty()).collect();
         match parts.as_slice() {
             ["api"] if aggregated(call) => {
-                Ok(cached(call, aggregated_groups(&catalogue, true, None), AGGREGATED))
+                Ok(shared(cached(call, aggregated_groups(&catalogue, true, None), AGGREGATED)))
             }
             ["apis"] if aggregated(call) => {
-                Ok(cached(call, aggregated_groups(&catalogue, false, handed.as_ref()), AGGREGATED))
+                let groups = aggregated_groups(&catalogue, false, handed.as_ref());
+                Ok(shared(cached(call, groups, AGGREGATED)))
             }
             ["api"] => Ok(respond::json(&core_versions(&self.options.advertise))),
             ["apis"] => {
@@ -154,6 +155,12 @@ fn cached(call: &Call<'_>, bytes: Bytes, content_type: &'static str) -> Response
         response.headers_mut().insert(ETAG, value);
     }
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+    response
+}
+
+/// A document that is the same for everybody.
+fn shared(mut response: Response<Body>) -> Response<Body> {
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public"));
     response
 }
 
@@ -274,11 +281,7 @@ fn aggregated_groups(catalogue: &Catalogue, core: bool, handed: Option<&Groups>)
                     json!({"version": version, "freshness": "Current", "resources": resources})
                 })
                 .collect();
-            let metadata = if core {
-                json!({"creationTimestamp": null})
-            } else {
-                json!({"name": group, "creationTimestamp": null})
-            };
+            let metadata = if core { json!({}) } else { json!({"name": group}) };
             json!({"metadata": metadata, "versions": versions})
         })
         .collect();
@@ -286,12 +289,18 @@ fn aggregated_groups(catalogue: &Catalogue, core: bool, handed: Option<&Groups>)
         handed.add_to_discovery(&mut items);
     }
     let list = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items});
-    list.to_string().into()
+    format!("{list}\n").into()
 }
 
 fn aggregated_resource(definition: &ResourceDefinition) -> Value {
-    let kind =
-        |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
+    // Kubernetes' own kinds say their group and version only where it is another than the one they stand under.
+    let implied = |group: &str, version: &str| {
+        !definition.is_structural() && (group, version) == (&*definition.group, &*definition.version)
+    };
+    let kind = |group: &str, version: &str, kind: &str| {
+        let (group, version) = if implied(group, version) { ("", "") } else { (group, version) };
+        json!({"group": group, "version": version, "kind": kind})
+    };
     let mut resource = json!({
         "resource": definition.plural,
         "responseKind": kind(&definition.group, &definition.version, &definition.kind),

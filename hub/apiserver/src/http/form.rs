@@ -65,6 +65,15 @@ impl Form {
     /// The first form of the client's list that is spoken here. Forms with parameters that are not known are passed over, so
     /// that a client that would like more than we have falls back as it planned to.
     pub(super) fn choose(headers: &HeaderMap) -> Result<Form, Status> {
+        Form::first(headers, read_clause)
+    }
+
+    /// The first in which a whole object may be written, as refusals are: no table, no metadata alone.
+    pub(super) fn choose_whole(headers: &HeaderMap) -> Option<Form> {
+        Form::first(headers, |clause| read_clause(clause).filter(|form| form.shape == Shape::Whole)).ok()
+    }
+
+    fn first(headers: &HeaderMap, fits: impl Fn(&str) -> Option<Form>) -> Result<Form, Status> {
         let texts = headers.get_all(http::header::ACCEPT).iter().filter_map(|header| header.to_str().ok());
         let mut clauses: Vec<&str> =
             texts.flat_map(|text| text.split(',')).map(str::trim).filter(|c| !c.is_empty()).collect();
@@ -73,7 +82,7 @@ impl Form {
         }
         // Liked best first; as they stand where they are liked alike.
         clauses.sort_by(|a, b| quality(b).total_cmp(&quality(a)));
-        clauses.into_iter().find_map(read_clause).ok_or_else(|| Status::not_acceptable(ACCEPTED))
+        clauses.into_iter().find_map(fits).ok_or_else(|| Status::not_acceptable(ACCEPTED))
     }
 }
 

@@ -52,7 +52,8 @@ impl Pieces {
         if first.len() >= CHUNK {
             return Some(first);
         }
-        let mut chunk = Vec::with_capacity(CHUNK);
+        let left = usize::try_from(self.left).unwrap_or(CHUNK);
+        let mut chunk = Vec::with_capacity(CHUNK.min(left));
         chunk.extend_from_slice(&first);
         while chunk.len() < CHUNK {
             match self.parts.next() {
@@ -108,16 +109,22 @@ pub(super) fn public(value: &Value, content_type: &'static str) -> Response<Body
 }
 
 pub(super) fn json(value: &Value) -> Response<Body> {
-    with_type(StatusCode::OK, full(value.to_string()), "application/json")
+    with_type(StatusCode::OK, full(format!("{value}\n")), "application/json")
 }
 
-/// One JSON document in the form asked for.
+/// A document that is written for people, whoever asks.
+pub(super) fn json_for_people(value: &Value) -> Response<Body> {
+    with_type(StatusCode::OK, full(super::indent::text(value.to_string().as_bytes())), "application/json")
+}
+
+/// One JSON document in the form asked for. JSON ends with a newline, as Go's encoder ends it.
 pub(super) fn document(code: StatusCode, bytes: Bytes, form: Form) -> Response<Body> {
     let body = match form.encoding {
-        Encoding::Json => bytes,
-        Encoding::Yaml => to_yaml(&bytes),
+        Encoding::Json if bytes.ends_with(b"\n") => full(bytes),
+        Encoding::Json => pieces(vec![bytes, Bytes::from_static(b"\n")]),
+        Encoding::Yaml => full(to_yaml(&bytes)),
     };
-    with_type(code, full(body), form.content_type())
+    with_type(code, body, form.content_type())
 }
 
 fn to_yaml(bytes: &Bytes) -> Bytes {
@@ -143,7 +150,6 @@ pub(super) fn no_sniffing(response: &mut Response<Body>) {
 
 /// The response for a refusal, in YAML where only that is accepted.
 pub(super) fn refused(status: &Status, headers: &HeaderMap) -> Response<Body> {
-    let form = Form::choose(headers).unwrap_or(Form::JSON);
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     if status.is_plain() {
         let mut response = with_type(code, full(status.message.clone()), "text/plain; charset=utf-8");
@@ -151,8 +157,12 @@ pub(super) fn refused(status: &Status, headers: &HeaderMap) -> Response<Body> {
         come_back(&mut response, status);
         return response;
     }
-    let mut response =
-        document(code, status.body().into(), Form { shape: super::form::Shape::Whole, ..form });
+    let body = status.body();
+    let mut response = match Form::choose_whole(headers) {
+        Some(form) => document(code, body.into(), form),
+        // Who reads no form of it gets what people can read, as from kube-apiserver.
+        None => with_type(code, full(super::indent::text(&body)), "application/json"),
+    };
     come_back(&mut response, status);
     response
 }

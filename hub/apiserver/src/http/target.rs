@@ -125,6 +125,11 @@ impl Target {
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
+    /// The query of an address.
+    pub(super) fn of(uri: &http::Uri) -> Query {
+        Query::parse(uri.query().unwrap_or(""))
+    }
+
     pub(super) fn parse(text: &str) -> Query {
         let pairs = text.split('&').filter(|p| !p.is_empty()).map(|pair| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));

@@ -15,6 +15,11 @@ use crate::status::{Cause, Status};
 const FIRST: u32 = u32::from_be_bytes([10, 96, 0, 0]);
 const SIZE: u32 = 1 << 20;
 
+/// The first address of the range: that of the API server's own Service.
+pub(crate) fn first_service_address() -> Ipv4Addr {
+    Ipv4Addr::from(FIRST + 1)
+}
+
 /// Node ports.
 const PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 

@@ -1,8 +1,7 @@
-//! Signs approved CertificateSigningRequests of the signers that kube-controller-manager serves for clients.
+//! Signs approved CertificateSigningRequests of the signers that kube-controller-manager serves.
 //!
 //! In: CertificateSigningRequests. Out: `status.certificate`, or the condition `Failed` with what is wrong. Nothing is approved
-//! here: that is a person's. `kubernetes.io/kubelet-serving` needs names in the certificate, which this CA gives to nobody but the
-//! hub, and `kubernetes.io/legacy-unknown` is nobody's to trust; both are left as they are, as are other people's signers.
+//! here: that is a person's. Other people's signers are left as they are.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +24,9 @@ const SHORTEST: Duration = Duration::from_secs(600);
 
 const CLIENT: &str = "kubernetes.io/kube-apiserver-client";
 const KUBELET: &str = "kubernetes.io/kube-apiserver-client-kubelet";
+const SERVING: &str = "kubernetes.io/kubelet-serving";
+/// Whatever is asked, for nobody to trust.
+const LEGACY: &str = "kubernetes.io/legacy-unknown";
 
 /// What a request asks to be called.
 #[derive(Clone, Debug, Default)]
@@ -33,8 +35,14 @@ pub struct Asked {
     pub common_name: String,
     /// Groups.
     pub organizations: Vec<String>,
-    /// Whether it asks for further names.
-    pub has_alternative_names: bool,
+    /// How many DNS names it asks for.
+    pub dns_names: usize,
+    /// IP addresses.
+    pub addresses: usize,
+    /// Mail addresses.
+    pub emails: usize,
+    /// URIs.
+    pub uris: usize,
 }
 
 /// Holds the CA's key.
@@ -45,11 +53,17 @@ pub trait Signer: Send + Sync + 'static {
     /// It is none, or its sender does not hold the key.
     fn read(&self, request: &str) -> Result<Asked, String>;
 
-    /// A client certificate for what the request asks to be called, in PEM.
+    /// A certificate for what the request asks to be called, for these usages, in PEM.
     ///
     /// # Errors
     /// The CA cannot sign it.
-    fn sign(&self, request: &str, lives: Duration, now: jiff::Timestamp) -> Result<String, String>;
+    fn sign(
+        &self,
+        request: &str,
+        usages: &[&str],
+        lives: Duration,
+        now: jiff::Timestamp,
+    ) -> Result<String, String>;
 }
 
 /// Runs the controller until told to stop.
@@ -107,7 +121,8 @@ impl Signing {
         let pem = pem.ok_or_else(|| invalid("unable to parse the request".to_owned()))?;
         let asked = self.signer.read(&pem).map_err(invalid)?;
         judge(&request["spec"], &asked).map_err(invalid)?;
-        self.signer.sign(&pem, life(&request["spec"]), now).map_err(|why| ("SigningError", why))
+        let spec = &request["spec"];
+        self.signer.sign(&pem, &usages(spec), life(spec), now).map_err(|why| ("SigningError", why))
     }
 }
 
@@ -116,37 +131,80 @@ fn waits(request: &Value) -> bool {
     let conditions = request["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
     let has = |kind: &str| conditions.iter().any(|condition| condition["type"] == kind);
     let signed = request["status"]["certificate"].as_str().is_some_and(|pem| !pem.is_empty());
-    let ours = matches!(request["spec"]["signerName"].as_str(), Some(CLIENT | KUBELET));
+    let ours = matches!(request["spec"]["signerName"].as_str(), Some(CLIENT | KUBELET | SERVING | LEGACY));
     ours && !signed && has("Approved") && !has("Denied") && !has("Failed")
+}
+
+fn usages(spec: &Value) -> Vec<&str> {
+    spec["usages"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
 /// Whether the signer signs such a request: kube-controller-manager's checks. Pure.
 fn judge(spec: &Value, asked: &Asked) -> Result<(), String> {
-    let usages: Vec<&str> =
-        spec["usages"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let known = |usage: &&str| matches!(*usage, "client auth" | "digital signature" | "key encipherment");
+    match spec["signerName"].as_str() {
+        Some(CLIENT) => judge_client(&usages(spec)),
+        Some(KUBELET) => judge_kubelet(asked).and_then(|()| judge_node(spec, asked, "client auth")),
+        Some(SERVING) => judge_serving(asked, spec),
+        _ => Ok(()),
+    }
+}
+
+fn judge_client(usages: &[&str]) -> Result<(), String> {
+    let known = |usage: &&&str| matches!(**usage, "client auth" | "digital signature" | "key encipherment");
     if let Some(other) = usages.iter().find(|usage| !known(usage)) {
         return Err(format!("invalid usage for client certificate: {other}"));
     }
     if !usages.contains(&"client auth") {
         return Err("missing required usage for client certificate: client auth".to_owned());
     }
-    if spec["signerName"] != KUBELET {
-        return Ok(());
-    }
-    if !usages.contains(&"digital signature") {
-        return Err("missing required usage for client certificate: digital signature".to_owned());
-    }
-    if asked.organizations != ["system:nodes"] {
-        return Err("subject organization is not system:nodes".to_owned());
-    }
-    if !asked.common_name.starts_with("system:node:") {
-        return Err("subject common name does not begin with system:node:".to_owned());
-    }
-    if asked.has_alternative_names {
-        return Err("subject alternative names are not allowed".to_owned());
-    }
     Ok(())
+}
+
+fn is_of_nodes(asked: &Asked) -> Result<(), String> {
+    let fits = asked.organizations == ["system:nodes"];
+    if fits { Ok(()) } else { Err("subject organization is not system:nodes".to_owned()) }
+}
+
+fn judge_kubelet(asked: &Asked) -> Result<(), String> {
+    is_of_nodes(asked)?;
+    let counts =
+        [("DNS", asked.dns_names), ("Email", asked.emails), ("IP", asked.addresses), ("URI", asked.uris)];
+    match counts.iter().find(|(_, count)| *count > 0) {
+        Some((what, _)) => Err(format!("{what} subjectAltNames are not allowed")),
+        None => Ok(()),
+    }
+}
+
+fn judge_serving(asked: &Asked, spec: &Value) -> Result<(), String> {
+    is_of_nodes(asked)?;
+    if asked.dns_names + asked.addresses == 0 {
+        return Err("DNS or IP subjectAltName is required".to_owned());
+    }
+    match (asked.emails, asked.uris) {
+        (0, 0) => judge_node(spec, asked, "server auth"),
+        (0, _) => Err("URI subjectAltNames are not allowed".to_owned()),
+        _ => Err("Email subjectAltNames are not allowed".to_owned()),
+    }
+}
+
+/// Usages and name of a node's certificate; which of the two is told first differs between the signers.
+fn judge_node(spec: &Value, asked: &Asked, wanted: &str) -> Result<(), String> {
+    let mut given = usages(spec);
+    given.retain(|usage| *usage != "key encipherment");
+    given.sort_unstable();
+    given.dedup();
+    let mut all = [wanted, "digital signature", "key encipherment"];
+    all.sort_unstable();
+    let least: Vec<&str> = all.iter().filter(|usage| **usage != "key encipherment").copied().collect();
+    let usages = || {
+        let fits = given == least;
+        if fits { Ok(()) } else { Err(format!("usages did not match [{}]", all.join(" "))) }
+    };
+    let name = || {
+        let fits = asked.common_name.starts_with("system:node:");
+        if fits { Ok(()) } else { Err("subject common name does not begin with system:node:".to_owned()) }
+    };
+    if wanted == "server auth" { usages().and_then(|()| name()) } else { name().and_then(|()| usages()) }
 }
 
 /// How long the certificate lives. Pure.
@@ -172,6 +230,8 @@ mod tests {
             (request(CLIENT, &["Approved", "Denied"], ""), false),
             (request(CLIENT, &["Approved", "Failed"], ""), false),
             (request(CLIENT, &["Approved"], "cGVt"), false),
+            (request(SERVING, &["Approved"], ""), true),
+            (request(LEGACY, &["Approved"], ""), true),
             (request("example.com/own", &["Approved"], ""), false),
         ] {
             assert_eq!(waits(&request), wanted, "{request}");
@@ -187,7 +247,10 @@ mod tests {
             ..Asked::default()
         };
         let user = Asked { common_name: "jane".into(), ..Asked::default() };
-        let named = Asked { has_alternative_names: true, ..node.clone() };
+        let named = Asked { addresses: 1, ..node.clone() };
+        let mailed = Asked { emails: 1, ..named.clone() };
+        let outsider = Asked { organizations: Vec::new(), ..named.clone() };
+        let stranger = Asked { common_name: "a".into(), ..named.clone() };
         for (spec, asked, fine) in [
             (spec(CLIENT, &["client auth"]), &user, true),
             (spec(CLIENT, &["client auth", "digital signature", "key encipherment"]), &user, true),
@@ -197,6 +260,16 @@ mod tests {
             (spec(KUBELET, &["client auth"]), &node, false),
             (spec(KUBELET, &["client auth", "digital signature"]), &user, false),
             (spec(KUBELET, &["client auth", "digital signature"]), &named, false),
+            (spec(KUBELET, &["client auth", "digital signature", "server auth"]), &node, false),
+            (spec(SERVING, &["server auth", "digital signature"]), &named, true),
+            (spec(SERVING, &["key encipherment", "server auth", "digital signature"]), &named, true),
+            (spec(SERVING, &["server auth"]), &named, false),
+            (spec(SERVING, &["server auth", "digital signature", "client auth"]), &named, false),
+            (spec(SERVING, &["server auth", "digital signature"]), &node, false),
+            (spec(SERVING, &["server auth", "digital signature"]), &mailed, false),
+            (spec(SERVING, &["server auth", "digital signature"]), &outsider, false),
+            (spec(SERVING, &["server auth", "digital signature"]), &stranger, false),
+            (spec(LEGACY, &["cert sign"]), &outsider, true),
         ] {
             assert_eq!(judge(&spec, asked).is_ok(), fine, "{spec} {asked:?}");
         }

@@ -1,7 +1,9 @@
 //! Ends namespaces: one that is being deleted is emptied, says what is left, and is let go when nothing is.
 //!
-//! In: Namespaces, every namespaced resource. Out: deletes of what is inside, `status.conditions`, and at last a Namespace
+//! In: Namespaces, every namespaced resource, those of other servers among them. Out: deletes of what is inside, `status.conditions`, and at last a Namespace
 //! without `spec.finalizers`, which the registry takes as its end. Conditions are worded as kube-controller-manager's.
+
+mod elsewhere;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,6 +12,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::other_servers::OtherServers;
 use super::{find, gone_is_fine, resource};
 use crate::port::{Api, ApiError, Key, Propagation, Resource};
 use crate::queue::Queue;
@@ -20,14 +23,15 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 const FINALIZER: &str = "kubernetes";
 
 /// Runs the controller until told to stop.
-pub async fn run(api: Arc<dyn Api>, clock: Clock, stop: CancellationToken) {
-    let controller = Arc::new(Namespaces { api: api.clone(), clock });
+pub async fn run(api: Arc<dyn Api>, others: Arc<dyn OtherServers>, clock: Clock, stop: CancellationToken) {
+    let controller = Arc::new(Namespaces { api: api.clone(), others, clock });
     let sources = vec![Source::own("v1", "Namespace")];
     runner::run(api, controller, Arc::new(Queue::default()), sources, 4, stop).await;
 }
 
 struct Namespaces {
     api: Arc<dyn Api>,
+    others: Arc<dyn OtherServers>,
     clock: Clock,
 }
 
@@ -40,6 +44,8 @@ struct Left {
     finalizers: BTreeMap<String, usize>,
     /// Why something could not be deleted.
     failures: Vec<String>,
+    /// Groups whose servers did not say what they serve, and why.
+    undiscovered: Vec<(String, String)>,
 }
 
 #[async_trait::async_trait]
@@ -86,6 +92,8 @@ impl Namespaces {
                 Err(error) => left.failures.push(error.to_string()),
             }
         }
+        elsewhere::empty(&*self.others, namespace, &mut left).await;
+        left.failures.sort();
         Ok(left)
     }
 
@@ -120,6 +128,22 @@ fn let_go(mut namespace: Value) -> Value {
     namespace
 }
 
+/// The condition that tells whose resources nobody knows.
+fn discovery_failure(undiscovered: &[(String, String)]) -> (&'static str, bool, &'static str, String) {
+    const KIND: &str = "NamespaceDeletionDiscoveryFailure";
+    if undiscovered.is_empty() {
+        return (KIND, false, "ResourcesDiscovered", "All resources successfully discovered".into());
+    }
+    let mut groups: Vec<String> = undiscovered.iter().map(|(group, why)| format!("{group}: {why}")).collect();
+    groups.sort();
+    let message = format!(
+        "Discovery failed for some groups, {} failing: unable to retrieve the complete list of server APIs: {}",
+        groups.len(),
+        groups.join(", ")
+    );
+    (KIND, true, "DiscoveryFailed", message)
+}
+
 /// The namespace with the conditions that tell how far its end has come. Pure.
 fn with_conditions(namespace: &Value, left: &Left, now: jiff::Timestamp) -> Value {
     let counted = |counts: &BTreeMap<String, usize>, between: &str| {
@@ -128,12 +152,7 @@ fn with_conditions(namespace: &Value, left: &Left, now: jiff::Timestamp) -> Valu
         texts.join(", ")
     };
     let wanted = [
-        (
-            "NamespaceDeletionDiscoveryFailure",
-            false,
-            "ResourcesDiscovered",
-            "All resources successfully discovered".into(),
-        ),
+        discovery_failure(&left.undiscovered),
         (
             "NamespaceDeletionGroupVersionParsingFailure",
             false,
@@ -202,6 +221,7 @@ fn with_conditions(namespace: &Value, left: &Left, now: jiff::Timestamp) -> Valu
 
 #[cfg(test)]
 mod tests {
+    use super::super::other_servers::Nobody;
     use super::super::tests::{api, fixed, now, settle};
     use super::*;
 
@@ -219,7 +239,7 @@ mod tests {
         api.delete(&namespaces, &key, "", Propagation::Background).await.unwrap();
 
         let stop = CancellationToken::new();
-        settle(run(api.clone(), fixed(), stop.clone()), stop).await;
+        settle(run(api.clone(), Arc::new(Nobody), fixed(), stop.clone()), stop).await;
         let waiting = api.value("v1", "Namespace", "", "shop").unwrap();
         let conditions = waiting["status"]["conditions"].as_array().unwrap();
         let message = |kind: &str| conditions.iter().find(|c| c["type"] == kind).unwrap()["message"].clone();
@@ -240,7 +260,7 @@ mod tests {
         let pods = api.resource_of("v1", "Pod").unwrap();
         api.update(&pods, pod).await.unwrap();
         let stop = CancellationToken::new();
-        settle(run(api.clone(), fixed(), stop.clone()), stop).await;
+        settle(run(api.clone(), Arc::new(Nobody), fixed(), stop.clone()), stop).await;
         assert_eq!(api.value("v1", "Namespace", "", "shop"), None);
         assert!(api.value("v1", "Namespace", "", "other").is_some());
     }
@@ -252,6 +272,17 @@ mod tests {
         let later = now() + jiff::SignedDuration::from_secs(60);
         assert_eq!(with_conditions(&first, &left, later), first);
         let stuck = Left { objects: BTreeMap::from([("pods.".into(), 1)]), ..Left::default() };
+        let unheard = Left { undiscovered: vec![("b/v1".into(), "why".into())], ..Left::default() };
+        let told = with_conditions(&first, &unheard, later)["status"]["conditions"][0].clone();
+        assert_eq!(
+            (&told["status"], &told["message"]),
+            (
+                &json!("True"),
+                &json!(
+                    "Discovery failed for some groups, 1 failing: unable to retrieve the complete list of server APIs: b/v1: why"
+                )
+            )
+        );
         let turned = with_conditions(&first, &stuck, later);
         assert_eq!(turned["status"]["conditions"][3]["lastTransitionTime"], "2026-05-01T12:01:00Z");
         assert_eq!(turned["status"]["conditions"][4]["lastTransitionTime"], "2026-05-01T12:00:00Z");

@@ -198,6 +198,7 @@ mod tests {
 
     async fn settled(api: &Arc<FakeApi>) {
         let parts = Platform {
+            others: Arc::new(crate::platform::other_servers::Nobody),
             clock: fixed(),
             tokens: Arc::new(Plain),
             signer: Arc::new(NoSigner),

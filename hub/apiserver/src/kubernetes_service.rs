@@ -1,0 +1,154 @@
+//! `default/kubernetes`: the Service by which clients find this API server, with its Endpoints and its EndpointSlice.
+//!
+//! In: where the server is reached. Out: the three objects, as kube-apiserver makes and keeps them: the Service is made where it is
+//! not there, and left as it is where somebody changed it; the endpoints are put right whenever they differ.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::auth::MASTERS;
+use crate::cache::any_changed;
+use crate::object::ObjectKey;
+use crate::registry::{Registry, Standing, User, WriteOptions, first_service_address};
+use crate::resource::StorageId;
+use crate::status::Status;
+
+/// The namespace of the three.
+pub const NAMESPACE: &str = "default";
+
+/// The name of the three.
+pub const NAME: &str = "kubernetes";
+
+/// How soon it is tried again after a failure.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// The objects, with their resources, as they are made. Pure. `port`: where the server listens; `public`: where others reach it,
+/// where that is known.
+fn wanted(port: u16, public: Option<SocketAddr>) -> Vec<(&'static str, &'static str, Value)> {
+    let metadata = |labels: Value| json!({"name": NAME, "namespace": NAMESPACE, "labels": labels});
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": metadata(json!({"component": "apiserver", "provider": "kubernetes"})),
+        "spec": {
+            "clusterIP": first_service_address().to_string(), "ipFamilyPolicy": "SingleStack",
+            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": port}],
+            "sessionAffinity": "None", "type": "ClusterIP",
+        },
+    });
+    let mut all = vec![("", "services", service)];
+    let Some(public) = public else { return all };
+    let (ip, ports) =
+        (public.ip().to_string(), json!([{"name": "https", "port": public.port(), "protocol": "TCP"}]));
+    let endpoints = json!({
+        "apiVersion": "v1", "kind": "Endpoints",
+        "metadata": metadata(json!({"endpointslice.kubernetes.io/skip-mirror": "true"})),
+        "subsets": [{"addresses": [{"ip": ip}], "ports": ports}],
+    });
+    let slice = json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "metadata": metadata(json!({"kubernetes.io/service-name": NAME})),
+        "addressType": if public.is_ipv4() { "IPv4" } else { "IPv6" },
+        "endpoints": [{"addresses": [ip], "conditions": {"ready": true}}],
+        "ports": ports,
+    });
+    all.push(("", "endpoints", endpoints));
+    all.push(("discovery.k8s.io", "endpointslices", slice));
+    all
+}
+
+/// The live object put right; `None` where nothing is wrong with it. Pure.
+fn righted(live: &Value, wanted: &Value) -> Option<Value> {
+    let mut new = live.clone();
+    for field in ["subsets", "endpoints", "ports"] {
+        if let Some(value) = wanted.get(field) {
+            new[field] = value.clone();
+        }
+    }
+    for (label, value) in wanted["metadata"]["labels"].as_object().into_iter().flatten() {
+        new["metadata"]["labels"][label] = value.clone();
+    }
+    (wanted["kind"] != "Service" && new != *live).then_some(new)
+}
+
+fn options() -> WriteOptions {
+    let user = User {
+        name: "system:apiserver".into(),
+        groups: vec![MASTERS.into()],
+        standing: Standing::Hub,
+        ..User::default()
+    };
+    WriteOptions { user, field_manager: "kube-apiserver".into(), ..WriteOptions::default() }
+}
+
+/// Puts the three in place.
+///
+/// # Errors
+/// The store refuses writes, or somebody else holds the address.
+pub async fn settle(registry: &Registry, port: u16, public: Option<SocketAddr>) -> Result<(), Status> {
+    let (key, options) = (ObjectKey::new(NAMESPACE, NAME), options());
+    for (group, plural, object) in wanted(port, public) {
+        let catalogue = registry.catalogue();
+        let Some(definition) = catalogue.resource(group, "v1", plural) else { continue };
+        let done = match registry.get(definition, NAMESPACE, NAME) {
+            Err(_) => registry.create(definition, NAMESPACE, object, &options).await.map(drop),
+            Ok(live) => match righted(&live.value(), &object) {
+                None => Ok(()),
+                Some(new) => {
+                    let mut change = |_: Option<&Value>| Ok(new.clone());
+                    registry.update(definition, &key, &options, false, &mut change).await.map(drop)
+                }
+            },
+        };
+        match done {
+            // Somebody was faster: the next round sees what they did.
+            Err(status) if matches!(&*status.reason, "Conflict" | "AlreadyExists" | "NotFound") => {}
+            other => other?,
+        }
+    }
+    Ok(())
+}
+
+/// Keeps the three until `stop`.
+pub async fn run(registry: Arc<Registry>, port: u16, public: Option<SocketAddr>, stop: CancellationToken) {
+    let storages = ["core/services", "core/endpoints", "discovery.k8s.io/endpointslices"];
+    let shards = storages.map(|storage| registry.cache().shard(&StorageId(storage.into())));
+    loop {
+        let seen: Vec<_> = shards.iter().map(|shard| (shard.clone(), shard.revision())).collect();
+        let settled = settle(&registry, port, public).await;
+        if let Err(status) = &settled {
+            tracing::warn!(why = status.message, "the Service kubernetes could not be put in place");
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = any_changed(&seen), if settled.is_ok() => {}
+            () = tokio::time::sleep(AGAIN), if settled.is_err() => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_endpoints_are_put_right_and_the_service_is_left() {
+        let public: SocketAddr = "192.0.2.7:5443".parse().unwrap();
+        let all = wanted(5443, Some(public));
+        assert_eq!(all[0].2["spec"]["clusterIP"], "10.96.0.1");
+        assert_eq!(all[2].2["addressType"], "IPv4");
+        for (_, plural, object) in &all {
+            assert_eq!(righted(object, object), None, "{plural}");
+        }
+        let mut live = all[1].2.clone();
+        live["subsets"] = json!([]);
+        assert_eq!(righted(&live, &all[1].2), Some(all[1].2.clone()));
+        let mut service = all[0].2.clone();
+        service["spec"]["ports"][0]["targetPort"] = json!(6443);
+        assert_eq!(righted(&service, &all[0].2), None);
+        assert_eq!(wanted(5443, None).len(), 1, "where nobody knows how to reach it, nobody is told");
+    }
+}

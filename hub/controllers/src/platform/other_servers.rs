@@ -1,0 +1,69 @@
+//! The door to groups that other servers answer (APIService): what they serve, and requests to them.
+//!
+//! `hub` implements it over the API server's aggregation; tests over a list.
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+/// A namespaced resource of another server.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Elsewhere {
+    /// Group.
+    pub group: String,
+    /// Version.
+    pub version: String,
+    /// Plural name.
+    pub plural: String,
+    /// What it can be asked to do.
+    pub verbs: Vec<String>,
+}
+
+impl Elsewhere {
+    /// Whether it can be asked for `verb`.
+    pub fn can(&self, verb: &str) -> bool {
+        self.verbs.iter().any(|one| one == verb)
+    }
+}
+
+/// What is known of other servers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Discovered {
+    /// Their namespaced resources.
+    pub resources: Vec<Elsewhere>,
+    /// `GROUP/VERSION` of those that do not answer, with why.
+    pub failed: Vec<(String, String)>,
+}
+
+/// The door.
+#[async_trait]
+pub trait OtherServers: Send + Sync + 'static {
+    /// What is known now.
+    fn discovered(&self) -> Discovered;
+
+    /// One request about `resource` in a namespace; `name` empty: about all of them. Code and body of the answer.
+    ///
+    /// # Errors
+    /// No answer, in words.
+    async fn ask(
+        &self,
+        method: &str,
+        resource: &Elsewhere,
+        namespace: &str,
+        name: &str,
+        body: &Value,
+    ) -> Result<(u16, Value), String>;
+}
+
+/// Where no group is handed over.
+pub struct Nobody;
+
+#[async_trait]
+impl OtherServers for Nobody {
+    fn discovered(&self) -> Discovered {
+        Discovered::default()
+    }
+
+    async fn ask(&self, _: &str, _: &Elsewhere, _: &str, _: &str, _: &Value) -> Result<(u16, Value), String> {
+        Err("there is no other server".to_owned())
+    }
+}
