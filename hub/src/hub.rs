@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use karmada_apiserver::admission::{
     Admission, CertificateRequests, DeletionProtection, KarmadaPolicies, LimitRanger, NamespaceLifecycle,
-    PodDefaults,
+    PodDefaults, type_check,
 };
 use karmada_apiserver::aggregation::{self, Aggregator, ClientIdentity};
 use karmada_apiserver::audit::{Audit, AuditLog, Policy};
@@ -138,6 +138,7 @@ impl Hub {
         let control = Control::new(&registry, &clock, &tasks, &stop);
         if settings.controllers {
             control.start(&data, &aggregator).await.context("starting the controllers")?;
+            tasks.spawn(type_check::run(registry.clone(), stop.clone()));
         }
         let endpoint = url.trim_start_matches("https://").trim_end_matches('/').to_owned();
         let registrar: Arc<dyn Registrar> =

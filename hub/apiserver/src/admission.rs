@@ -15,6 +15,7 @@ mod protection;
 mod quota;
 mod review;
 mod rules;
+pub mod type_check;
 
 pub use certificates::{CertificateRequests, Organizations};
 pub use dynamic::Dynamic;

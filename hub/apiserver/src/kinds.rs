@@ -180,6 +180,11 @@ pub fn remarks(definition: &ResourceDefinition, new: &Value, old: Option<(&Value
     if custom.shows_as_stored(live) {
         return Vec::new();
     }
+    tolerated(definition, new, old)
+}
+
+/// What a custom kind's rules would refuse of a change, had it not been so before.
+pub(crate) fn tolerated(definition: &ResourceDefinition, new: &Value, old: &Value) -> Vec<String> {
     let kind = kind(definition);
     kind.map(|kind| kind.tolerated(new, old)).unwrap_or_default().iter().map(ToString::to_string).collect()
 }

@@ -9,6 +9,7 @@ use kube_cel::cel::{Context, ExecutionError, ResolveResult, Value};
 
 use crate::authorizer;
 use crate::evaluate::Meter;
+use crate::lists;
 
 /// The longest text or list that one function may make, in bytes or elements.
 const LARGEST: usize = 8 << 20;
@@ -40,6 +41,18 @@ pub(crate) fn context(meter: &Arc<Meter>) -> Context<'static> {
     context.add_function("@held", move |value: Value| -> ResolveResult {
         holding.hold(weight(&value))?;
         Ok(value)
+    });
+    let (comparing, looking, merging) = (meter.clone(), meter.clone(), meter.clone());
+    context.add_function("@equal", move |a: Value, b: Value, how: Arc<String>| -> ResolveResult {
+        lists::equal(&a, &b, &lists::read(&how), &comparing).map(Value::Bool)
+    });
+    context.add_function("@within", move |a: Value, b: Value, how: Arc<String>| -> ResolveResult {
+        lists::within(&a, &b, &lists::read(&how), &looking).map(Value::Bool)
+    });
+    context.add_function("@merge", move |a: Value, b: Value, how: Arc<String>| -> ResolveResult {
+        let sum = lists::merge(&a, &b, &lists::read(&how), &merging)?;
+        merging.hold(weight(&sum))?;
+        Ok(sum)
     });
     let adding = meter.clone();
     context.add_function("@add", move |left: Value, right: Value| -> ResolveResult {

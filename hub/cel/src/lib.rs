@@ -24,6 +24,7 @@ mod evaluate;
 mod expand;
 mod functions;
 mod guard;
+mod lists;
 mod program;
 mod types;
 mod value;
@@ -32,8 +33,9 @@ pub use authorizer::{Authorizer, Decision, Question};
 pub use cost::{Extent, Inner};
 pub use escape::{escape, unescape};
 pub use evaluate::{EvalError, Evaluator, Limits};
+pub use lists::Lists;
 pub use program::{CompileError, Expected, MAX_DEPTH, MAX_SOURCE, Program};
-pub use types::{Declarations, Format, Object, Shape, Type};
+pub use types::{Declarations, Elements, Format, Object, Shape, Type};
 pub use value::Value;
 
 #[cfg(test)]

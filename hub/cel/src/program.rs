@@ -7,7 +7,7 @@ use kube_cel::cel::parser::Parser;
 use crate::check::Checker;
 use crate::cost::{self, Extent};
 use crate::types::{Declarations, Type};
-use crate::{expand, guard};
+use crate::{expand, guard, lists};
 
 /// The longest expression, in bytes.
 pub const MAX_SOURCE: usize = 16 << 10;
@@ -96,6 +96,9 @@ impl Program {
             return Err(CompileError::Result { wanted, found: yields.to_string() });
         }
         let names = declarations.names.keys().filter(|name| checker.used.contains(*name)).cloned().collect();
+        if !declarations.lists.is_empty() {
+            lists::weave(&mut expr, &mut declarations.lists.clone());
+        }
         guard::weave(&mut expr);
         Ok(Program { expr, yields, names, depth })
     }

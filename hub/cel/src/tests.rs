@@ -225,3 +225,33 @@ mod any {
         }
     }
 }
+
+#[test]
+fn sets_and_lists_by_key_mind_no_order() {
+    let set = || Lists::List(Elements::Set, Box::default());
+    let keyed = || Lists::List(Elements::Keyed(vec!["k".into()]), Box::default());
+    let fields = [("s", set()), ("m", keyed()), ("m2", keyed())];
+    let lists = Lists::Fields(fields.map(|(name, lists)| (name.to_owned(), lists)).into());
+    let declared = Declarations::new().with("self", Type::Dyn).listing("self", lists);
+    let object = json!({"s": ["a", "b"], "l": ["a", "b"],
+        "m": [{"k": "one", "v": 1}, {"k": "two", "v": 2}], "m2": [{"k": "two", "v": 2}, {"k": "one", "v": 2}]});
+    for (source, wanted) in [
+        ("self.s == ['b', 'a']", true),
+        ("self.s != ['b', 'a']", false),
+        ("['b', 'a'] == self.s", false),
+        ("self.l == ['b', 'a']", false),
+        ("self.s in [['b', 'a']]", true),
+        ("self.s + ['a', 'c'] == ['c', 'a', 'b']", true),
+        ("size(self.s + ['a', 'c']) == 3 && (self.s + ['c'])[2] == 'c'", true),
+        ("size(self.l + ['a', 'c']) == 4", true),
+        ("self.m == self.m2", false),
+        ("size(self.m + self.m2) == 2 && (self.m + self.m2).all(x, x.v == 2)", true),
+        ("(self.m + self.m2) == self.m2", true),
+        ("[self].all(x, x.s == ['b', 'a'])", false),
+    ] {
+        let program = Program::compile(source, &declared, Expected::Bool).unwrap();
+        let mut evaluator = Evaluator::new(Limits::default());
+        evaluator.set("self", Value::from_json(&object));
+        assert_eq!(evaluator.bool(&program).unwrap(), wanted, "{source}");
+    }
+}

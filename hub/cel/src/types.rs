@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::escape;
+use crate::lists::Lists;
 
 /// How a string of a schema is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +22,17 @@ pub enum Format {
     Byte,
 }
 
+/// How the elements of a list are told apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Elements {
+    /// By their places.
+    Ordered,
+    /// By what they are: a set.
+    Set,
+    /// By these fields.
+    Keyed(Vec<String>),
+}
+
 /// A schema, as far as CEL looks at it. Cheap to copy: a cursor.
 pub trait Shape: Copy {
     /// The JSON type: `object`, `array`, `string`, `integer`, `number`, `boolean`; empty for anything.
@@ -35,6 +47,10 @@ pub trait Shape: Copy {
     fn additional(self) -> Option<Self>;
     /// What a list holds.
     fn items(self) -> Option<Self>;
+    /// How the elements of a list are told apart.
+    fn elements(self) -> Elements {
+        Elements::Ordered
+    }
     /// Whether fields that are not named may be there; they cannot be reached.
     fn preserves_unknown(self) -> bool;
     /// Whether a whole object stands here, with its type and metadata.
@@ -166,6 +182,8 @@ pub struct Declarations {
     pub(crate) names: BTreeMap<String, Type>,
     /// Whether what is read may be of any type: the expression was checked before.
     pub(crate) lenient: bool,
+    /// What is known of lists that are sets or have keys, by the name of the value that they are in.
+    pub(crate) lists: Vec<(String, Lists)>,
 }
 
 impl Declarations {
@@ -178,6 +196,15 @@ impl Declarations {
     #[must_use]
     pub fn lenient(mut self) -> Self {
         self.lenient = true;
+        self
+    }
+
+    /// With what is known of the lists in the value of a name.
+    #[must_use]
+    pub fn listing(mut self, name: &str, lists: Lists) -> Self {
+        if lists != Lists::Plain {
+            self.lists.push((name.to_owned(), lists));
+        }
         self
     }
 
@@ -196,7 +223,7 @@ impl Declarations {
         let authorizer = ("authorizer".to_owned(), Type::Opaque("kubernetes.authorization.Authorizer"));
         let own =
             [("request".to_owned(), request()), ("namespaceObject".to_owned(), namespace()), authorizer];
-        Declarations { names: names.chain(own).collect(), lenient: false }
+        Declarations { names: names.chain(own).collect(), ..Declarations::default() }
     }
 }
 

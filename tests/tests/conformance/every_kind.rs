@@ -173,8 +173,10 @@ fn status(caller: &Caller, sample: &Sample) {
     let before = caller.get(&path).is(200).json();
     caller.patch("merge", &path, &json!({"status": wanted})).is(200);
     let after = caller.get(&path).is(200).json();
+    // A policy's types are looked at by the server as soon as it is written.
+    let told = sample.kind().ends_with("ValidatingAdmissionPolicy");
     assert!(
-        brings(sample) || !contains(&after["status"], wanted),
+        told || brings(sample) || !contains(&after["status"], wanted),
         "a patch of the whole wrote the status: {after}"
     );
 

@@ -180,3 +180,33 @@ fn policies_are_judged_when_they_come() {
     refused.refusal(422, "Invalid");
     assert_eq!(refused.causes(), ["FieldValueInvalid spec.validationActions"]);
 }
+
+#[test]
+fn what_expressions_name_that_is_not_there_is_told() {
+    let subject = shared();
+    let caller = subject.caller();
+    let policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+    let policy = json!({"metadata": {"name": "types.example.com"}, "spec": {
+        "matchConstraints": {"resourceRules": [
+            {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["deployments"]}]},
+        "validations": [{"expression": "object.spec.replicas > 1"}, {"expression": "object.replicas > 1"}]}});
+    caller.post(policies, &policy).is(201);
+    let place = format!("{policies}/types.example.com");
+    let status = eventually("the types to be looked at", PATIENCE, || {
+        let status = caller.get(&place).is(200).json()["status"].clone();
+        so(status["observedGeneration"] == 1, || status.to_string())?;
+        Ok(status)
+    });
+    assert_eq!(
+        status["typeChecking"]["expressionWarnings"],
+        json!([{"fieldRef": "spec.validations[1].expression", "warning":
+            "apps/v1, Kind=Deployment: ERROR: <input>:1:7: undefined field 'replicas'\n | object.replicas > 1\n | ......^\n"}])
+    );
+    let right = json!({"spec": {"validations": [{"expression": "object.spec.replicas > 1"}]}});
+    caller.patch("merge", &place, &right).is(200);
+    eventually("the warning to go", PATIENCE, || {
+        let status = caller.get(&place).is(200).json()["status"].clone();
+        so(status["observedGeneration"] == 2 && status["typeChecking"] == json!({}), || status.to_string())
+    });
+    caller.delete(&place, &Value::Null).is(200);
+}

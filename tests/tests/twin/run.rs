@@ -322,8 +322,10 @@ fn headers_read(headers: &HeaderMap) -> Value {
         "www-authenticate",
         "x-content-type-options",
     ] {
-        let values: Vec<&str> =
+        let mut values: Vec<&str> =
             headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect();
+        // Those of custom kinds come as a Go map gives them.
+        values.sort_unstable();
         if !values.is_empty() {
             read.insert(name.to_owned(), json!(values));
         }

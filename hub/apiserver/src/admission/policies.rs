@@ -100,6 +100,15 @@ impl Names {
         Names { declared, variables, composed }
     }
 
+    /// The same where it is known what is judged, and what its parameters are; without variables yet.
+    pub(crate) fn typed(object: &Type, params: Option<&Type>) -> Names {
+        let declared =
+            Declarations::admission().with("object", object.clone()).with("oldObject", object.clone());
+        let declared = params.into_iter().fold(declared, |all, params| all.with("params", params.clone()));
+        let variables = Object { name: "kubernetes.variables".into(), ..Object::default() };
+        Names { declared, variables, composed: true }
+    }
+
     /// The names as they are now.
     pub(crate) fn now(&self) -> Declarations {
         let fields = self.variables.fields.clone();

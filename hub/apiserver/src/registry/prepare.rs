@@ -549,6 +549,17 @@ pub(crate) fn validate(
     Err(Status::invalid(&definition.group, &definition.kind, meta::name(new), causes))
 }
 
+/// What a change that is refused leaves as wrong as it was: it is mentioned all the same, where rules were run at all.
+pub(crate) fn tolerated(
+    definition: &ResourceDefinition,
+    new: &Value,
+    old: &Value,
+    refusal: &Status,
+) -> Vec<String> {
+    let unchecked = refusal.message.contains("some validation rules were not checked");
+    if unchecked { Vec::new() } else { kinds::tolerated(definition, new, old) }
+}
+
 /// Records who owns what was written.
 pub(crate) fn managed_fields(
     registry: &Registry,

@@ -93,7 +93,10 @@ impl Registry {
         if let Some((_, allocator)) = &mut service {
             allocator.update(&mut new, &old)?;
         }
-        prepare::validate(definition, &options.subresource, &new, Some(&old))?;
+        if let Err(status) = prepare::validate(definition, &options.subresource, &new, Some(&old)) {
+            options.warnings.extend(prepare::tolerated(definition, &new, &old, &status));
+            return Err(status);
+        }
         let mut request = AdmissionRequest::write(definition, key, &mut new, Some(&old), options);
         let _held = self.admit_final(&mut request).await?;
         crate::kinds::finish_update(definition, &mut new, &old);

@@ -198,9 +198,20 @@ fn encode(schema: SchemaRef<'_>, fields: &mut Map<String, Value>) {
         if pointer {
             continue;
         }
-        if omit && is_empty(present) && kind != b's' {
+        if omit && is_empty(present) && kind != b's' && !is_told_from_none(schema, name, fields) {
             fields.remove(name);
         }
+    }
+}
+
+/// Lists and maps whose being there and empty is refused where their absence is not, or in other words: what holds one is never
+/// stored.
+fn is_told_from_none(schema: SchemaRef<'_>, name: &str, fields: &Map<String, Value>) -> bool {
+    let owner = schema.type_name().map_or("", |name| name.rsplit('.').next().unwrap_or(name));
+    match (owner, name) {
+        ("HPAScalingRules", "policies") | ("PersistentVolumeSpec", "capacity") => true,
+        ("IngressSpec", "rules") => !fields.contains_key("defaultBackend"),
+        _ => false,
     }
 }
 

@@ -236,7 +236,7 @@ impl<'a> SchemaRef<'a> {
     pub(super) fn rules(self) -> &'a [Rule] {
         let Some(extra) = self.extra() else { return &[] };
         let Some(rules) = &extra.validations else { return &[] };
-        extra.rules.get_or_init(|| super::rules::compile(rules))
+        extra.rules.get_or_init(|| super::rules::compile(self, rules))
     }
 
     /// Whether this schema, or any that shares its store, has CEL rules.

@@ -5,7 +5,7 @@
 //! one budget ([`Limits`]).
 
 use karmada_cel::{
-    Declarations, EvalError, Evaluator, Expected, Limits, Program, Type as CelType, Value as Cel,
+    Declarations, EvalError, Evaluator, Expected, Limits, Lists, Program, Type as CelType, Value as Cel,
 };
 use serde_json::Value;
 
@@ -28,8 +28,14 @@ pub(super) struct Rule {
 }
 
 /// Compiles a schema's rules. They were checked against the schema when the definition was taken, so types matter no more.
-pub(super) fn compile(rules: &Value) -> Box<[Rule]> {
-    let declared = Declarations::new().with("self", CelType::Dyn).with("oldSelf", CelType::Dyn).lenient();
+pub(super) fn compile(schema: SchemaRef<'_>, rules: &Value) -> Box<[Rule]> {
+    let lists = Lists::of(schema);
+    let declared = Declarations::new()
+        .with("self", CelType::Dyn)
+        .with("oldSelf", CelType::Dyn)
+        .listing("self", lists.clone())
+        .listing("oldSelf", lists)
+        .lenient();
     let one = |rule: &Value| {
         let text = |field: &str| rule[field].as_str().unwrap_or_default();
         let program = Program::compile(text("rule"), &declared, Expected::Bool).ok();
@@ -174,7 +180,8 @@ impl Run {
         };
         let error = error(rule, schema, path, detail);
         // What was so before and is no transition is only mentioned.
-        if !rule.transition && old == Some(new) && !self.over {
+        let stayed = !rule.transition && !self.over && old.is_some_and(|old| unchanged(schema, old, new));
+        if stayed {
             self.verdict.warnings.push(error);
         } else {
             self.verdict.errors.push(error);
@@ -225,6 +232,28 @@ fn error(rule: &Rule, schema: SchemaRef<'_>, path: &Path<'_>, detail: String) ->
     // A duplicate says no more than its value.
     let detail = if rule.reason == ErrorType::Duplicate { String::new() } else { detail };
     FieldError { kind: rule.reason, field, value, detail }
+}
+
+/// Whether a value is what it was, as kube-apiserver tells it: a list by key may be turned round.
+fn unchanged(schema: SchemaRef<'_>, old: &Value, new: &Value) -> bool {
+    match (old, new) {
+        (Value::Array(before), Value::Array(after)) if schema.list_type() == ListType::Map => {
+            let Some(element) = schema.items() else { return before == after };
+            let stayed = |item: &Value| {
+                correlated(schema, item, Some(old)).is_some_and(|before| unchanged(element, before, item))
+            };
+            before.len() == after.len() && after.iter().all(stayed)
+        }
+        (Value::Object(before), Value::Object(after)) => {
+            let stayed = |(name, item): (&String, &Value)| {
+                let part = schema.property(name).or_else(|| schema.additional());
+                let same = |before: &Value| part.map_or(before == item, |part| unchanged(part, before, item));
+                before.get(name).is_some_and(same)
+            };
+            before.len() == after.len() && after.iter().all(stayed)
+        }
+        _ => old == new,
+    }
 }
 
 /// The element of the old list that `item` was: lists by key tell.

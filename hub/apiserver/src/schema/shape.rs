@@ -1,9 +1,9 @@
 //! Schemas as CEL looks at them: compiled ones when rules run, plain JSON when a definition is checked.
 
-use karmada_cel::{Format as CelFormat, Shape};
+use karmada_cel::{Elements, Format as CelFormat, Shape};
 use serde_json::Value;
 
-use super::arena::{Format, Type};
+use super::arena::{Format, ListType, Type};
 use super::navigate::SchemaRef;
 
 fn format(name: &str) -> CelFormat {
@@ -51,6 +51,14 @@ impl Shape for SchemaRef<'_> {
 
     fn items(self) -> Option<Self> {
         SchemaRef::items(self)
+    }
+
+    fn elements(self) -> Elements {
+        match self.list_type() {
+            ListType::Set => Elements::Set,
+            ListType::Map => Elements::Keyed(self.list_keys().iter().map(|key| key.to_string()).collect()),
+            _ => Elements::Ordered,
+        }
     }
 
     fn preserves_unknown(self) -> bool {
