@@ -37,7 +37,7 @@ pub(super) fn asked(headers: &HeaderMap, query: &Query) -> bool {
 /// The same answer, indented, where it is JSON.
 pub(super) fn indented(response: Response<Body>) -> Response<Body> {
     let media = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    if !media.is_some_and(|media| media.split(';').next() == Some("application/json")) {
+    if media.is_none_or(|media| media.split(';').next() != Some("application/json")) {
         return response;
     }
     let mut response = response.map(|inner| Indented { inner, indent: Indent::default() }.boxed_unsync());
