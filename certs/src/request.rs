@@ -125,6 +125,18 @@ impl CertificateRequest {
         &self.names
     }
 
+    /// Whether it asks for one of these names (DNS names and IP addresses), or for a wildcard, which may stand for any of them.
+    pub fn asks_for_any_of(&self, names: &[String]) -> bool {
+        self.names.iter().any(|asked| match asked {
+            SanType::DnsName(asked) => {
+                let asked = asked.as_str();
+                asked.contains('*') || names.iter().any(|name| name.eq_ignore_ascii_case(asked))
+            }
+            SanType::IpAddress(asked) => names.iter().any(|name| name.parse() == Ok(*asked)),
+            _ => false,
+        })
+    }
+
     /// What further names it asks for.
     pub fn alternative_names(&self) -> AlternativeNames {
         let mut found = AlternativeNames::default();
@@ -160,6 +172,21 @@ mod tests {
         for bad in [&der[..der.len() - 1], b"", b"hello", &[der.as_slice(), b"x"].concat()] {
             assert!(CertificateRequest::from_der(bad).is_err());
         }
+    }
+
+    #[test]
+    fn names_of_the_hub_are_found_however_they_are_written() {
+        let key = ClientKey::generate().unwrap();
+        let own = ["hub.example.org".to_owned(), "10.0.0.1".to_owned(), "::1".to_owned()];
+        let asks = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            let der = key.request_for(&crate::agent_subject("a"), &names).unwrap();
+            CertificateRequest::from_der(&der).unwrap().asks_for_any_of(&own)
+        };
+        for name in ["HUB.example.org", "10.0.0.1", "0:0:0:0:0:0:0:1", "*.example.org", "*"] {
+            assert!(asks(&["other", name]), "{name}");
+        }
+        assert!(!asks(&["node.example.org", "10.0.0.2", "hub.example.org.evil"]) && !asks(&[]));
     }
 
     #[test]

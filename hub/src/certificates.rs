@@ -17,12 +17,18 @@ pub fn organizations(pem: &str) -> Option<Vec<String>> {
 }
 
 /// Signs with the hub's CA.
-pub struct HubSigner(pub Arc<DataDir>);
+pub struct HubSigner {
+    /// Holds the CA's key.
+    pub data: Arc<DataDir>,
+    /// The names of the hub's own server certificate.
+    pub own_names: Vec<String>,
+}
 
 impl Signer for HubSigner {
     fn read(&self, request: &str) -> Result<Asked, String> {
         let parsed = CertificateRequest::from_pem(request).map_err(|error| error.to_string())?;
         let names = parsed.alternative_names();
+        let hubs_own = parsed.asks_for_any_of(&self.own_names);
         Ok(Asked {
             common_name: parsed.subject.common_name,
             organizations: parsed.subject.organizations,
@@ -30,6 +36,7 @@ impl Signer for HubSigner {
             addresses: names.addresses,
             emails: names.emails,
             uris: names.uris,
+            hubs_own,
         })
     }
 
@@ -41,6 +48,6 @@ impl Signer for HubSigner {
         now: jiff::Timestamp,
     ) -> Result<String, String> {
         let parsed = CertificateRequest::from_pem(request).map_err(|error| error.to_string())?;
-        self.0.authority.issue_requested(&parsed, usages, lives, now).map_err(|error| error.to_string())
+        self.data.authority.issue_requested(&parsed, usages, lives, now).map_err(|error| error.to_string())
     }
 }

@@ -80,7 +80,12 @@ impl Control {
     }
 
     /// Starts every loop.
-    pub async fn start(&self, data: &Arc<DataDir>, others: &Arc<Aggregator>) -> anyhow::Result<()> {
+    pub async fn start(
+        &self,
+        data: &Arc<DataDir>,
+        own_names: Vec<String>,
+        others: &Arc<Aggregator>,
+    ) -> anyhow::Result<()> {
         self.shared.load().await?;
         let recorder = self.recorder.clone();
         let stop = self.stop.clone();
@@ -97,7 +102,7 @@ impl Control {
         self.execution();
         self.cluster();
         self.namespaces();
-        self.platform(data, others);
+        self.platform(data, own_names, others);
         // Whoever is bound to `view` in the first moment may look at once.
         let gathered = platform::aggregation::settled(&*self.shared.api);
         if tokio::time::timeout(GATHERED, gathered).await.is_err() {
@@ -121,11 +126,11 @@ impl Control {
         self.run(repair, Arc::default(), vec![Source::own(CLUSTER_API, "Cluster")]);
     }
 
-    fn platform(&self, data: &Arc<DataDir>, others: &Arc<Aggregator>) {
+    fn platform(&self, data: &Arc<DataDir>, own_names: Vec<String>, others: &Arc<Aggregator>) {
         let parts = Platform {
             clock: self.shared.clock.clone(),
             tokens: Arc::new(HubTokens(data.clone())),
-            signer: Arc::new(HubSigner(data.clone())),
+            signer: Arc::new(HubSigner { data: data.clone(), own_names }),
             others: Arc::new(Aggregated(others.clone())),
             ca_pem: Arc::from(data.authority.certificate_pem()),
         };

@@ -137,7 +137,10 @@ impl Hub {
         let api = api_server(&registry, access, &url, &stop, (audit, seats, aggregator.clone()));
         let control = Control::new(&registry, &clock, &tasks, &stop);
         if settings.controllers {
-            control.start(&data, &aggregator).await.context("starting the controllers")?;
+            control
+                .start(&data, own_names(settings), &aggregator)
+                .await
+                .context("starting the controllers")?;
             tasks.spawn(type_check::run(registry.clone(), stop.clone()));
         }
         let endpoint = url.trim_start_matches("https://").trim_end_matches('/').to_owned();
@@ -288,15 +291,19 @@ fn public_address(advertise: &[String], listening: SocketAddr) -> Option<SocketA
     })
 }
 
+/// The names by which the hub's certificate vouches for it.
+fn own_names(settings: &Settings) -> Vec<String> {
+    let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    karmada_certs::server_names(hostname.as_deref().map(str::trim), &settings.advertise)
+}
+
 /// The port's TLS, and what tells certificates apart where a proxy in front has a CA of its own.
 fn tls(
     data: &DataDir,
     settings: &Settings,
     now: jiff::Timestamp,
 ) -> Result<(tokio_rustls::TlsAcceptor, Option<Arc<Signers>>)> {
-    let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
-    let names = karmada_certs::server_names(hostname.as_deref().map(str::trim), &settings.advertise);
-    let certificate = data.server_certificate(&names, now)?;
+    let certificate = data.server_certificate(&own_names(settings), now)?;
     let mut authorities = vec![data.authority.certificate().clone()];
     let signers = match &settings.access.proxy {
         None => None,

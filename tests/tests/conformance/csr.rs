@@ -112,9 +112,15 @@ fn a_kubelet_gets_its_serving_certificate() {
     }
     let names = ["node.example.org".to_owned()];
     let (node, _) = asked_for("system:node:a", "system:nodes", &names);
+    let (hub, _) = asked_for("system:node:a", "system:nodes", &["localhost".to_owned()]);
+    let (any, _) = asked_for("system:node:a", "system:nodes", &["*.example.org".to_owned()]);
+    let hubs_own = "a DNS or IP subjectAltName is one that the hub itself goes by";
     let (other, _) = asked("anybody", "");
     for (name, pem, usages, wanted) in [
         ("csr-node", &node, json!(["digital signature", "server auth"]), ""),
+        // By the same CA agents know the hub.
+        ("csr-hub", &hub, json!(["digital signature", "server auth"]), hubs_own),
+        ("csr-any", &any, json!(["digital signature", "server auth"]), hubs_own),
         (
             "csr-no-node",
             &other,

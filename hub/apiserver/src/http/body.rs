@@ -18,6 +18,10 @@ pub const MAX_BODY: usize = 3 << 20;
 /// A body that takes longer to arrive is given up, as kube-apiserver gives a request up: who trickles holds no seat for ever.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// What a body may hold beyond its limit, and how long that may take to arrive, for its client still to be told why it is refused.
+const LARGEST_OVERRUN: usize = 32 << 20;
+const OVERRUN: Duration = Duration::from_secs(2);
+
 /// A request's body: as it comes, or as it was read already.
 pub(crate) type Received = UnsyncBoxBody<Bytes, String>;
 
@@ -42,12 +46,25 @@ async fn read_all(mut body: Received) -> Result<Bytes, Status> {
         let frame = frame.map_err(|error| Status::bad_request(format!("the body broke off: {error}")))?;
         if let Some(data) = frame.data_ref() {
             if all.len() + data.len() > MAX_BODY {
+                let _ = tokio::time::timeout(OVERRUN, pass_over(&mut body)).await;
                 return Err(Status::too_large(MAX_BODY));
             }
             all.extend_from_slice(data);
         }
     }
     Ok(all.freeze())
+}
+
+/// Reads what is left of a body that is too long, within bounds: many clients look for the answer only when they have sent all, and
+/// would find a broken connection.
+async fn pass_over(body: &mut Received) {
+    let mut left = LARGEST_OVERRUN;
+    while let Some(Ok(frame)) = body.frame().await {
+        left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
+        if left == 0 {
+            return;
+        }
+    }
 }
 
 /// The media type of the body, without parameters.
@@ -131,6 +148,8 @@ mod tests {
     use futures::StreamExt;
     use http_body::Frame;
     use http_body_util::StreamBody;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     fn sent(pieces: impl futures::Stream<Item = &'static [u8]> + Send + 'static) -> Received {
         StreamBody::new(pieces.map(|piece| Ok(Frame::data(Bytes::from_static(piece))))).boxed_unsync()
@@ -152,5 +171,14 @@ mod tests {
         static MEGABYTE: [u8; 1 << 20] = [b' '; 1 << 20];
         let without_end = futures::stream::repeat(&MEGABYTE[..]);
         assert_eq!(read(sent(without_end)).await.unwrap_err().code, 413);
+        // Its client hears of it, which reads when it has sent all.
+        let sent_whole = Arc::new(AtomicBool::new(false));
+        let end = sent_whole.clone();
+        let whole = futures::stream::repeat(&MEGABYTE[..]).take(5).chain(futures::stream::once(async move {
+            end.store(true, Ordering::Relaxed);
+            &b""[..]
+        }));
+        assert_eq!(read(sent(whole)).await.unwrap_err().code, 413);
+        assert!(sent_whole.load(Ordering::Relaxed));
     }
 }

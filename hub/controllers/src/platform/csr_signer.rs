@@ -1,7 +1,9 @@
 //! Signs approved CertificateSigningRequests of the signers that kube-controller-manager serves.
 //!
 //! In: CertificateSigningRequests. Out: `status.certificate`, or the condition `Failed` with what is wrong. Nothing is approved
-//! here: that is a person's. Other people's signers are left as they are.
+//! here: that is a person's. Other people's signers are left as they are, and so is `legacy-unknown`, which this API does not take.
+//! One thing more than kube-controller-manager refuses: a server's certificate for a name of the hub itself, as agents know the hub
+//! by the same CA.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,8 +27,6 @@ const SHORTEST: Duration = Duration::from_secs(600);
 const CLIENT: &str = "kubernetes.io/kube-apiserver-client";
 const KUBELET: &str = "kubernetes.io/kube-apiserver-client-kubelet";
 const SERVING: &str = "kubernetes.io/kubelet-serving";
-/// Whatever is asked, for nobody to trust.
-const LEGACY: &str = "kubernetes.io/legacy-unknown";
 
 /// What a request asks to be called.
 #[derive(Clone, Debug, Default)]
@@ -43,6 +43,8 @@ pub struct Asked {
     pub emails: usize,
     /// URIs.
     pub uris: usize,
+    /// Whether one of the names is the hub's own, or may stand for it.
+    pub hubs_own: bool,
 }
 
 /// Holds the CA's key.
@@ -131,7 +133,7 @@ fn waits(request: &Value) -> bool {
     let conditions = request["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
     let has = |kind: &str| conditions.iter().any(|condition| condition["type"] == kind);
     let signed = request["status"]["certificate"].as_str().is_some_and(|pem| !pem.is_empty());
-    let ours = matches!(request["spec"]["signerName"].as_str(), Some(CLIENT | KUBELET | SERVING | LEGACY));
+    let ours = matches!(request["spec"]["signerName"].as_str(), Some(CLIENT | KUBELET | SERVING));
     ours && !signed && has("Approved") && !has("Denied") && !has("Failed")
 }
 
@@ -179,6 +181,9 @@ fn judge_serving(asked: &Asked, spec: &Value) -> Result<(), String> {
     is_of_nodes(asked)?;
     if asked.dns_names + asked.addresses == 0 {
         return Err("DNS or IP subjectAltName is required".to_owned());
+    }
+    if asked.hubs_own {
+        return Err("a DNS or IP subjectAltName is one that the hub itself goes by".to_owned());
     }
     match (asked.emails, asked.uris) {
         (0, 0) => judge_node(spec, asked, "server auth"),
@@ -231,7 +236,7 @@ mod tests {
             (request(CLIENT, &["Approved", "Failed"], ""), false),
             (request(CLIENT, &["Approved"], "cGVt"), false),
             (request(SERVING, &["Approved"], ""), true),
-            (request(LEGACY, &["Approved"], ""), true),
+            (request("kubernetes.io/legacy-unknown", &["Approved"], ""), false),
             (request("example.com/own", &["Approved"], ""), false),
         ] {
             assert_eq!(waits(&request), wanted, "{request}");
@@ -248,6 +253,7 @@ mod tests {
         };
         let user = Asked { common_name: "jane".into(), ..Asked::default() };
         let named = Asked { addresses: 1, ..node.clone() };
+        let hub = Asked { hubs_own: true, ..named.clone() };
         let mailed = Asked { emails: 1, ..named.clone() };
         let outsider = Asked { organizations: Vec::new(), ..named.clone() };
         let stranger = Asked { common_name: "a".into(), ..named.clone() };
@@ -269,7 +275,7 @@ mod tests {
             (spec(SERVING, &["server auth", "digital signature"]), &mailed, false),
             (spec(SERVING, &["server auth", "digital signature"]), &outsider, false),
             (spec(SERVING, &["server auth", "digital signature"]), &stranger, false),
-            (spec(LEGACY, &["cert sign"]), &outsider, true),
+            (spec(SERVING, &["server auth", "digital signature"]), &hub, false),
         ] {
             assert_eq!(judge(&spec, asked).is_ok(), fine, "{spec} {asked:?}");
         }
