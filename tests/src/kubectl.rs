@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use crate::wait::{eventually, so, try_eventually};
+use crate::wait::{PATIENCE, eventually, so, try_eventually};
 
 /// No command takes longer, unless it hangs.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -85,6 +85,17 @@ impl Kubectl {
     #[track_caller]
     pub fn ok(&self, args: &[&str]) -> String {
         self.run(args).ok()
+    }
+
+    /// Waits until a definition is established. `kubectl wait` fails where it has no conditions yet, as each is in its first
+    /// moment: then it is asked again.
+    #[track_caller]
+    pub fn await_established(&self, definition: &str) {
+        let wait = ["wait", "--for=condition=established", "--timeout=30s", &format!("crd/{definition}")];
+        eventually("the definition to be established", PATIENCE, || {
+            let answer = self.run(&wait);
+            so(answer.status.success(), || answer.to_string())
+        });
     }
 
     /// Runs a command that must be refused; returns its standard error.

@@ -89,7 +89,7 @@ fn a_kind_comes_is_discovered_and_goes_with_its_instances() {
         {"name": "Replicas", "type": "integer", "jsonPath": ".spec.replicas", "priority": 1},
     ]);
     kubectl.apply(&wanted.to_string());
-    kubectl.ok(&["wait", "--for=condition=established", "--timeout=30s", "crd/crontabs.come.example.com"]);
+    kubectl.await_established("crontabs.come.example.com");
     let made = caller.get(&format!("{DEFINITIONS}/crontabs.come.example.com")).is(200).json();
     let names = json!({
         "plural": "crontabs", "singular": "crontab", "kind": "CronTab", "listKind": "CronTabList",

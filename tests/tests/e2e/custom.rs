@@ -43,18 +43,17 @@ spec:
 
 const PATH: &str = "/apis/brought.example.com/v1/namespaces/brought/widgets/wheel";
 const BINDING: &str = "/apis/work.karmada.io/v1alpha2/namespaces/brought/resourcebindings/wheel-widget";
-const ESTABLISHED: [&str; 4] =
-    ["wait", "--for=condition=established", "--timeout=30s", "crd/widgets.brought.example.com"];
+const WIDGETS: &str = "widgets.brought.example.com";
 
 #[test]
 fn a_kind_that_a_user_brings_goes_where_it_is_served() {
     let Some(fleet) = alone() else { return };
     let kubectl = fleet.namespace("brought");
     kubectl.apply(DEFINITION);
-    kubectl.ok(&ESTABLISHED);
+    kubectl.await_established(WIDGETS);
     let north = &fleet.site("north").member;
     north.kubectl().apply(DEFINITION);
-    north.kubectl().ok(&ESTABLISHED);
+    north.kubectl().await_established(WIDGETS);
     kubectl.apply(WIDGET);
     // Only where the kind is served.
     await_targets(&fleet, BINDING, &["north"]);
@@ -85,7 +84,7 @@ fn a_kind_that_a_user_brings_goes_where_it_is_served() {
 
     // A namespace takes the objects of such kinds along as well.
     kubectl.apply(DEFINITION);
-    kubectl.ok(&ESTABLISHED);
+    kubectl.await_established(WIDGETS);
     kubectl.apply(WIDGET);
     fleet.site("north").await_object(PATH, |_| Ok(()));
     fleet.remove_namespace("brought");
