@@ -31,7 +31,13 @@ pub fn run(rows: &mut Rows, plan: &Plan) {
     }
     std::thread::sleep(plan.quiet);
     let row = format!("memory with {} objects of 2 KB (VmRSS)", plan.stored);
-    beside(rows, &row, pair.resident(), "MB", 3.0, Better::Less);
+    let full = pair.resident();
+    beside(rows, &row, full, "MB", 3.0, Better::Less);
+    let per_byte = |full: f64, idle: f64, server: &Server| (full - idle) * 1048576.0 / server.stored("many");
+    let ours = per_byte(full.0, idle.0, &pair.ours);
+    let theirs = per_byte(full.1, idle.1, &pair.theirs);
+    let row = "memory for each byte of stored JSON, objects of 2 KB";
+    rows.add(row, ours, &format!("{theirs:.2} bytes"), "bytes", 1.15, Better::Less);
     let starts = (pair.ours.restart().as_secs_f64(), pair.theirs.restart().as_secs_f64());
     let row = format!("from the start until ready with {} objects", plan.stored);
     beside(rows, &row, starts, "s", 3.0, Better::Less);
