@@ -9,7 +9,7 @@ use hyper::body::Incoming;
 use serde_json::{Value, json};
 use tests::runtime;
 
-use crate::client::{As, Caller};
+use crate::client::{Answer, As, Caller};
 use crate::compare;
 use crate::normal::Normal;
 use crate::sequence::{Sequence, Step, set_all};
@@ -107,7 +107,10 @@ impl Side<'_> {
         let send = || self.caller.send(&step.method, &path.replace(' ', "%20"), &headers, body.clone(), &who);
         let mut answer = send();
         let end = Instant::now() + SOON;
-        while step.until.is_some_and(|code| u64::from(answer.code) != code) && Instant::now() < end {
+        let again = |answer: &Answer| {
+            step.until.is_some_and(|code| u64::from(answer.code) != code) || is_between_storages(answer)
+        };
+        while again(&answer) && Instant::now() < end {
             std::thread::yield_now();
             answer = send();
         }
@@ -336,4 +339,10 @@ fn headers_read(headers: &HeaderMap) -> Value {
         }
     }
     Value::Object(read)
+}
+
+/// Whether kube-apiserver was just putting a definition's new storage in the place of the old: it then says for a moment that it
+/// shuts down, to whoever comes in between.
+fn is_between_storages(answer: &Answer) -> bool {
+    answer.code == 503 && String::from_utf8_lossy(&answer.body).contains("apiserver is shutting down")
 }
