@@ -10,10 +10,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::auth::MASTERS;
 use crate::cache::any_changed;
 use crate::object::ObjectKey;
-use crate::registry::{Registry, Standing, User, WriteOptions, first_service_address};
+use crate::registry::{Registry, User, WriteOptions, first_service_address};
 use crate::resource::StorageId;
 use crate::status::Status;
 
@@ -75,12 +74,7 @@ fn righted(live: &Value, wanted: &Value) -> Option<Value> {
 }
 
 fn options() -> WriteOptions {
-    let user = User {
-        name: "system:apiserver".into(),
-        groups: vec![MASTERS.into()],
-        standing: Standing::Hub,
-        ..User::default()
-    };
+    let user = User::apiserver();
     WriteOptions { user, field_manager: "kube-apiserver".into(), ..WriteOptions::default() }
 }
 

@@ -65,6 +65,18 @@ pub struct User {
     pub extra: std::collections::BTreeMap<String, Vec<String>>,
 }
 
+impl User {
+    /// The API server itself, as which it lays down and keeps what a cluster has from the start.
+    pub(crate) fn apiserver() -> User {
+        User {
+            name: "system:apiserver".into(),
+            groups: vec![crate::auth::MASTERS.into()],
+            standing: Standing::Hub,
+            ..User::default()
+        }
+    }
+}
+
 /// What happens to fields that the schema does not know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldValidation {

@@ -14,10 +14,9 @@ use tokio_util::sync::CancellationToken;
 use super::automatic::{self, AUTOMANAGED};
 use super::check::Condition;
 use super::{Aggregator, GROUP, Handed};
-use crate::auth::MASTERS;
 use crate::cache::any_changed;
 use crate::object::{ObjectKey, Stored, meta};
-use crate::registry::{DeleteOptions, Registry, Standing, User, WriteOptions};
+use crate::registry::{DeleteOptions, Registry, User, WriteOptions};
 use crate::resource::{ResourceDefinition, StorageId};
 use crate::status::Status;
 
@@ -123,12 +122,7 @@ fn is_local(object: &Value) -> bool {
 }
 
 fn options(subresource: &str) -> WriteOptions {
-    let user = User {
-        name: "system:apiserver".into(),
-        groups: vec![MASTERS.into()],
-        standing: Standing::Hub,
-        ..User::default()
-    };
+    let user = User::apiserver();
     let (field_manager, subresource) = ("kube-apiserver".to_owned(), subresource.to_owned());
     WriteOptions { user, field_manager, subresource, ..WriteOptions::default() }
 }

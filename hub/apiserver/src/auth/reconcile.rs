@@ -5,10 +5,10 @@
 
 use serde_json::{Value, json};
 
+use super::bootstrap_roles;
 use super::rules::{Rule, compact, missing};
-use super::{MASTERS, bootstrap_roles};
 use crate::object::{ObjectKey, meta};
-use crate::registry::{Registry, Standing, User, WriteOptions};
+use crate::registry::{Registry, User, WriteOptions};
 use crate::resource::{ResourceDefinition, split_api_version};
 use crate::status::Status;
 
@@ -38,12 +38,7 @@ pub async fn reconcile(registry: &Registry) -> Result<Reconciled, Status> {
 }
 
 fn options() -> WriteOptions {
-    let user = User {
-        name: "system:apiserver".into(),
-        groups: vec![MASTERS.into()],
-        standing: Standing::Hub,
-        ..User::default()
-    };
+    let user = User::apiserver();
     WriteOptions { user, field_manager: "karmada-hub".into(), ..WriteOptions::default() }
 }
 

@@ -10,11 +10,10 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{GROUP, bootstrap};
-use crate::auth::MASTERS;
 use crate::cache::any_changed;
 use crate::kinds;
 use crate::object::{ObjectKey, Stored, meta};
-use crate::registry::{Registry, Standing, User, WriteOptions};
+use crate::registry::{Registry, User, WriteOptions};
 use crate::resource::ResourceDefinition;
 use crate::status::Status;
 
@@ -56,12 +55,7 @@ pub async fn run(registry: Arc<Registry>, stop: CancellationToken) {
 }
 
 fn options(manager: &str, subresource: &str) -> WriteOptions {
-    let user = User {
-        name: "system:apiserver".into(),
-        groups: vec![MASTERS.into()],
-        standing: Standing::Hub,
-        ..User::default()
-    };
+    let user = User::apiserver();
     let (field_manager, subresource) = (manager.to_owned(), subresource.to_owned());
     WriteOptions { user, field_manager, subresource, ..WriteOptions::default() }
 }

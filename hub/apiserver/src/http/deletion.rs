@@ -27,9 +27,7 @@ impl ApiServer {
         form: Form,
         body: Received,
     ) -> Result<Response<Body>, Status> {
-        let mut options = delete_options(call, body).await?;
-        options.warnings = call.warnings.clone();
-        warn_of_pods(call, definition, &options);
+        let options = asked(call, definition, body).await?;
         let key = ObjectKey::new(&namespace_of(definition, wanted), &wanted.name);
         let dry = !options.dry_run.is_empty();
         match self.registry.delete(definition, &key, &options, &call.user, dry).await? {
@@ -58,9 +56,7 @@ impl ApiServer {
         form: Form,
         body: Received,
     ) -> Result<Response<Body>, Status> {
-        let mut options = delete_options(call, body).await?;
-        options.warnings = call.warnings.clone();
-        warn_of_pods(call, definition, &options);
+        let options = asked(call, definition, body).await?;
         let selector = list::selector(definition, &call.query)?;
         let dry = !options.dry_run.is_empty();
         let shard = self.registry.cache().shard(&definition.storage);
@@ -90,6 +86,17 @@ fn warn_of_pods(call: &Call<'_>, definition: &ResourceDefinition, options: &Dele
     if is_job && options.propagation_policy.is_none() && options.orphan_dependents.is_none() {
         call.warnings.add(JOB_PODS_STAY.to_owned());
     }
+}
+
+/// The options of a deletion, once the client is told what they leave behind.
+async fn asked(
+    call: &Call<'_>,
+    definition: &ResourceDefinition,
+    body: Received,
+) -> Result<DeleteOptions, Status> {
+    let options = DeleteOptions { warnings: call.warnings.clone(), ..delete_options(call, body).await? };
+    warn_of_pods(call, definition, &options);
+    Ok(options)
 }
 
 async fn delete_options(call: &Call<'_>, body: Received) -> Result<DeleteOptions, Status> {
