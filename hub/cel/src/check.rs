@@ -1,367 +1,347 @@
-//! Checking an expression before it runs: every name is declared, every field is there, operators fit their operands.
+//! Checking an expression before it runs: every name is declared, every field is there, arguments fit their functions.
 //!
-//! In: the tree, the source it was read from, what is declared. Out: the type it yields and, in cel-go's words, what is wrong.
-//! Where a type is not known (`dyn`) everything fits; the check refuses only what must fail.
+//! In: the tree with its places, the source, what is declared. Out: the type it yields and, in cel-go's words and order, what is
+//! wrong. Types are inferred as cel-go does: a list without elements is open until something is put into it.
+
+mod literals;
+mod report;
+mod signatures;
+mod unify;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kube_cel::cel::IdedExpr;
-use kube_cel::cel::common::ast::operators as op;
-use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralValue, SelectExpr};
-
-use crate::check_functions as functions;
+use crate::syntax::read::named_chain;
+use crate::syntax::{GATHERED, Kind, Loop, Node};
 use crate::types::{Declarations, Type};
+use report::Report;
+use unify::Bindings;
 
+/// Prefixes of functions that are no values.
 pub(crate) const NAMESPACES: [&str; 9] =
     ["sets", "optional", "strings", "base64", "lists", "ip", "format", "math", "jsonpatch"];
 
 pub(crate) struct Checker<'a> {
-    source: &'a str,
     declared: &'a Declarations,
     scopes: Vec<BTreeMap<String, Type>>,
-    pub(crate) errors: Vec<String>,
+    types: Bindings,
+    report: Report<'a>,
+    /// Elements of literals that must be of one type: the first's, a further one's, its place, and the
+    /// list, of which one is told.
+    beside: Vec<(Type, Type, usize, Option<usize>)>,
+    /// How many calls around format texts: what they are given may be of many types.
+    formats: usize,
     pub(crate) used: BTreeSet<String>,
 }
 
 impl<'a> Checker<'a> {
     pub(crate) fn new(source: &'a str, declared: &'a Declarations) -> Self {
-        Checker { source, declared, scopes: Vec::new(), errors: Vec::new(), used: BTreeSet::new() }
-    }
-
-    /// Says what is wrong, and where: the first place in the source where `near` stands.
-    fn refuse(&mut self, near: &str, message: &str) -> Type {
-        self.refuse_at(self.source.find(near).unwrap_or(0), message)
-    }
-
-    fn refuse_at(&mut self, at: usize, message: &str) -> Type {
-        let line = self.source[..at].matches('\n').count();
-        let text = self.source.lines().nth(line).unwrap_or("");
-        let start = self.source[..at].rfind('\n').map_or(0, |end| end + 1);
-        let column = self.source[start..at].chars().count();
-        let dots = ".".repeat(column);
-        let error = format!("ERROR: <input>:{}:{}: {message}\n | {text}\n | {dots}^", line + 1, column + 1);
-        if !self.errors.contains(&error) {
-            self.errors.push(error);
+        Checker {
+            declared,
+            scopes: Vec::new(),
+            types: Bindings::default(),
+            report: Report::new(source),
+            beside: Vec::new(),
+            formats: 0,
+            used: BTreeSet::new(),
         }
-        Type::Dyn
     }
 
-    pub(crate) fn infer(&mut self, expr: &IdedExpr) -> Type {
-        match &expr.expr {
-            Expr::Literal(literal) => of_literal(literal),
-            Expr::Ident(name) => self.ident(name),
-            Expr::Select(select) => self.select(select),
-            Expr::Call(call) => self.call(call),
-            Expr::List(list) => {
-                let types: Vec<Type> = list.elements.iter().map(|element| self.infer(element)).collect();
-                Type::List(Box::new(joined(types)))
-            }
-            Expr::Map(map) => {
-                let (mut keys, mut values) = (Vec::new(), Vec::new());
-                for entry in &map.entries {
-                    if let EntryExpr::MapEntry(entry) = &entry.expr {
-                        keys.push(self.infer(&entry.key));
-                        values.push(self.infer(&entry.value));
-                    }
+    /// The type that the expression yields, or what is wrong with it.
+    pub(crate) fn check(&mut self, node: &Node) -> Result<Type, String> {
+        let ty = self.infer(node);
+        if self.report.is_empty() {
+            literals::check(node, &mut self.report);
+            let mut told = BTreeSet::new();
+            for (first, next, at, list) in std::mem::take(&mut self.beside) {
+                let (first, next) = (self.types.known(&first, true), self.types.known(&next, true));
+                if first != next && list.is_none_or(|list| told.insert(list)) {
+                    self.mismatch(at, &first, &next);
                 }
-                Type::Map(Box::new(joined(keys)), Box::new(joined(values)))
             }
-            Expr::Comprehension(comprehension) => self.comprehension(comprehension),
-            Expr::Struct(_) | Expr::Unspecified => Type::Dyn,
+        }
+        match self.report.text() {
+            None => Ok(self.types.known(&ty, true)),
+            Some(wrong) => Err(wrong),
         }
     }
 
-    fn ident(&mut self, name: &str) -> Type {
+    fn refuse(&mut self, at: usize, message: &str) -> Type {
+        self.report.add(at, message.to_owned());
+        Type::Error
+    }
+
+    fn undeclared(&mut self, at: usize, name: &str) -> Type {
+        self.refuse(at, &format!("undeclared reference to '{name}' (in container '')"))
+    }
+
+    fn mismatch(&mut self, at: usize, wanted: &Type, found: &Type) -> Type {
+        let message = format!("expected type '{}' but found '{}'", wanted.told(), found.told());
+        self.refuse(at, &message)
+    }
+
+    fn infer(&mut self, node: &Node) -> Type {
+        match &node.kind {
+            Kind::Literal(ty) => ty.clone(),
+            Kind::Text(_) => Type::String,
+            Kind::Ident(name) => match self.named(name) {
+                Some(ty) => ty,
+                None => self.undeclared(node.at, name),
+            },
+            Kind::Select { operand, field, test } => self.select(node, operand, field, *test),
+            Kind::Call { target, name, args } => self.call(node.at, target.as_deref(), name, args),
+            Kind::Logic(parts) => self.logic(parts),
+            Kind::List(elements) => self.list(node.at, elements),
+            Kind::Map(entries) => self.map(entries),
+            Kind::Message(name) => self.undeclared(node.at, name),
+            Kind::Loop(of) => self.looped(of),
+            Kind::Mapped { target, name, body, flat } => self.mapped(node.at, target, name, body, *flat),
+        }
+    }
+
+    fn named(&mut self, name: &str) -> Option<Type> {
         if let Some(ty) = self.scopes.iter().rev().find_map(|scope| scope.get(name)) {
-            return ty.clone();
+            return Some(ty.clone());
         }
         if let Some(ty) = self.declared.names.get(name) {
             self.used.insert(name.to_owned());
-            return ty.clone();
+            return Some(ty.clone());
         }
-        if ["int", "uint", "double", "string", "bool", "bytes", "list", "map", "null_type", "type"]
-            .contains(&name)
-        {
-            return Type::Dyn;
-        }
-        self.refuse(name, &format!("undeclared reference to '{name}' (in container '')"))
+        let open = || Box::new(Type::Dyn);
+        let of = match name {
+            "bool" => Type::Bool,
+            "bytes" => Type::Bytes,
+            "double" => Type::Double,
+            "google.protobuf.Duration" => Type::Duration,
+            "google.protobuf.Timestamp" => Type::Timestamp,
+            "int" => Type::Int,
+            "list" => Type::List(open()),
+            "map" => Type::Map(open(), open()),
+            "null_type" => Type::Null,
+            "optional_type" => Type::Optional(open()),
+            "string" => Type::String,
+            "type" => Type::TypeOf(open()),
+            "uint" => Type::Uint,
+            other => Type::Opaque(signatures::OPAQUE.into_iter().find(|known| *known == other)?),
+        };
+        Some(Type::TypeOf(Box::new(of)))
     }
 
-    fn select(&mut self, select: &SelectExpr) -> Type {
-        let mut operand = self.infer(&select.operand);
-        let optional = matches!(operand, Type::Optional(_));
-        if let Type::Optional(inner) = operand {
-            operand = *inner;
+    fn select(&mut self, node: &Node, operand: &Node, field: &str, test: bool) -> Type {
+        if !test && let Some(ty) = named_chain(node).and_then(|name| self.named(&name)) {
+            return ty;
         }
-        let field = match &operand {
-            Type::Object(object) => match object.fields.get(&select.field) {
-                Some(ty) => ty.clone(),
-                None => {
-                    let near = format!(".{}", select.field);
-                    let message = format!("undefined field '{}'", select.field);
-                    return self.refuse(&near, &message);
-                }
-            },
+        let ty = self.field(node.at, operand, field, false);
+        if test { Type::Bool } else { ty }
+    }
+
+    /// The type of a field of what the operand yields.
+    fn field(&mut self, at: usize, operand: &Node, field: &str, optional: bool) -> Type {
+        let operand = self.infer(operand);
+        let operand = self.types.known(&operand, false);
+        let (operand, within) = match operand {
+            Type::Optional(inner) => (*inner, true),
+            other => (other, false),
+        };
+        let ty = match &operand {
             Type::Map(_, value) => (**value).clone(),
-            Type::Dyn => Type::Dyn,
-            // `authorizer.requestResource` is a name of its own.
-            Type::Opaque(name) if name.ends_with("Authorizer") => operand.clone(),
+            Type::Object(object) => match object.fields.get(field) {
+                Some(ty) => ty.clone(),
+                None => self.refuse(at, &format!("undefined field '{field}'")),
+            },
+            Type::Opaque(name) if !name.starts_with("net.") => {
+                self.refuse(at, &format!("unexpected failed resolution of '{name}'"))
+            }
+            Type::Var(_) => {
+                self.types.fits(&Type::Dyn, &operand);
+                Type::Dyn
+            }
+            Type::Dyn | Type::Error => Type::Dyn,
             other => {
-                let near = format!(".{}", select.field);
-                let message = format!("type '{other}' does not support field selection");
-                return self.refuse(&near, &message);
+                let message = format!("type '{}' does not support field selection", other.told());
+                self.refuse(at, &message);
+                Type::Dyn
             }
         };
-        match (select.test, optional) {
-            (true, _) => Type::Bool,
-            (false, true) => Type::Optional(Box::new(field)),
-            (false, false) => field,
-        }
+        let ty = self.types.known(&ty, false);
+        if within || optional { Type::Optional(Box::new(ty)) } else { ty }
     }
 
-    fn call(&mut self, call: &CallExpr) -> Type {
-        if let Some(target) = &call.target
-            && let Expr::Ident(namespace) = &target.expr
-            && NAMESPACES.contains(&namespace.as_str())
-            && !self.scopes.iter().any(|scope| scope.contains_key(namespace))
+    fn call(&mut self, at: usize, target: Option<&Node>, name: &str, args: &[Node]) -> Type {
+        if let ("_?._", [operand, field]) = (name, args)
+            && let Kind::Text(field) = &field.kind
         {
-            let args: Vec<Type> = call.args.iter().map(|arg| self.infer(arg)).collect();
-            return match functions::qualified(namespace, &call.func_name, &args) {
-                Some(ty) => ty,
-                None => self.unknown(&call.func_name),
-            };
+            return self.field(at, operand, field, true);
         }
-        let target = call.target.as_ref().map(|target| self.infer(target));
-        let args: Vec<Type> = call.args.iter().map(|arg| self.infer(arg)).collect();
-        let found = match &target {
-            Some(target) => functions::member(&call.func_name, target, &args),
-            None => match self.operator(call, &args) {
-                Some(ty) => Some(ty),
-                None => functions::global(&call.func_name, &args),
-            },
+        self.formats += usize::from(name == "format");
+        let mut given: Vec<Type> = args.iter().map(|arg| self.infer(arg)).collect();
+        self.formats -= usize::from(name == "format");
+        let Some(target) = target else { return self.resolve(at, name, false, &given) };
+        if let Some(prefix) = named_chain(target) {
+            let qualified = format!("{prefix}.{name}");
+            if signatures::of(&qualified).is_some() {
+                return self.resolve(at, &qualified, false, &given);
+            }
+        }
+        given.insert(0, self.infer(target));
+        self.resolve(at, name, true, &given)
+    }
+
+    /// What a function yields for these arguments; several ways to call it that yield several types yield any.
+    fn resolve(&mut self, at: usize, name: &str, member: bool, given: &[Type]) -> Type {
+        let Some(overloads) = signatures::of(name) else { return self.undeclared(at, name) };
+        let mut yields: Option<Type> = None;
+        for overload in overloads.iter().filter(|overload| overload.member == member) {
+            if overload.args.len() != given.len() {
+                continue;
+            }
+            let open: Vec<Type> = (0..overload.open).map(|_| self.types.open()).collect();
+            let wanted: Vec<Type> = overload.args.iter().map(|arg| arg.with(&open)).collect();
+            // What is given may be narrower than what is wanted, and the other way round.
+            if !self.types.all_fit(given.iter().zip(&wanted)) {
+                continue;
+            }
+            let found = self.types.known(&overload.yields.with(&open), false);
+            yields = Some(match yields {
+                None => found,
+                Some(before) if before == Type::Dyn || before == found => before,
+                Some(_) => Type::Dyn,
+            });
+        }
+        yields.unwrap_or_else(|| self.no_overload(at, name, member, given))
+    }
+
+    fn no_overload(&mut self, at: usize, name: &str, member: bool, given: &[Type]) -> Type {
+        let told: Vec<String> = given.iter().map(|ty| self.types.known(ty, true).told()).collect();
+        let shown = match told.split_first() {
+            Some((target, rest)) if member => format!("{target}.({})", rest.join(", ")),
+            _ => format!("({})", told.join(", ")),
         };
-        found.unwrap_or_else(|| self.unknown(&call.func_name))
+        self.refuse(at, &format!("found no matching overload for '{name}' applied to '{shown}'"))
     }
 
-    fn unknown(&mut self, name: &str) -> Type {
-        let near = format!("{name}(");
-        let message = format!("undeclared reference to '{name}' (in container '')");
-        self.refuse_at(self.source.find(&near).map_or(0, |at| at + name.len()), &message)
+    fn logic(&mut self, parts: &[Node]) -> Type {
+        let mut ty = Type::Bool;
+        for part in parts {
+            let found = self.infer(part);
+            if !self.types.fits(&found, &Type::Bool) {
+                ty = self.mismatch(part.at, &Type::Bool, &found);
+            }
+        }
+        ty
     }
 
-    /// A message literal: there are no message types.
-    pub(crate) fn no_message(&mut self, name: &str) {
-        let at = self.source.find(&format!("{name}{{")).map_or(0, |at| at + name.len());
-        self.refuse_at(at, &format!("undeclared reference to '{name}' (in container '')"));
+    fn list(&mut self, at: usize, elements: &[(Node, bool)]) -> Type {
+        let (mut all, mut first): (Option<Type>, Option<Type>) = (None, None);
+        for (node, optional) in elements {
+            let ty = self.infer(node);
+            let ty = self.element(node.at, ty, *optional);
+            self.compared(&mut first, &ty, node.at, Some(at));
+            all = Some(self.joined(all, ty));
+        }
+        Type::List(Box::new(all.unwrap_or_else(|| self.types.open())))
     }
 
-    /// The type of an operator's result; `None` for what is no operator.
-    fn operator(&mut self, call: &CallExpr, args: &[Type]) -> Option<Type> {
-        let name = call.func_name.as_str();
-        let fits = |wanted: &Type| args.iter().all(|arg| fits(arg, wanted));
-        let ty = match (name, args) {
-            (op::LOGICAL_AND | op::LOGICAL_OR, [_, _]) if fits(&Type::Bool) => Type::Bool,
-            (op::LOGICAL_NOT, [_]) if fits(&Type::Bool) => Type::Bool,
-            (op::NOT_STRICTLY_FALSE, _) => Type::Bool,
-            (op::NEGATE, [one]) if matches!(one, Type::Int | Type::Double | Type::Dyn) => one.clone(),
-            (op::EQUALS | op::NOT_EQUALS, [left, right]) if alike(left, right) => Type::Bool,
-            (op::LESS | op::LESS_EQUALS | op::GREATER | op::GREATER_EQUALS, [left, right])
-                if comparable(left, right) =>
-            {
-                Type::Bool
-            }
-            (op::ADD | op::SUBSTRACT | op::MULTIPLY | op::DIVIDE | op::MODULO, [left, right]) => {
-                match arithmetic(name, left, right) {
-                    Some(ty) => ty,
-                    None => self.no_overload(name, args),
-                }
-            }
-            (op::IN, [item, container]) if contains(item, container) => Type::Bool,
-            (op::INDEX | op::OPT_INDEX, [container, index]) => {
-                let element = match container {
-                    Type::List(element) if fits_one(index, &Type::Int) => Some((**element).clone()),
-                    Type::Map(key, value) if fits_one(index, key) => Some((**value).clone()),
-                    Type::Object(_) | Type::Dyn | Type::Optional(_) => Some(Type::Dyn),
-                    _ => None,
-                };
-                match element {
-                    Some(element) if name == op::OPT_INDEX => Type::Optional(Box::new(element)),
-                    Some(element) => element,
-                    None => self.no_overload(name, args),
-                }
-            }
-            (op::OPT_SELECT, [container, _]) => {
-                Type::Optional(Box::new(self.optional_field(call, container)))
-            }
-            (op::CONDITIONAL, [condition, yes, no]) if fits_one(condition, &Type::Bool) => {
-                if yes == no {
-                    yes.clone()
-                } else if alike(yes, no) {
-                    Type::Dyn
-                } else {
-                    self.no_overload(name, args)
-                }
-            }
-            (name, _) if !name.contains('_') && name != op::IN => return None,
-            (name, args) => self.no_overload(name, args),
-        };
-        Some(ty)
+    fn map(&mut self, entries: &[(Node, Node, bool)]) -> Type {
+        let (mut keys, mut values) = (None, None);
+        let (mut first_key, mut first_value) = (None, None);
+        for (key, value, optional) in entries {
+            let ty = self.infer(key);
+            self.compared(&mut first_key, &ty, key.at, None);
+            keys = Some(self.joined(keys, ty));
+            let ty = self.infer(value);
+            let ty = self.element(value.at, ty, *optional);
+            self.compared(&mut first_value, &ty, value.at, None);
+            values = Some(self.joined(values, ty));
+        }
+        let key = keys.unwrap_or_else(|| self.types.open());
+        Type::Map(Box::new(key), Box::new(values.unwrap_or_else(|| self.types.open())))
     }
 
-    fn optional_field(&mut self, call: &CallExpr, container: &Type) -> Type {
-        let Some(Expr::Literal(LiteralValue::String(field))) = call.args.get(1).map(|arg| &arg.expr) else {
-            return Type::Dyn;
-        };
-        let field = field.inner().to_owned();
-        let container = match container {
-            Type::Optional(inner) => inner,
+    /// Keeps an element's type to be compared with the first one's when all types are known.
+    fn compared(&mut self, first: &mut Option<Type>, ty: &Type, at: usize, list: Option<usize>) {
+        match first {
+            None => *first = Some(ty.clone()),
+            Some(first) if self.formats == 0 => {
+                self.beside.push((first.clone(), ty.clone(), at, list));
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// The type of what an element holds, which is an optional where it may be missing.
+    fn element(&mut self, at: usize, ty: Type, optional: bool) -> Type {
+        match ty {
+            Type::Optional(inner) if optional => *inner,
+            Type::Dyn => Type::Dyn,
+            other if optional => {
+                self.mismatch(at, &Type::Optional(Box::new(other.clone())), &other);
+                other
+            }
             other => other,
-        };
-        match container {
-            Type::Object(object) => match object.fields.get(&field) {
-                Some(ty) => ty.clone(),
-                None => self.refuse(&field, &format!("undefined field '{field}'")),
-            },
-            Type::Map(_, value) => (**value).clone(),
-            _ => Type::Dyn,
         }
     }
 
-    fn no_overload(&mut self, name: &str, args: &[Type]) -> Type {
-        let types: Vec<String> = args.iter().map(ToString::to_string).collect();
-        let near = match name {
-            op::INDEX => "[",
-            op::CONDITIONAL => "?",
-            op::IN => " in ",
-            other => other.trim_matches('_'),
-        };
-        let message = format!("found no matching overload for '{name}' applied to '({})'", types.join(", "));
-        self.refuse(near, &message)
+    /// One type for what stands beside each other: any, where they differ.
+    fn joined(&mut self, before: Option<Type>, next: Type) -> Type {
+        match before {
+            None => next,
+            Some(before) if self.types.fits(&before, &next) => self.types.more_general(&before, &next),
+            Some(_) => Type::Dyn,
+        }
     }
 
-    fn comprehension(&mut self, comprehension: &ComprehensionExpr) -> Type {
-        let range = self.infer(&comprehension.iter_range);
-        let item = match &range {
-            Type::List(element) => (**element).clone(),
-            Type::Map(key, _) => (**key).clone(),
-            Type::Object(_) | Type::Dyn => Type::Dyn,
+    fn looped(&mut self, of: &Loop) -> Type {
+        let range = self.infer(&of.range);
+        let gathered = self.infer(&of.start);
+        let range = self.types.known(&range, false);
+        let two = of.names.len() == 2;
+        let types = match &range {
+            Type::List(element) if two => vec![Type::Int, (**element).clone()],
+            Type::List(element) => vec![(**element).clone()],
+            Type::Map(key, value) => vec![(**key).clone(), (**value).clone()],
+            Type::Dyn | Type::Error | Type::Var(_) => {
+                self.types.fits(&Type::Dyn, &range);
+                vec![Type::Dyn, Type::Dyn]
+            }
             other => {
                 let message = format!(
-                    "expression of type '{other}' cannot be range of a comprehension (must be list, map, or dynamic)"
+                    "expression of type '{}' cannot be range of a comprehension (must be list, map, or dynamic)",
+                    other.told()
                 );
-                self.refuse("", &message)
+                self.refuse(of.range.at, &message);
+                vec![Type::Error, Type::Error]
             }
         };
-        if comprehension.iter_var2.is_some() {
-            self.refuse("", "macros with two variables are not supported");
-        }
-        let mut accumulated = self.infer(&comprehension.accu_init);
-        self.scopes.push(BTreeMap::from([
-            (comprehension.iter_var.clone(), item),
-            (comprehension.accu_var.clone(), Type::Dyn),
-        ]));
-        self.infer(&comprehension.loop_cond);
-        let step = self.infer(&comprehension.loop_step);
-        let told = match (&accumulated, &step) {
-            (Type::List(element), Type::List(_)) => **element == Type::Dyn,
-            (Type::Map(_, value), Type::Map(..)) => **value == Type::Dyn,
-            _ => false,
-        };
-        if told {
-            accumulated = step;
-        }
+        self.scopes.push(BTreeMap::from([(GATHERED.to_owned(), gathered.clone())]));
+        self.scopes.push(of.names.iter().cloned().zip(types).collect());
+        self.wants(&of.condition, &Type::Bool);
+        self.wants(&of.step, &gathered);
         self.scopes.pop();
-        self.scopes.push(BTreeMap::from([(comprehension.accu_var.clone(), accumulated)]));
-        let result = self.infer(&comprehension.result);
+        let result = self.infer(&of.result);
         self.scopes.pop();
-        result
+        self.types.known(&result, false)
     }
-}
 
-fn of_literal(literal: &LiteralValue) -> Type {
-    match literal {
-        LiteralValue::Boolean(_) => Type::Bool,
-        LiteralValue::Bytes(_) => Type::Bytes,
-        LiteralValue::Double(_) => Type::Double,
-        LiteralValue::Int(_) => Type::Int,
-        LiteralValue::Null => Type::Null,
-        LiteralValue::String(_) => Type::String,
-        LiteralValue::UInt(_) => Type::Uint,
-    }
-}
-
-/// The one type of several, or any.
-fn joined(types: Vec<Type>) -> Type {
-    let mut types = types.into_iter();
-    let Some(first) = types.next() else { return Type::Dyn };
-    if types.all(|ty| ty == first) { first } else { Type::Dyn }
-}
-
-fn fits_one(ty: &Type, wanted: &Type) -> bool {
-    *ty == Type::Dyn || *wanted == Type::Dyn || ty == wanted
-}
-
-fn fits(ty: &Type, wanted: &Type) -> bool {
-    fits_one(ty, wanted)
-}
-
-/// Whether two types may be one: equality asks for that.
-fn alike(left: &Type, right: &Type) -> bool {
-    match (left, right) {
-        (Type::Dyn, _) | (_, Type::Dyn) => true,
-        (Type::Null, other) | (other, Type::Null) => {
-            // Scalars of a schema may be nullable, which their type does not tell.
-            !matches!(other, Type::List(_))
+    fn wants(&mut self, node: &Node, wanted: &Type) {
+        let found = self.infer(node);
+        if !self.types.fits(wanted, &found) {
+            self.mismatch(node.at, wanted, &found);
         }
-        (Type::List(left), Type::List(right)) => alike(left, right),
-        (Type::Map(a, b), Type::Map(c, d)) => alike(a, c) && alike(b, d),
-        (Type::Map(..), Type::Object(_)) | (Type::Object(_), Type::Map(..)) => true,
-        (Type::Object(_), Type::Object(_)) => true,
-        (Type::Optional(left), Type::Optional(right)) => alike(left, right),
-        (left, right) => left == right,
     }
-}
 
-fn comparable(left: &Type, right: &Type) -> bool {
-    let number = |ty: &Type| matches!(ty, Type::Int | Type::Uint | Type::Double);
-    match (left, right) {
-        (Type::Dyn, _) | (_, Type::Dyn) => true,
-        (left, right) if number(left) && number(right) => true,
-        (Type::String, Type::String)
-        | (Type::Bool, Type::Bool)
-        | (Type::Bytes, Type::Bytes)
-        | (Type::Timestamp, Type::Timestamp)
-        | (Type::Duration, Type::Duration) => true,
-        _ => false,
-    }
-}
-
-fn arithmetic(name: &str, left: &Type, right: &Type) -> Option<Type> {
-    let plus = name == op::ADD;
-    let plus_or_minus = plus || name == op::SUBSTRACT;
-    Some(match (left, right) {
-        (Type::Dyn, _) | (_, Type::Dyn) => Type::Dyn,
-        (Type::Int, Type::Int) => Type::Int,
-        (Type::Uint, Type::Uint) => Type::Uint,
-        (Type::Double, Type::Double) if name != op::MODULO => Type::Double,
-        (Type::String, Type::String) if plus => Type::String,
-        (Type::Bytes, Type::Bytes) if plus => Type::Bytes,
-        (Type::List(one), Type::List(other)) if plus => {
-            Type::List(if one == other { one.clone() } else { Box::new(Type::Dyn) })
-        }
-        (Type::Duration, Type::Duration) if plus_or_minus => Type::Duration,
-        (Type::Timestamp, Type::Duration) if plus_or_minus => Type::Timestamp,
-        (Type::Duration, Type::Timestamp) if plus => Type::Timestamp,
-        (Type::Timestamp, Type::Timestamp) if name == op::SUBSTRACT => Type::Duration,
-        _ => return None,
-    })
-}
-
-fn contains(item: &Type, container: &Type) -> bool {
-    match container {
-        Type::List(element) => alike(item, element),
-        Type::Map(key, _) => alike(item, key),
-        Type::Dyn | Type::Object(_) => true,
-        _ => false,
+    /// What stands for `target.hasValue() ? optional.of(body) : optional.none()`, with the value under a name in the body.
+    fn mapped(&mut self, at: usize, target: &Node, name: &str, body: &Node, flat: bool) -> Type {
+        let before = self.report.len();
+        let target = self.infer(target);
+        // It stands there twice, and is told of twice.
+        self.report.repeat(before);
+        let condition = self.resolve(at, "hasValue", true, std::slice::from_ref(&target));
+        let value = self.resolve(at, "value", true, &[target]);
+        self.scopes.push(BTreeMap::from([(name.to_owned(), value)]));
+        let body = self.infer(body);
+        self.scopes.pop();
+        let yes = if flat { body } else { self.resolve(at, "optional.of", false, &[body]) };
+        let no = self.resolve(at, "optional.none", false, &[]);
+        self.resolve(at, "_?_:_", false, &[condition, yes, no])
     }
 }

@@ -26,6 +26,7 @@ mod functions;
 mod guard;
 mod lists;
 mod program;
+mod syntax;
 mod types;
 mod value;
 

@@ -1,5 +1,7 @@
 //! Compiling an expression: read, checked against what it may name, bounded.
 
+use std::collections::BTreeSet;
+
 use kube_cel::cel::IdedExpr;
 use kube_cel::cel::common::ast::{EntryExpr, Expr};
 use kube_cel::cel::parser::Parser;
@@ -7,7 +9,7 @@ use kube_cel::cel::parser::Parser;
 use crate::check::Checker;
 use crate::cost::{self, Extent};
 use crate::types::{Declarations, Type};
-use crate::{expand, guard, lists};
+use crate::{expand, guard, lists, syntax};
 
 /// The longest expression, in bytes.
 pub const MAX_SOURCE: usize = 16 << 10;
@@ -72,22 +74,20 @@ impl Program {
             )));
         }
         let mut expr = parse(source)?;
-        let unsound = |unsound: Unsound| unsound.told(source, declarations);
-        sound(&expr, 0).map_err(unsound)?;
-        expand::expand(&mut expr);
-        let depth = sound(&expr, 0).map_err(unsound)?;
-        let mut checker = Checker::new(source, declarations);
-        let yields = checker.infer(&expr);
-        if !checker.errors.is_empty() {
-            return Err(CompileError::Invalid(checker.errors.join("\n")));
+        // Too deep is told before anything else; of a message the checker speaks.
+        if let Err(deep @ Unsound::Deep) = sound(&expr, 0) {
+            return Err(deep.told());
         }
+        let (yields, used) = with_room(|| check(source, declarations))?.map_err(CompileError::Invalid)?;
+        sound(&expr, 0).map_err(Unsound::told)?;
+        expand::expand(&mut expr);
+        let depth = sound(&expr, 0).map_err(Unsound::told)?;
         let wanted = match (expected, &yields) {
             (Expected::Any, _)
             | (Expected::Bool, Type::Bool)
             | (Expected::Text | Expected::TextOrNull, Type::String)
             | (Expected::TextOrNull, Type::Null) => None,
-            // Of what is only read, the type is truly not known; of the rest it may be that this check knows too little.
-            (_, Type::Dyn) if !is_read(&expr) || declarations.lenient => None,
+            (_, Type::Dyn) if declarations.lenient => None,
             (Expected::Bool, _) => Some("bool"),
             (Expected::Text, _) => Some("string"),
             (Expected::TextOrNull, _) => Some("one of [string null_type]"),
@@ -95,7 +95,8 @@ impl Program {
         if let Some(wanted) = wanted {
             return Err(CompileError::Result { wanted, found: yields.to_string() });
         }
-        let names = declarations.names.keys().filter(|name| checker.used.contains(*name)).cloned().collect();
+        let known = declarations.names.keys();
+        let names = known.filter(|name| used.contains(*name)).cloned().collect();
         if !declarations.lists.is_empty() {
             lists::weave(&mut expr, &mut declarations.lists.clone());
         }
@@ -113,18 +114,14 @@ impl Program {
         if sound(&expr, 0).is_err() { 0 } else { cost::worst(&expr, declarations, extent) }
     }
 
+    /// A program of one call, which the checker makes itself.
+    pub(crate) fn bare(expr: IdedExpr, yields: Type) -> Program {
+        Program { expr, yields, names: Vec::new(), depth: 1 }
+    }
+
     /// Whether the expression names the variable.
     pub fn uses(&self, name: &str) -> bool {
         self.names.iter().any(|used| used == name)
-    }
-}
-
-/// Whether an expression is a name or a field of one.
-fn is_read(expr: &IdedExpr) -> bool {
-    match &expr.expr {
-        Expr::Ident(_) => true,
-        Expr::Select(select) => !select.test && is_read(&select.operand),
-        _ => false,
     }
 }
 
@@ -133,27 +130,37 @@ fn worded(message: &str) -> String {
     message.replace("\n| ", "\n | ")
 }
 
-/// The parser recurses by its own deep grammar, so it gets a stack of its own; what it returns is bounded by [`sound`].
-fn parse(source: &str) -> Result<IdedExpr, CompileError> {
+/// What the expression yields and which names it uses, or what is wrong with it.
+fn check(source: &str, declarations: &Declarations) -> Result<(Type, BTreeSet<String>), String> {
+    let Some(node) = syntax::read(source) else { return Err("ERROR: <input>:1:1: Syntax error".to_owned()) };
+    let mut checker = Checker::new(source, declarations);
+    let yields = checker.check(&node)?;
+    Ok((yields, checker.used))
+}
+
+/// The parser and the checker recurse as deep as the expression, so they get a stack of their own; what they return is bounded by
+/// [`sound`].
+fn with_room<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, CompileError> {
     const STACK: usize = 32 << 20;
     let outcome = std::thread::scope(|scope| {
-        let parser =
-            || Parser::new().enable_optional_syntax(true).parse(source).map_err(|e| worded(&e.to_string()));
         let thread = std::thread::Builder::new().name("cel-parse".into()).stack_size(STACK);
-        thread.spawn_scoped(scope, parser).map(|thread| thread.join())
+        thread.spawn_scoped(scope, work).map(|thread| thread.join())
     });
     match outcome {
-        Ok(Ok(Ok(expr))) => Ok(expr),
-        Ok(Ok(Err(message))) => Err(CompileError::Invalid(message)),
+        Ok(Ok(value)) => Ok(value),
         Ok(Err(_)) => Err(CompileError::Invalid("ERROR: <input>:1:1: Syntax error".to_owned())),
         Err(error) => Err(CompileError::Invalid(format!("internal error: {error}"))),
     }
 }
 
+fn parse(source: &str) -> Result<IdedExpr, CompileError> {
+    let read =
+        || Parser::new().enable_optional_syntax(true).parse(source).map_err(|e| worded(&e.to_string()));
+    with_room(read)?.map_err(CompileError::Invalid)
+}
+
 /// Why a tree cannot be walked.
 enum Unsound {
-    /// A message literal of that type.
-    Literal(String),
     /// A part that is none.
     Malformed,
     /// Nesting that no stack holds.
@@ -161,13 +168,8 @@ enum Unsound {
 }
 
 impl Unsound {
-    fn told(self, source: &str, declarations: &Declarations) -> CompileError {
+    fn told(self) -> CompileError {
         CompileError::Invalid(match self {
-            Unsound::Literal(name) => {
-                let mut checker = Checker::new(source, declarations);
-                checker.no_message(&name);
-                checker.errors.join("\n")
-            }
             Unsound::Malformed => "ERROR: <input>:1:1: Syntax error".to_owned(),
             Unsound::Deep => format!("ERROR: <input>:1:1: expression recursion limit exceeded: {MAX_DEPTH}"),
         })
@@ -180,8 +182,7 @@ fn sound(expr: &IdedExpr, depth: usize) -> Result<usize, Unsound> {
         return Err(Unsound::Deep);
     }
     let children: Vec<&IdedExpr> = match &expr.expr {
-        Expr::Unspecified => return Err(Unsound::Malformed),
-        Expr::Struct(literal) => return Err(Unsound::Literal(literal.type_name.clone())),
+        Expr::Unspecified | Expr::Struct(_) => return Err(Unsound::Malformed),
         Expr::Ident(_) | Expr::Literal(_) => Vec::new(),
         Expr::Call(call) => call.target.iter().map(|target| &**target).chain(&call.args).collect(),
         Expr::Select(select) => vec![&select.operand],

@@ -99,13 +99,19 @@ pub enum Type {
     Optional(Box<Type>),
     /// One of the library's own types, such as `kubernetes.Quantity`.
     Opaque(&'static str),
+    /// The type of a type.
+    TypeOf(Box<Type>),
+    /// Of something that is wrong: fits everywhere.
+    Error,
+    /// Not known yet; known by its number while an expression is checked.
+    Var(usize),
 }
 
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Type::Dyn => f.write_str("dyn"),
-            Type::Null => f.write_str("null"),
+            Type::Null => f.write_str("null_type"),
             Type::Bool => f.write_str("bool"),
             Type::Int => f.write_str("int"),
             Type::Uint => f.write_str("uint"),
@@ -119,6 +125,9 @@ impl fmt::Display for Type {
             Type::Object(object) => f.write_str(&object.name),
             Type::Optional(inner) => write!(f, "optional_type({inner})"),
             Type::Opaque(name) => f.write_str(name),
+            Type::TypeOf(of) => write!(f, "type({of})"),
+            Type::Error => f.write_str("!error!"),
+            Type::Var(at) => write!(f, "_var{at}"),
         }
     }
 }
@@ -127,6 +136,44 @@ impl fmt::Display for Type {
 const DEPTH: usize = 32;
 
 impl Type {
+    /// What is known of a variable that holds such a value: of objects and of what libraries bring, nothing.
+    #[must_use]
+    pub fn as_variable(&self) -> Type {
+        match self {
+            Type::List(element) => Type::List(Box::new(element.as_variable())),
+            Type::Map(key, value) => Type::Map(Box::new(key.as_variable()), Box::new(value.as_variable())),
+            Type::Object(_) | Type::Optional(_) | Type::Opaque(_) | Type::TypeOf(_) => Type::Dyn,
+            other => other.clone(),
+        }
+    }
+
+    /// The name by which faults of types speak of it.
+    pub(crate) fn told(&self) -> String {
+        match self {
+            Type::Null => "null".to_owned(),
+            Type::Duration => "duration".to_owned(),
+            Type::Timestamp => "timestamp".to_owned(),
+            Type::List(element) => format!("list({})", element.told()),
+            Type::Map(key, value) => format!("map({}, {})", key.told(), value.told()),
+            Type::Optional(inner) => format!("optional_type({})", inner.told()),
+            Type::TypeOf(of) => format!("type({})", of.told()),
+            other => other.to_string(),
+        }
+    }
+
+    /// The type with others in the place of its numbered open ones.
+    pub(crate) fn with(&self, open: &[Type]) -> Type {
+        let inner = |ty: &Type| Box::new(ty.with(open));
+        match self {
+            Type::Var(at) => open.get(*at).cloned().unwrap_or(Type::Dyn),
+            Type::List(element) => Type::List(inner(element)),
+            Type::Map(key, value) => Type::Map(inner(key), inner(value)),
+            Type::Optional(value) => Type::Optional(inner(value)),
+            Type::TypeOf(of) => Type::TypeOf(inner(of)),
+            other => other.clone(),
+        }
+    }
+
     /// The type of values of a schema, named `name` in messages.
     pub fn of<S: Shape>(shape: S, name: &str) -> Type {
         Type::at(shape, name, DEPTH)
@@ -221,8 +268,13 @@ impl Declarations {
         let names = ["object", "oldObject"];
         let names = names.into_iter().map(|name| (name.to_owned(), Type::Dyn));
         let authorizer = ("authorizer".to_owned(), Type::Opaque("kubernetes.authorization.Authorizer"));
-        let own =
-            [("request".to_owned(), request()), ("namespaceObject".to_owned(), namespace()), authorizer];
+        let resource = Type::Opaque("kubernetes.authorization.ResourceCheck");
+        let own = [
+            ("request".to_owned(), request()),
+            ("namespaceObject".to_owned(), namespace()),
+            authorizer,
+            ("authorizer.requestResource".to_owned(), resource),
+        ];
         Declarations { names: names.chain(own).collect(), ..Declarations::default() }
     }
 }

@@ -120,8 +120,8 @@ impl Names {
     }
 
     /// One more variable.
-    pub(crate) fn add(&mut self, name: &str, yields: Type) {
-        self.variables.fields.insert(name.to_owned(), yields);
+    pub(crate) fn add(&mut self, name: &str, yields: &Type) {
+        self.variables.fields.insert(name.to_owned(), yields.as_variable());
     }
 }
 
@@ -135,7 +135,7 @@ impl Policy {
         for one in list("variables") {
             let expression = Expression::new(text(&one, "expression").trim(), &names.now(), Expected::Any);
             let yields = expression.program.as_ref().map_or(Type::Dyn, |program| program.yields.clone());
-            names.add(text(&one, "name"), yields);
+            names.add(text(&one, "name"), &yields);
             variables.push((text(&one, "name").to_owned(), expression));
         }
         let names = names.now();

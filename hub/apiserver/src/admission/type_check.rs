@@ -137,7 +137,7 @@ fn issues(spec: &Value, object: &Type, params: Option<&Type>, source: &str) -> O
     for variable in spec["variables"].as_array().into_iter().flatten() {
         let text = |field: &str| variable[field].as_str().unwrap_or_default();
         let yields = Program::compile(text("expression").trim(), &names.now(), Expected::Any);
-        names.add(text("name"), yields.map_or(Type::Dyn, |program| program.yields));
+        names.add(text("name"), &yields.map_or(Type::Dyn, |program| program.yields));
     }
     match Program::compile(source, &names.now(), Expected::Any) {
         Err(CompileError::Invalid(why)) => Some(why),

@@ -120,7 +120,9 @@ fn walk(schema: &Value, place: Place<'_>, costs: &mut Costs, errors: &mut Errors
     if rules.is_empty() {
         return;
     }
-    let ty = Type::of(JsonShape { schema, root: place.root }, "object");
+    // Messages speak of the types within it by this name and a number, which says nothing.
+    let name = format!("selfType{}", 100_000_000 + path.len());
+    let ty = Type::of(JsonShape { schema, root: place.root }, &name);
     let extent = extent(schema, place.root).unwrap_or_default();
     let times = place.times.unwrap_or(LARGEST / (extent.smallest + 1));
     for (at, rule) in rules.iter().enumerate() {
@@ -238,6 +240,11 @@ fn check(
     match compiled {
         Err(error) => {
             errors.push(invalid_raw(&at("rule"), shown(rule), refusal(&error, "cel expression", "")));
+            if !rule["optionalOldSelf"].is_null() {
+                let why = "may not be set if oldSelf is not used in rule";
+                errors.push(invalid(&at("optionalOldSelf"), rule["optionalOldSelf"].clone(), why));
+            }
+            return;
         }
         Ok(program) => {
             let uses_old = program.uses("oldSelf");

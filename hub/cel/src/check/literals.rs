@@ -1,0 +1,58 @@
+//! Literals that can never be what a function reads: spans of time, points in time, patterns.
+//!
+//! In: a tree without other faults. Out: a fault for each such literal.
+
+use std::time::Duration;
+
+use kube_cel::cel::IdedExpr;
+use kube_cel::cel::common::ast::{CallExpr, Expr, LiteralValue};
+
+use super::report::Report;
+use crate::evaluate::{Evaluator, Limits};
+use crate::program::Program;
+use crate::syntax::{Kind, Node};
+use crate::types::Type;
+
+pub(super) fn check(node: &Node, report: &mut Report<'_>) {
+    if let Kind::Call { name, args, .. } = &node.kind
+        && let Some((at, text)) = args.first().and_then(text_of)
+        && matches!(name.as_str(), "duration" | "timestamp" | "matches")
+        && !can_be_read(name, text)
+    {
+        report.add(at, format!("invalid {name} argument"));
+    }
+    for child in children(node) {
+        check(child, report);
+    }
+}
+
+fn text_of(node: &Node) -> Option<(usize, &str)> {
+    match &node.kind {
+        Kind::Text(text) => Some((node.at, text)),
+        _ => None,
+    }
+}
+
+/// Asks the function itself.
+fn can_be_read(name: &str, text: &str) -> bool {
+    let literal =
+        |text: &str| IdedExpr { id: 0, expr: Expr::Literal(LiteralValue::String(text.to_owned().into())) };
+    let target = (name == "matches").then(|| Box::new(literal("")));
+    let call = CallExpr { func_name: name.to_owned(), target, args: vec![literal(text)] };
+    let expr = IdedExpr { id: 0, expr: Expr::Call(call) };
+    let limits = Limits { time: Duration::from_millis(100), ..Limits::default() };
+    Evaluator::new(limits).value(&Program::bare(expr, Type::Dyn)).is_ok()
+}
+
+fn children(node: &Node) -> Vec<&Node> {
+    match &node.kind {
+        Kind::Select { operand, .. } => vec![operand],
+        Kind::Call { target, args, .. } => target.iter().map(|target| &**target).chain(args).collect(),
+        Kind::Logic(parts) => parts.iter().collect(),
+        Kind::List(elements) => elements.iter().map(|(element, _)| element).collect(),
+        Kind::Map(entries) => entries.iter().flat_map(|(key, value, _)| [key, value]).collect(),
+        Kind::Loop(of) => vec![&of.range, &of.start, &of.condition, &of.step, &of.result],
+        Kind::Mapped { target, body, .. } => vec![target, body],
+        Kind::Literal(_) | Kind::Text(_) | Kind::Ident(_) | Kind::Message(_) => Vec::new(),
+    }
+}
