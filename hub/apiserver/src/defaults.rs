@@ -10,10 +10,12 @@ mod cluster;
 mod core;
 mod network;
 mod pod;
+mod whole_pod;
 
 use serde_json::{Map, Value, json};
 
-use crate::schema::{SchemaRef, Schemas};
+use crate::schema::quantity::Quantity;
+use crate::schema::{Format, SchemaRef, Schemas};
 
 #[cfg(test)]
 mod tests;
@@ -71,6 +73,9 @@ type Fields = Map<String, Value>;
 fn walk(schema: SchemaRef<'_>, value: &mut Value) {
     match value {
         Value::Object(fields) => {
+            if schema.additional().is_some_and(|amount| amount.format() == Format::Quantity) {
+                fields.values_mut().for_each(in_millis);
+            }
             if let Some(name) = schema.type_name().and_then(|name| name.strip_prefix("io.k8s.")) {
                 rule(name.strip_prefix("api.").unwrap_or(name), fields);
             }
@@ -89,6 +94,14 @@ fn walk(schema: SchemaRef<'_>, value: &mut Value) {
             }
         }
         _ => {}
+    }
+}
+
+/// Resources are counted in thousandths: finer amounts are rounded up.
+fn in_millis(amount: &mut Value) {
+    if let Some(quantity) = Quantity::from_value(amount).filter(|quantity| quantity.in_millis() != *quantity)
+    {
+        *amount = Value::String(quantity.in_millis().canonical());
     }
 }
 

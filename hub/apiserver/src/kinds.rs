@@ -1,6 +1,8 @@
 //! What differs from kind to kind, gathered behind functions of a [`ResourceDefinition`]: decoding, defaults, first status,
 //! rules, field ownership. The registry calls these and knows no kind by name.
 
+mod pod_status;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -457,7 +459,7 @@ pub fn first_status(definition: &ResourceDefinition, object: &Value) -> Option<V
     }
     Some(match (&*definition.group, &*definition.plural) {
         ("", "namespaces") => json!({"phase": "Active"}),
-        ("", "pods") => json!({"phase": "Pending", "qosClass": quality_of_service(object)}),
+        ("", "pods") => pod_status::first(object),
         ("", "persistentvolumeclaims" | "persistentvolumes") => json!({"phase": "Pending"}),
         ("", "services") | ("networking.k8s.io", "ingresses") => json!({"loadBalancer": {}}),
         ("apps", "daemonsets") => {
@@ -476,20 +478,4 @@ pub fn first_status(definition: &ResourceDefinition, object: &Value) -> Option<V
         ("storage.k8s.io", "volumeattachments") => json!({"attached": false}),
         _ => json!({}),
     })
-}
-
-/// BestEffort without requests and limits, Guaranteed where both agree everywhere, else Burstable.
-fn quality_of_service(pod: &Value) -> &'static str {
-    let containers: Vec<&Value> = pod["spec"]["containers"].as_array().into_iter().flatten().collect();
-    let empty = |v: &Value| v.as_object().is_none_or(serde_json::Map::is_empty);
-    if containers.iter().all(|c| empty(&c["resources"]["requests"]) && empty(&c["resources"]["limits"])) {
-        return "BestEffort";
-    }
-    let guaranteed = containers.iter().all(|c| {
-        let (requests, limits) = (&c["resources"]["requests"], &c["resources"]["limits"]);
-        ["cpu", "memory"]
-            .iter()
-            .all(|r| limits[*r].is_string() && (requests[*r] == limits[*r] || requests[*r].is_null()))
-    });
-    if guaranteed { "Guaranteed" } else { "Burstable" }
 }

@@ -115,6 +115,13 @@ impl Status {
         status
     }
 
+    /// 400: what is sent to a name has none itself.
+    pub fn nameless(asked: &str) -> Self {
+        Status::bad_request(format!(
+            "the name of the object ({asked} based on URL) was undeterminable: name must be provided"
+        ))
+    }
+
     /// 405: the resource has no such verb.
     pub fn method_not_allowed() -> Self {
         let mut status = Status::new(

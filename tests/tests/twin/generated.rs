@@ -23,9 +23,27 @@ pub fn all(twins: &Twins) -> Vec<Sequence> {
     samples(twins).iter().flat_map(of).collect()
 }
 
+/// Samples to be mutated: the short name of their resource, the resource, and the object. Built-in kinds alone; where the suite's
+/// own file has richer ones of a kind, these.
+pub fn mutable(twins: &Twins) -> Vec<(String, Resource, Value)> {
+    let rich = samples_of(twins, &folder().join("mutations.yaml"));
+    let plain = samples(twins);
+    let has_rich = |sample: &Sample| rich.iter().any(|other| other.plural == sample.plural);
+    let plain = plain.into_iter().filter(|sample| {
+        let version = &sample.resource.api_version;
+        !has_rich(sample) && !version.contains("karmada.io") && !version.contains("x-k8s.io")
+    });
+    let all: Vec<Sample> = plain.collect::<Vec<_>>().into_iter().chain(rich).collect();
+    all.into_iter().map(|sample| (sample.plural, sample.resource, sample.object)).collect()
+}
+
 /// Samples with names that are the sequence's own (`NS` is put in for `sample`).
 fn samples(twins: &Twins) -> Vec<Sample> {
-    let text = std::fs::read_to_string(folder().join("../conformance/samples.yaml")).unwrap();
+    samples_of(twins, &folder().join("../conformance/samples.yaml"))
+}
+
+fn samples_of(twins: &Twins, file: &std::path::Path) -> Vec<Sample> {
+    let text = std::fs::read_to_string(file).unwrap();
     let text = text
         // Karmada's webhook marks what is in a Work.
         .replace(
@@ -80,11 +98,16 @@ fn samples(twins: &Twins) -> Vec<Sample> {
 /// A PKCS#10 request as a CertificateSigningRequest carries it.
 pub fn request() -> String {
     static REQUEST: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
-        let key = rcgen::KeyPair::generate().unwrap();
-        let request = rcgen::CertificateParams::new(Vec::new()).unwrap().serialize_request(&key).unwrap();
-        base64::engine::general_purpose::STANDARD.encode(request.pem().unwrap())
+        // `NS` stands for a sequence's namespace, wherever it stands.
+        std::iter::repeat_with(drawn_request).find(|text| !text.contains("NS")).unwrap()
     });
     REQUEST.clone()
+}
+
+fn drawn_request() -> String {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let request = rcgen::CertificateParams::new(Vec::new()).unwrap().serialize_request(&key).unwrap();
+    base64::engine::general_purpose::STANDARD.encode(request.pem().unwrap())
 }
 
 struct Writer<'s> {

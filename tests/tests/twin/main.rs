@@ -3,13 +3,14 @@
 //! In: `sequences/*.yaml` (written by hand) and one generated sequence for every kind and verb. Out: for each that differs, the
 //! request and both answers; a last line that counts sequences and listed differences. `differences.yaml` lists what may
 //! differ, with the reason; an entry that no longer differs fails. `TWIN_ONLY=words` runs only sequences whose names hold one of
-//! the words (separated by commas).
+//! the words (separated by commas). `TWIN_MUTATIONS=1` runs all mutations (see [`mutations`]).
 
 #![allow(clippy::unwrap_used)]
 
 mod client;
 mod compare;
 mod generated;
+mod mutations;
 mod normal;
 mod run;
 mod sequence;
@@ -48,6 +49,7 @@ fn no_answer_tells_the_hub_from_kube_apiserver() {
     let twins = Twins::start();
     let mut all = sequence::written();
     all.extend(generated::all(&twins));
+    all.extend(mutations::all(&twins));
     let mut names = BTreeMap::new();
     for (index, one) in all.iter().enumerate() {
         assert!(names.insert(one.name.clone(), index).is_none(), "two sequences are named {}", one.name);
@@ -60,12 +62,13 @@ fn no_answer_tells_the_hub_from_kube_apiserver() {
     let can_run = |one: &Sequence| karmada || !one.steps.iter().any(is_about_karmada);
     let chosen: Vec<&Sequence> = all.iter().filter(|one| wanted(&one.name) && can_run(one)).collect();
     let found = run_all(&twins, &chosen);
+    mutations::count(&chosen, &found);
     let mut report = Vec::new();
     let mut differing = 0;
     for sequence in &chosen {
         match (found.get(&sequence.name), listed.get(&sequence.name)) {
             (Some(_), Some(_)) => differing += 1,
-            (Some(what), None) => report.push(format!("{}\n{what}", sequence.name)),
+            (Some(what), None) => report.push(format!("{}\n{}", sequence.name, what.join("\n"))),
             (None, Some(_)) => {
                 report.push(format!("{}\n  is listed as a difference, and does not differ", sequence.name));
             }
@@ -85,14 +88,15 @@ fn is_about_karmada(step: &Step) -> bool {
 }
 
 /// Runs the sequences, several at once; answers what differs, by name.
-fn run_all(twins: &Twins, chosen: &[&Sequence]) -> BTreeMap<String, String> {
+fn run_all(twins: &Twins, chosen: &[&Sequence]) -> BTreeMap<String, Vec<String>> {
     let next = AtomicUsize::new(0);
     let found = Mutex::new(BTreeMap::new());
     std::thread::scope(|scope| {
         for _ in 0..WORKERS {
             scope.spawn(|| {
                 while let Some(sequence) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Some(what) = run::differs(twins, sequence) {
+                    let what = run::differs(twins, sequence);
+                    if !what.is_empty() {
                         found.lock().unwrap().insert(sequence.name.clone(), what);
                     }
                 }

@@ -141,6 +141,11 @@ impl Normal {
         if text.is_empty() {
             return String::new();
         }
+        if let Some((before, after)) = text.split_once("selfType") {
+            // The number of a type of a definition's rule is drawn.
+            let after = after.trim_start_matches(|c: char| c.is_ascii_digit());
+            return format!("{before}SELF TYPE{}", self.text(key, after));
+        }
         match key {
             "resourceVersion" if text.bytes().all(|b| b.is_ascii_digit()) && text != "0" => {
                 return number(&mut self.versions, "RV", text);

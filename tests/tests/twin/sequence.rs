@@ -22,6 +22,7 @@
 //! `before`, then the base with the case's fields set, then those of `after`.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
@@ -53,6 +54,8 @@ pub struct Step {
     pub who: String,
     /// Asked again until the answer has this code (what is served a moment after it was defined).
     pub until: Option<u64>,
+    /// An object in which `body` sets fields by their paths; steps with one stand each for itself.
+    pub base: Option<Arc<Value>>,
 }
 
 /// The folder of this suite.

@@ -47,8 +47,9 @@ pub(super) fn stateful_set(spec: &mut Fields) {
     set(spec, "revisionHistoryLimit", json!(10));
     for claim in spec.get_mut("volumeClaimTemplates").and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(claim) = claim.as_object_mut() {
-            set_text(claim, "apiVersion", "v1");
-            set_text(claim, "kind", "PersistentVolumeClaim");
+            // Whatever was said: it can be nothing else.
+            claim.insert("apiVersion".to_owned(), "v1".into());
+            claim.insert("kind".to_owned(), "PersistentVolumeClaim".into());
         }
     }
 }

@@ -43,6 +43,7 @@ pub(super) fn rule(type_name: &str, fields: &mut Fields) {
                 set(fields, "count", json!(1));
             }
         }
+        "resource.v1.DeviceToleration" => set_text(fields, "operator", "Equal"),
         "flowcontrol.v1.FlowSchemaSpec" => set_number(fields, "matchingPrecedence", 1000),
         "flowcontrol.v1.ExemptPriorityLevelConfiguration" => {
             set(fields, "nominalConcurrencyShares", json!(0));

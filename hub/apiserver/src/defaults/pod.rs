@@ -1,5 +1,8 @@
 //! Pods and what they are made of.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
 use serde_json::{Value, json};
 
 use super::{Fields, object, set, set_text, text};
@@ -22,6 +25,7 @@ pub(super) fn pod(fields: &mut Fields) {
             }
         }
     }
+    super::whole_pod::resources(spec);
     set(spec, "enableServiceLinks", json!(true));
 }
 
@@ -66,17 +70,46 @@ pub(super) fn container(fields: &mut Fields) {
     set_text(fields, "terminationMessagePolicy", "File");
 }
 
-/// The tag that an image reference means: `latest` where it names neither tag nor digest.
+/// The tag that an image reference means: `latest` where it names neither tag nor digest; none where it is no reference.
 fn image_tag(image: &str) -> &str {
-    let (name, digest) = image.split_once('@').map_or((image, None), |(name, digest)| (name, Some(digest)));
-    let last = name.rsplit('/').next().unwrap_or(name);
-    match (last.split_once(':'), digest) {
-        (Some((_, tag)), _) => tag,
+    let whole = whole(image);
+    // What looks like a digest alone is no name.
+    let is_digest = image.len() == 64 && image.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    let Some(found) = REFERENCE.captures(&whole).filter(|_| !is_digest) else { return "" };
+    let before = whole.len() - image.len();
+    let end = found.name("tag").or(found.name("digest")).map_or(whole.len(), |rest| rest.start() - 1);
+    if end > 255 {
+        return "";
+    }
+    match (found.name("tag"), found.name("digest")) {
+        (Some(tag), _) => image.get(tag.start() - before..tag.end() - before).unwrap_or_default(),
         (None, Some(_)) => "",
-        (None, None) if image.is_empty() => "",
         (None, None) => "latest",
     }
 }
+
+/// The reference with its registry, as it is judged.
+fn whole(image: &str) -> String {
+    match image.split_once('/') {
+        Some((first, _))
+            if first.contains(['.', ':']) || first == "localhost" || first.to_lowercase() != first =>
+        {
+            image.to_owned()
+        }
+        _ => format!("docker.io/library/{image}"),
+    }
+}
+
+/// A reference to an image: registry, name in small letters, tag, digest.
+static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
+    const HOST: &str = "[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?";
+    const PART: &str = "[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*";
+    let registry = format!(r"(?:{HOST}(?:\.{HOST})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?");
+    let digest = "[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}";
+    let pattern =
+        format!(r"^{registry}(?:/{PART})+(?::(?P<tag>\w[\w.-]{{0,127}}))?(?:@(?P<digest>{digest}))?$");
+    Regex::new(&pattern).expect("the pattern above is a regular expression")
+});
 
 pub(super) fn probe(fields: &mut Fields) {
     for (name, default) in

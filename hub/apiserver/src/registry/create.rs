@@ -40,7 +40,7 @@ impl Registry {
         options: &WriteOptions,
     ) -> Result<Written, Status> {
         prepare::decode(definition, &mut object, options)?;
-        prepare::identity_of_new(self, definition, namespace, &mut object)?;
+        prepare::identity_of_new(self, definition, namespace, &mut object, options.dry_run)?;
         let shares_labels = strategy::shares_labels(definition, &object);
         prepare::defaults(definition, &mut object);
         // Before what the server itself changes: nobody owns that.

@@ -24,8 +24,20 @@ pub(super) fn settle(definition: &ResourceDefinition, part: &str, new: &mut Valu
         return;
     }
     match (&*definition.group, &*definition.plural) {
+        ("apps", "statefulsets") => {
+            at(new, old, "/spec/template/spec", pod);
+            at(new, old, "/spec/updateStrategy", rolling);
+        }
+        ("autoscaling", "horizontalpodautoscalers") => {
+            for pointer in ["/spec/behavior/scaleUp", "/spec/behavior/scaleDown"] {
+                let stood = old.is_some_and(|old| has_tolerance(&old["spec"]["behavior"]));
+                if !stood && let Some(rules) = new.pointer_mut(pointer).and_then(Value::as_object_mut) {
+                    rules.remove("tolerance");
+                }
+            }
+        }
         ("", "pods") => pod(&mut new["spec"], old.map(|old| &old["spec"])),
-        ("apps", "deployments" | "replicasets" | "statefulsets" | "daemonsets")
+        ("apps", "deployments" | "replicasets" | "daemonsets")
         | ("", "replicationcontrollers")
         | ("batch", "jobs") => at(new, old, "/spec/template/spec", pod),
         ("batch", "cronjobs") => at(new, old, "/spec/jobTemplate/spec/template/spec", pod),
@@ -94,9 +106,11 @@ fn pod(spec: &mut Value, old: Option<&Value>) {
             || has(old, &["initContainers"], &odd)
     });
     if !ruled {
-        for container in each(spec, "containers") {
-            container.remove("restartPolicy");
-            container.remove("restartPolicyRules");
+        for kind in ["containers", "ephemeralContainers"] {
+            for container in each(spec, kind) {
+                container.remove("restartPolicy");
+                container.remove("restartPolicyRules");
+            }
         }
         for container in each(spec, "initContainers") {
             container.remove("restartPolicyRules");
@@ -107,11 +121,13 @@ fn pod(spec: &mut Value, old: Option<&Value>) {
     }
     for kind in ["containers", "initContainers", "ephemeralContainers"] {
         for container in each(spec, kind) {
-            if let Some(hooks) = container.get_mut("lifecycle").and_then(Value::as_object_mut) {
-                hooks.remove("stopSignal");
+            let hooks = container.get_mut("lifecycle").and_then(Value::as_object_mut);
+            if hooks.is_some_and(|hooks| hooks.remove("stopSignal").is_some() && hooks.is_empty()) {
+                container.remove("lifecycle");
             }
         }
     }
+    sources(spec, old);
     if old.is_none_or(|old| old["hostnameOverride"].is_null())
         && let Some(fields) = spec.as_object_mut()
     {
@@ -119,6 +135,43 @@ fn pod(spec: &mut Value, old: Option<&Value>) {
     }
     if !old.is_some_and(|old| has(old, &["volumes"], &|one| one["image"].is_object())) {
         images(spec);
+    }
+}
+
+/// How many Pods of a set are away at once while it is changed.
+fn rolling(strategy: &mut Value, old: Option<&Value>) {
+    if old.is_none_or(|old| old["rollingUpdate"]["maxUnavailable"].is_null()) {
+        remove(strategy, "rollingUpdate", "maxUnavailable");
+    }
+}
+
+fn has_tolerance(behavior: &Value) -> bool {
+    ["scaleUp", "scaleDown"].iter().any(|way| !behavior[*way]["tolerance"].is_null())
+}
+
+/// Variables from files, and volumes of certificates.
+fn sources(spec: &mut Value, old: Option<&Value>) {
+    let used = |pointer: &str| old.is_some_and(|old| old.to_string().contains(pointer));
+    if !used("\"fileKeyRef\"") {
+        for kind in ["containers", "initContainers", "ephemeralContainers"] {
+            for container in spec.get_mut(kind).and_then(Value::as_array_mut).into_iter().flatten() {
+                for variable in each(container, "env") {
+                    if let Some(from) = variable.get_mut("valueFrom").and_then(Value::as_object_mut) {
+                        from.remove("fileKeyRef");
+                    }
+                }
+            }
+        }
+    }
+    for field in ["clusterTrustBundle", "podCertificate"] {
+        if used(&format!("\"{field}\"")) {
+            continue;
+        }
+        for volume in spec.get_mut("volumes").and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(projected) = volume.get_mut("projected") {
+                each(projected, "sources").for_each(|source| drop(source.remove(field)));
+            }
+        }
     }
 }
 
@@ -185,11 +238,9 @@ fn claim(spec: &mut Value, old: Option<&Value>) {
 fn devices(devices: &mut Value, _old: Option<&Value>) {
     for request in devices.get_mut("requests").and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(exactly) = request.get_mut("exactly").and_then(Value::as_object_mut) {
-            exactly.remove("tolerations");
             exactly.remove("capacity");
         }
         for one in each(request, "firstAvailable") {
-            one.remove("tolerations");
             one.remove("capacity");
         }
     }

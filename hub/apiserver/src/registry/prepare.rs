@@ -197,16 +197,17 @@ fn unstructured(why: &str) -> String {
     }
 }
 
-/// Gives a new object its identity: type, namespace, name, uid, creation time.
+/// Gives a new object its identity: type, namespace, name, uid, creation time. `dry`: nothing will be stored.
 pub(crate) fn identity_of_new(
     registry: &Registry,
     definition: &ResourceDefinition,
     namespace: &str,
     object: &mut Value,
+    dry: bool,
 ) -> Result<(), Status> {
     set_type(definition, object);
     check_namespace(definition, namespace, object)?;
-    if meta::text(object, "resourceVersion").parse::<u64>().is_ok_and(|version| version > 0) {
+    if !dry && meta::text(object, "resourceVersion").parse::<u64>().is_ok_and(|version| version > 0) {
         // As kube-apiserver's: its storage's error, which nothing gives a reason to.
         let message = "resourceVersion should not be set on objects to be created".to_owned();
         return Err(Status { code: 500, reason: "".into(), message, details: None });
@@ -313,10 +314,7 @@ pub(crate) fn identity_of_changed(
     check_namespace(definition, &key.namespace, new)?;
     let name = meta::name(new).to_owned();
     if name.is_empty() {
-        return Err(Status::bad_request(format!(
-            "the name of the object ({} based on URL) was undeterminable: name must be provided",
-            key.name
-        )));
+        return Err(Status::nameless(&key.name));
     } else if *name != *key.name {
         return Err(Status::bad_request(format!(
             "the name of the object ({name}) does not match the name on the URL ({})",
@@ -325,11 +323,11 @@ pub(crate) fn identity_of_changed(
     }
     let uid = meta::text(new, "uid").to_owned();
     // Of a whole object it is a precondition; in a patch, a change that validation refuses.
-    if !uid.is_empty() && *uid != *live.uid && !is_patch {
+    if !uid.is_empty() && uid != live.uid() && !is_patch {
         let why = format!(
             "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
             strategy::storage_path(definition, key),
-            live.uid
+            live.uid()
         );
         return Err(Status::conflict_because(definition, &key.name, &why));
     }
@@ -649,7 +647,7 @@ pub(crate) fn is_stored_as_now(definition: &ResourceDefinition, live: &Stored) -
         definition.kind,
         definition.storage_api_version()
     );
-    live.json.starts_with(head.as_bytes())
+    live.starts_with(head.as_bytes())
 }
 
 /// A stored object in the version the client speaks.

@@ -4,7 +4,7 @@
 //! Getting this form right matters beyond looks: apply's field ownership and "did anything change" compare it.
 
 use base64::Engine as _;
-use serde_json::{Map, Number, Value, json};
+use serde_json::{Map, Value, json};
 
 use super::arena::{Format, Type, flag};
 use super::duplicate::REPORT_LIMIT;
@@ -86,8 +86,10 @@ impl Decoder {
         match schema.format() {
             Format::Quantity => return quantity(value),
             Format::IntOrString => return int_or_string(value, at),
-            Format::DateTime => return timestamp(value, "2006-01-02T15:04:05Z07:00", time::seconds),
-            Format::MicroTime => return timestamp(value, "2006-01-02T15:04:05.000000Z07:00", time::micros),
+            Format::DateTime => return timestamp(value, "2006-01-02T15:04:05Z07:00", time::seconds, at),
+            Format::MicroTime => {
+                return timestamp(value, "2006-01-02T15:04:05.000000Z07:00", time::micros, at);
+            }
             Format::FieldsV1 => return Ok(()),
             Format::Byte => return bytes(value, at),
             _ => {}
@@ -303,41 +305,37 @@ fn quantity(value: &mut Value) -> Result<(), DecodeError> {
         *value = json!("0");
         return Ok(());
     }
-    match Quantity::from_value(value) {
-        Some(quantity) => {
-            *value = Value::String(quantity.canonical());
-            Ok(())
-        }
-        None => Err(DecodeError(Quantity::ERROR.to_owned())),
-    }
+    let text = match &*value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    *value = Value::String(Quantity::written(text.trim()).map_err(|why| DecodeError(why.to_owned()))?);
+    Ok(())
 }
 
 fn int_or_string(value: &Value, at: Place<'_>) -> Result<(), DecodeError> {
     match value {
         Value::String(_) => Ok(()),
         Value::Number(number) if number.as_i64().is_some_and(|n| i32::try_from(n).is_ok()) => Ok(()),
-        Value::Number(number) => Err(not_int32(number)),
+        Value::Number(number) => Err(Place { go_type: "int32", ..at }.mismatch(&format!("number {number}"))),
         other => Err(Place { go_type: "int32", ..at }.mismatch(what(other))),
     }
-}
-
-fn not_int32(number: &Number) -> DecodeError {
-    DecodeError(format!("json: cannot unmarshal number {number} into Go value of type int32"))
 }
 
 fn timestamp(
     value: &mut Value,
     layout: &str,
     write: fn(jiff::Timestamp) -> String,
+    at: Place<'_>,
 ) -> Result<(), DecodeError> {
     let Value::String(text) = value else {
-        let what = what(value);
-        return Err(DecodeError(format!("json: cannot unmarshal {what} into Go value of type string")));
+        return Err(Place { go_type: "string", ..at }.mismatch(what(value)));
     };
-    if layout.contains(".000000") && time::parse(text).is_some() {
-        time::six_places(text, layout).map_err(DecodeError)?;
+    if let Some(why) = time::problem(text, layout) {
+        return Err(DecodeError(why));
     }
-    let parsed = time::parse(text).ok_or_else(|| DecodeError(time::error(text, layout)))?;
+    let refuse = || DecodeError(format!("parsing time {text:?}: day out of range"));
+    let parsed = time::parse(text).ok_or_else(refuse)?;
     *value = Value::String(write(parsed));
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! `resource.Quantity`: amounts with suffixes, compared and written in canonical form.
 //!
 //! Held as nano-units in 128 bits, which spans all that Kubernetes allows (finer amounts are rounded up, larger ones
-//! capped at 2^63-1, as there).
+//! in powers of two capped at 2^63-1, as there).
 
 use serde_json::Value;
 
@@ -34,22 +34,63 @@ impl Quantity {
     pub const ERROR: &'static str =
         "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 
+    /// What Kubernetes says of a unit that is none.
+    pub const SUFFIX_ERROR: &'static str = "unable to parse quantity's suffix";
+
     /// Reads a quantity; `None` where the text is none.
     pub fn parse(text: &str) -> Option<Quantity> {
-        let (negative, rest) = match text.as_bytes().first()? {
+        Quantity::read(text).ok()
+    }
+
+    /// Reads a quantity.
+    ///
+    /// # Errors
+    /// What Kubernetes says of text that is none.
+    pub fn read(text: &str) -> Result<Quantity, &'static str> {
+        if text.is_empty() {
+            return Err(Quantity::ERROR);
+        }
+        let (negative, rest) = match text.as_bytes()[0] {
             b'-' => (true, &text[1..]),
             b'+' => (false, &text[1..]),
             _ => (false, text),
         };
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-        let (number, suffix) = rest.split_at(end);
-        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
-            return None;
+        let (whole, fraction, suffix) = parts(rest);
+        if !is_suffix(suffix) {
+            return Err(Quantity::ERROR);
         }
-        let (numerator, exponent, form) = scale(suffix)?;
-        let nanos = amount(whole, fraction, numerator, exponent);
-        Some(Quantity { nanos: if negative { -nanos } else { nanos }, form })
+        let (numerator, exponent, form) = scale(suffix).ok_or(Quantity::SUFFIX_ERROR)?;
+        let nanos = amount(whole, fraction, numerator, exponent, form);
+        Ok(Quantity { nanos: if negative { -nanos } else { nanos }, form })
+    }
+
+    /// The amount as it is written once it was read: as it came where that was one way to write it, else the one way.
+    ///
+    /// # Errors
+    /// What Kubernetes says of text that is no quantity.
+    pub fn written(text: &str) -> Result<String, &'static str> {
+        let quantity = Quantity::read(text)?;
+        let (whole, fraction, suffix) = parts(text.trim_start_matches(['-', '+']));
+        let whole = whole.trim_start_matches('0');
+        let digits = format!("{}{fraction}", if whole.is_empty() { "0" } else { whole });
+        let Some((_, exponent, form)) = scale(suffix).filter(|_| digits.len() <= 18 && quantity.nanos != 0)
+        else {
+            return Ok(quantity.canonical());
+        };
+        let keeps = if form == Form::BinarySi {
+            fraction.is_empty() && digits.len() <= 8 && digits.parse::<u64>().is_ok_and(|n| n & 7 != 0)
+        } else {
+            let scale = exponent - i32::try_from(fraction.len()).unwrap_or(i32::MAX);
+            scale >= -9 && scale % 3 == 0 && !digits.ends_with("000") && !digits.starts_with('0')
+        };
+        Ok(if keeps { text.to_owned() } else { quantity.canonical() })
+    }
+
+    /// The same, rounded up to whole thousandths.
+    #[must_use]
+    pub fn in_millis(self) -> Quantity {
+        let thousandths = div_up(self.nanos.abs(), NANO / 1000) * (NANO / 1000);
+        Quantity { nanos: if self.nanos < 0 { -thousandths } else { thousandths }, ..self }
     }
 
     /// Reads a quantity from text or a number.
@@ -59,6 +100,11 @@ impl Quantity {
             Value::Number(number) => Quantity::parse(&number.to_string()),
             _ => None,
         }
+    }
+
+    /// An amount in units of 10⁻⁹, written as `other` is.
+    pub fn of_nanos(nanos: i128, other: Quantity) -> Quantity {
+        Quantity { nanos, form: other.form }
     }
 
     /// The amount in units of 10⁻⁹.
@@ -119,6 +165,22 @@ fn div_up(value: i128, by: i128) -> i128 {
     if value.rem_euclid(by) == 0 { floor } else { floor + 1 }
 }
 
+/// Digits, those behind the point, and the rest.
+fn parts(text: &str) -> (&str, &str, &str) {
+    let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (whole, rest) = text.split_at(digits(text));
+    let Some(rest) = rest.strip_prefix('.') else { return (whole, "", rest) };
+    let (fraction, suffix) = rest.split_at(digits(rest));
+    (whole, fraction, suffix)
+}
+
+/// Whether a text is made as units are: letters of them, then an exponent's digits.
+fn is_suffix(text: &str) -> bool {
+    let rest = text.trim_start_matches(|c| "eEinumkKMGTP".contains(c));
+    let rest = rest.strip_prefix(['-', '+']).unwrap_or(rest);
+    rest.bytes().all(|b| b.is_ascii_digit())
+}
+
 /// A suffix as (multiplier, decimal exponent, family).
 fn scale(suffix: &str) -> Option<(i128, i32, Form)> {
     if let Some((_, exponent)) = DECIMAL.iter().find(|(name, _)| *name == suffix) {
@@ -133,7 +195,9 @@ fn scale(suffix: &str) -> Option<(i128, i32, Form)> {
 }
 
 /// The amount in nanos, rounded up to a nano and capped.
-fn amount(whole: &str, fraction: &str, multiplier: i128, exponent: i32) -> i128 {
+fn amount(whole: &str, fraction: &str, multiplier: i128, exponent: i32, form: Form) -> i128 {
+    // Only amounts of powers of two are capped; others are as far as can be counted here.
+    let largest = if form == Form::BinarySi { LARGEST } else { i128::MAX / 1000 };
     // Digits as one integer with a decimal point `shift` places from the nano's end.
     let digits: Vec<u8> = whole.bytes().chain(fraction.bytes()).map(|b| b - b'0').collect();
     let mut shift = exponent + 9 - fraction.len() as i32;
@@ -149,7 +213,7 @@ fn amount(whole: &str, fraction: &str, multiplier: i128, exponent: i32) -> i128 
     }
     // With a binary suffix the multiplication comes first, so that 0.5Gi stays exact.
     let mut value = value.saturating_mul(multiplier);
-    while shift > 0 && value < LARGEST && value != 0 {
+    while shift > 0 && value < largest && value != 0 {
         value = value.saturating_mul(10);
         shift -= 1;
     }
@@ -158,5 +222,5 @@ fn amount(whole: &str, fraction: &str, multiplier: i128, exponent: i32) -> i128 
         value /= 10;
         shift += 1;
     }
-    (value + i128::from(inexact)).min(LARGEST)
+    (value + i128::from(inexact)).min(largest)
 }

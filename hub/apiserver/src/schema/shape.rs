@@ -85,6 +85,17 @@ impl<'a> JsonShape<'a> {
     }
 }
 
+/// Whether expressions see values of the schema: those of which no type is told they do not.
+fn is_seen(schema: &Value) -> bool {
+    match schema["type"].as_str().unwrap_or("") {
+        _ if schema["x-kubernetes-int-or-string"] == true => true,
+        "" => false,
+        "array" => is_seen(&schema["items"]),
+        "object" if schema["additionalProperties"].is_object() => is_seen(&schema["additionalProperties"]),
+        _ => true,
+    }
+}
+
 impl Shape for JsonShape<'_> {
     fn json_type(self) -> &'static str {
         if self.schema["x-kubernetes-int-or-string"] == true {
@@ -108,6 +119,7 @@ impl Shape for JsonShape<'_> {
         properties
             // What identifies an object is the same for all.
             .filter(|(name, _)| !(whole && matches!(name.as_str(), "metadata" | "apiVersion" | "kind")))
+            .filter(|(_, schema)| is_seen(schema))
             .filter_map(|(name, schema)| Some((name.clone(), self.below(schema)?)))
             .collect()
     }

@@ -209,9 +209,38 @@ fn quantities_are_canonical() {
     ] {
         assert_eq!(Quantity::parse(text).map(Quantity::canonical).as_deref(), Some(canonical), "{text}");
     }
-    for text in ["", "a", "1x", "1..2", "Mi", "1.2.3", "0x10", " 1"] {
-        assert!(Quantity::parse(text).is_none(), "{text}");
+    for text in ["", "a", "1x", "1..2", "1.2.3", "0x10", " 1"] {
+        assert_eq!(Quantity::read(text), Err(Quantity::ERROR), "{text}");
     }
+    for text in ["1K", "1mi", "1e", "1ee3"] {
+        assert_eq!(Quantity::read(text), Err(Quantity::SUFFIX_ERROR), "{text}");
+    }
+    // A unit alone is none of it; what is one way to write an amount stays, even with a sign or zeros.
+    for (text, written) in [("Mi", "0"), ("+1", "+1"), ("1.500", "1.500"), ("1.5", "1500m"), ("8Mi", "8Mi")] {
+        assert_eq!(Quantity::written(text).as_deref(), Ok(written), "{text}");
+    }
+    assert_eq!(
+        Quantity::parse("9999999999999999999").map(Quantity::canonical).as_deref(),
+        Some("9999999999999999999")
+    );
+    assert_eq!(Quantity::parse("0.1m").map(|q| q.in_millis().canonical()).as_deref(), Some("1m"));
+}
+
+#[test]
+fn what_is_no_time_is_told_part_by_part() {
+    const LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
+    for (text, why) in [
+        ("2026-01-02", "cannot parse \"\" as \"T\""),
+        ("yesterday", "cannot parse \"yesterday\" as \"2006\""),
+        ("2026-1-02T00:00:00Z", "cannot parse \"1-02T00:00:00Z\" as \"01\""),
+        ("2026-01-02T00:00:00", "cannot parse \"\" as \"Z07:00\""),
+    ] {
+        let whole = format!("parsing time {text:?} as {LAYOUT:?}: {why}");
+        assert_eq!(time::problem(text, LAYOUT), Some(whole));
+    }
+    let told = time::problem("2026-13-02T00:00:00Z", LAYOUT);
+    assert_eq!(told.as_deref(), Some("parsing time \"2026-13-02T00:00:00Z\": month out of range"));
+    assert_eq!(time::problem("2026-01-02T03:04:05.5+01:00", LAYOUT), None);
 }
 
 #[test]

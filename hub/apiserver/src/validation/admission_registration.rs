@@ -106,10 +106,11 @@ fn client(client: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
     let service = &client["service"];
     if service.is_object() {
-        for field in ["name", "namespace"] {
+        // kube-apiserver takes the one for the other here.
+        for (field, told) in [("namespace", "name"), ("name", "namespace")] {
             if text(service, field).is_empty() {
                 let at = path.child("service");
-                errors.push(FieldError::required(&at.child(field), ""));
+                errors.push(FieldError::required(&at.child(told), ""));
             }
         }
         let at = path.child("service");
@@ -303,7 +304,7 @@ pub(super) fn policy(new: &Value, errors: &mut Errors) {
             continue;
         }
         let yields = expression(text(one, "expression"), &names.now(), Expected::Any, &at, errors);
-        names.add(name, yields.unwrap_or(karmada_cel::Type::Dyn));
+        names.add(name, &yields.unwrap_or(karmada_cel::Type::Dyn));
     }
     let names = names.now();
     if list(spec, "validations").is_empty() && list(spec, "auditAnnotations").is_empty() {
@@ -483,14 +484,16 @@ fn parameters(reference: &Value, path: &Path<'_>, errors: &mut Errors) {
     let selects = reference["selector"].is_object();
     if !name.is_empty() {
         super::invalid_each(errors, &path.child("name"), name, super::names::path_segment(name));
-        if selects {
-            for field in ["name", "selector"] {
-                let why = "name and selector are mutually exclusive";
-                errors.push(FieldError::forbidden(&path.child(field), why));
-            }
-        }
+    }
+    const EXCLUSIVE: &str = "name and selector are mutually exclusive";
+    let both = selects && !name.is_empty();
+    if both {
+        errors.push(FieldError::forbidden(&path.child("name"), EXCLUSIVE));
     }
     label_selector(&reference["selector"], &path.child("selector"), errors);
+    if both {
+        errors.push(FieldError::forbidden(&path.child("selector"), EXCLUSIVE));
+    }
     if name.is_empty() && !selects {
         errors.push(FieldError::required(path, "one of name or selector must be specified"));
     }

@@ -1,8 +1,11 @@
 //! Deployments, replica sets, stateful sets, daemon sets, replication controllers.
 
+use std::collections::BTreeSet;
+use std::ops::Not;
+
 use serde_json::{Value, json};
 
-use super::selector::{is_blank, label_selector, matches};
+use super::selector::{is_blank, is_right, label_selector, matches};
 use super::{
     Errors, at_most_all, immutable, int_or_percent, invalid_each, is_empty, list, names, non_negative,
     one_of, pod, text,
@@ -30,8 +33,12 @@ fn required_selector(spec: &Value, path: &Path<'_>, kind: &str, errors: &mut Err
 fn template(spec: &Value, path: &Path<'_>, kind: &str, errors: &mut Errors) {
     let at = path.child("template");
     let labels = &spec["template"]["metadata"]["labels"];
-    // No selector at all matches nothing; an empty one, everything.
-    if spec["selector"].is_null() || (!is_blank(&spec["selector"]) && !matches(&spec["selector"], labels)) {
+    // No selector at all matches nothing; an empty one, everything; of one that is wrong nothing is said.
+    let selector = &spec["selector"];
+    // Save of the oldest kind's, which is a map and always one.
+    let judged = kind == "ReplicationController" || is_right(selector);
+    let differs = !is_blank(selector) && judged && !matches(selector, labels);
+    if selector.is_null() || differs {
         errors.push(FieldError::invalid(
             &at.child("metadata").child("labels"),
             labels.clone(),
@@ -39,6 +46,12 @@ fn template(spec: &Value, path: &Path<'_>, kind: &str, errors: &mut Errors) {
         ));
     }
     pod::template(&spec["template"], &at, errors);
+    if kind == "StatefulSet" {
+        // Looked at twice.
+        let metadata = &spec["template"]["metadata"];
+        super::metadata::labels(&metadata["labels"], &at.child("labels"), errors);
+        super::metadata::annotations(metadata, &at.child("annotations"), errors);
+    }
     let pod = at.child(SPEC);
     let policy = text(&spec["template"]["spec"], "restartPolicy");
     if policy != "Always" {
@@ -94,9 +107,16 @@ fn shown(strategy: &Value) -> Shown {
     Shown::Raw(format!("{{\"Type\":{},\"RollingUpdate\":{}}}", strategy["type"], strategy["rollingUpdate"]))
 }
 
-/// Whether an int-or-percent is nothing.
+/// Whether an int-or-percent is nothing; a text that is neither counts as nothing.
 fn is_zero(value: &Value) -> bool {
-    matches!(value, Value::Number(n) if n.as_i64() == Some(0)) || *value == json!("0%") || value.is_null()
+    match value {
+        Value::Number(number) => number.as_i64() == Some(0),
+        Value::String(text) => match text.strip_suffix('%') {
+            Some(share) => !share.bytes().all(|b| b.is_ascii_digit()) || share.bytes().all(|b| b == b'0'),
+            None => text.parse::<i64>().is_ok_and(|number| number != 0).not(),
+        },
+        _ => true,
+    }
 }
 
 fn strategy(strategy: &Value, path: &Path<'_>, errors: &mut Errors) {
@@ -158,8 +178,19 @@ pub(super) fn stateful_set(new: &Value, old: Option<&Value>, errors: &mut Errors
         errors.push(FieldError::invalid(&path.child("podManagementPolicy"), policy, detail));
     }
     update_strategy(&spec["updateStrategy"], &path.child("updateStrategy"), errors);
+    let retention = &spec["persistentVolumeClaimRetentionPolicy"];
+    let at = path.child("persistentVolumeClaimRetentionPolicy");
+    if retention.is_object() {
+        one_of(retention, "whenDeleted", &["Retain", "Delete"], &at, errors);
+        one_of(retention, "whenScaled", &["Retain", "Delete"], &at, errors);
+    }
+    let at = path.child("volumeClaimTemplates");
+    for (index, claim) in list(spec, "volumeClaimTemplates").iter().enumerate() {
+        super::core::claim_spec(&claim["spec"], &at.index(index).child("spec"), errors);
+    }
     non_negative(spec, "replicas", &path, errors);
     non_negative(spec, "minReadySeconds", &path, errors);
+    non_negative(&spec["ordinals"], "start", &path.child("ordinals"), errors);
     let service = text(spec, "serviceName");
     if old.is_none() && !service.is_empty() {
         invalid_each(errors, &path.child("serviceName"), service, names::dns_label(service));
@@ -169,7 +200,10 @@ pub(super) fn stateful_set(new: &Value, old: Option<&Value>, errors: &mut Errors
     let mut whole = spec.clone();
     let claims: Vec<Value> = list(spec, "volumeClaimTemplates")
         .iter()
-        .map(|claim| json!({"name": claim["metadata"]["name"], "persistentVolumeClaim": {"claimName": "made"}}))
+        .map(|claim| claim["metadata"]["name"].as_str().unwrap_or_default())
+        .collect::<BTreeSet<&str>>()
+        .into_iter()
+        .map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}}))
         .collect();
     if let Some(pod) = whole.pointer_mut("/template/spec").and_then(Value::as_object_mut) {
         pod.remove("subdomain");
@@ -178,22 +212,15 @@ pub(super) fn stateful_set(new: &Value, old: Option<&Value>, errors: &mut Errors
             let volumes = pod.entry("volumes").or_insert_with(|| json!([]));
             if let Some(volumes) = volumes.as_array_mut() {
                 volumes.retain(|volume| !claims.iter().any(|claim| claim["name"] == volume["name"]));
-                volumes.extend(claims);
+                volumes.splice(0..0, claims);
             }
         }
     }
-    let at = path.child("volumeClaimTemplates");
-    for (index, claim) in list(spec, "volumeClaimTemplates").iter().enumerate() {
-        super::core::claim_spec(&claim["spec"], &at.index(index).child("spec"), errors);
+    if is_right(&spec["selector"]) {
+        template(&whole, &path, "StatefulSet", errors);
+    } else {
+        errors.push(FieldError::invalid(&path.child("selector"), selector_shown(&spec["selector"]), ""));
     }
-    let retention = &spec["persistentVolumeClaimRetentionPolicy"];
-    let at = path.child("persistentVolumeClaimRetentionPolicy");
-    if retention.is_object() {
-        one_of(retention, "whenDeleted", &["Retain", "Delete"], &at, errors);
-        one_of(retention, "whenScaled", &["Retain", "Delete"], &at, errors);
-    }
-    non_negative(&spec["ordinals"], "start", &path.child("ordinals"), errors);
-    template(&whole, &path, "StatefulSet", errors);
     if let Some(old) = old {
         stateful_set_update(spec, &old[SPEC], &path, errors);
     }

@@ -114,8 +114,8 @@ fn source(kind: &str, source: &Value, path: &Path<'_>, errors: &mut Errors) {
             if text(source, "name").is_empty() {
                 errors.push(FieldError::required(&path.child("name"), "must specify a resource name"));
             }
-            if kind == "containerResource" && text(source, "container").is_empty() {
-                errors.push(FieldError::required(&path.child("container"), "must specify a container"));
+            if kind == "containerResource" {
+                container(source, path, errors);
             }
             self::target(target, &at, errors);
             match (target["averageUtilization"].is_number(), !target["averageValue"].is_null()) {
@@ -150,13 +150,27 @@ fn source(kind: &str, source: &Value, path: &Path<'_>, errors: &mut Errors) {
                     let detail = "may not set both a target value for metric and a per-pod target";
                     errors.push(FieldError::forbidden(&at.child("value"), detail));
                 }
-                "pods" if !is_positive(&target["averageValue"]) => {
+                "pods" if !average => {
                     let detail = "must specify a positive target averageValue";
                     errors.push(FieldError::required(&at.child("averageValue"), detail));
                 }
                 _ => {}
             }
         }
+    }
+}
+
+/// The container, and the resource of it, that is counted.
+fn container(source: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let (name, container) = (text(source, "name"), text(source, "container"));
+    if !name.is_empty() {
+        super::resources::container_resource(name, &path.child("name"), errors);
+    }
+    let at = path.child("container");
+    if container.is_empty() {
+        errors.push(FieldError::required(&at, "must specify a container"));
+    } else {
+        invalid_each(errors, &at, container, names::dns_label(container));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::selector::{label_selector, matches};
+use super::selector::{is_right, label_selector, matches};
 use super::{Errors, at_most_all, immutable, int_or_percent, list, non_negative, one_of, pod, text};
 use crate::schema::path::Path;
 use crate::schema::{FieldError, Shown, go_json};
@@ -18,7 +18,7 @@ pub(super) fn job(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     if !spec["selector"].is_null() {
         label_selector(&spec["selector"], &path.child("selector"), errors);
         let labels = &spec["template"]["metadata"]["labels"];
-        if !matches(&spec["selector"], labels) {
+        if is_right(&spec["selector"]) && !matches(&spec["selector"], labels) {
             let at = path.child("template");
             errors.push(FieldError::invalid(
                 &at.child("metadata").child("labels"),
@@ -35,6 +35,7 @@ pub(super) fn job(new: &Value, old: Option<&Value>, errors: &mut Errors) {
             errors.push(FieldError::invalid(&at.child("labels"), labels.clone(), detail));
         }
     }
+    indexed_name(new, errors);
     if old.is_some() {
         // Once as if it were new, once as a change.
         errors.extend_from_within(before..);
@@ -54,7 +55,7 @@ fn generated_selector(new: &Value, path: &Path<'_>, errors: &mut Errors) {
         "batch.kubernetes.io/controller-uid": meta["uid"], "batch.kubernetes.io/job-name": meta["name"],
         "controller-uid": meta["uid"], "job-name": meta["name"],
     });
-    if !matches(selector, &labels) {
+    if is_right(selector) && !matches(selector, &labels) {
         let at = path.child("selector");
         errors.push(FieldError::invalid(&at, selector.clone(), "`selector` not auto-generated"));
     }
@@ -83,15 +84,46 @@ fn job_update(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What hands a Job to another controller, and when its Pods are replaced.
-fn job_policies(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let manager = text(spec, "managedBy");
-    if spec["managedBy"].is_string()
-        && !manager.split_once('/').is_some_and(|(domain, rest)| domain.contains('.') && !rest.is_empty())
-    {
-        let detail = "must be a domain-prefixed path (such as \"acme.io/foo\")";
-        errors.push(FieldError::invalid(&path.child("managedBy"), manager, detail));
+/// Pods of an indexed Job are named by it and their numbers: the highest must be a host's name too.
+fn indexed_name(new: &Value, errors: &mut Errors) {
+    let count = new["spec"]["completions"].as_i64().unwrap_or(0);
+    if text(&new["spec"], "completionMode") != "Indexed" || count <= 0 {
+        return;
     }
+    let name = text(&new["metadata"], "name");
+    let host = format!("{name}-{}", count - 1);
+    if !super::names::dns_label(&host).is_empty() {
+        let detail = format!("will not able to create pod with invalid DNS label: {host}");
+        errors.push(FieldError::invalid(&Path::field("metadata").child("name"), name, detail));
+    }
+}
+
+/// What hands a Job to another controller.
+fn manager(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let Some(manager) = spec["managedBy"].as_str() else { return };
+    let at = path.child("managedBy");
+    match manager.split_once('/') {
+        _ if manager.is_empty() => errors.push(FieldError::required(&at, "")),
+        Some((domain, rest)) if !domain.is_empty() && !rest.is_empty() => {
+            super::invalid_each(errors, &at, domain, super::names::dns_subdomain(domain));
+            let words = "[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+";
+            if !rest.bytes().all(|b| b.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&b)) {
+                let detail = format!("Invalid path (regex used for validation is '{words}')");
+                errors.push(FieldError::invalid(&at, rest, detail));
+            }
+        }
+        _ => {
+            let detail = "must be a domain-prefixed path (such as \"acme.io/foo\")";
+            errors.push(FieldError::invalid(&at, manager, detail));
+        }
+    }
+    if manager.len() > 63 {
+        errors.push(FieldError::too_long(&at, 63));
+    }
+}
+
+/// When a Job's Pods are replaced.
+fn job_policies(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     if let Some(policy) = spec["podReplacementPolicy"].as_str() {
         const ALL: [&str; 2] = ["Failed", "TerminatingOrFailed"];
         let at = path.child("podReplacementPolicy");
@@ -104,7 +136,6 @@ fn job_policies(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
 }
 
 fn job_spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
-    job_policies(spec, path, errors);
     for field in [
         "parallelism",
         "completions",
@@ -116,8 +147,13 @@ fn job_spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     ] {
         non_negative(spec, field, path, errors);
     }
-    match text(spec, "completionMode") {
-        "" | "NonIndexed" => {
+    if !spec["maxFailedIndexes"].is_null() && spec["backoffLimitPerIndex"].is_null() {
+        let detail = "when maxFailedIndexes is specified";
+        errors.push(FieldError::required(&path.child("backoffLimitPerIndex"), detail));
+    }
+    manager(spec, path, errors);
+    match spec["completionMode"].as_str().unwrap_or("NonIndexed") {
+        "NonIndexed" => {
             for field in ["backoffLimitPerIndex", "maxFailedIndexes"] {
                 if let Some(number) = spec[field].as_i64() {
                     errors.push(FieldError::invalid(
@@ -161,6 +197,7 @@ fn job_spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
     failure_policy(spec, &path.child("podFailurePolicy"), errors);
     success_policy(spec, &path.child("successPolicy"), errors);
+    job_policies(spec, path, errors);
     let at = path.child("template");
     pod::template(&spec["template"], &at, errors);
     let policy = at.child("spec");
@@ -242,7 +279,7 @@ fn exit_codes(spec: &Value, exits: &Value, path: &Path<'_>, errors: &mut Errors)
     }
     let (values, at) = (list(exits, "values"), path.child("values"));
     if values.is_empty() {
-        errors.push(FieldError::invalid(&at, values.to_vec(), "at least one value is required"));
+        errors.push(FieldError::invalid(&at, exits["values"].clone(), "at least one value is required"));
     } else if values.len() > 255 {
         errors.push(FieldError::too_many(&at, values.len() as u64, 255));
     }
@@ -305,13 +342,68 @@ fn success_policy(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
             let detail = "at least one of succeededCount or succeededIndexes must be specified";
             errors.push(FieldError::required(&at, detail));
         }
+        let mut total = None;
+        if let Some(indexes) = rule["succeededIndexes"].as_str() {
+            let at = at.child("succeededIndexes");
+            if indexes.len() > 64 * 1024 {
+                errors.push(FieldError::too_long(&at, 64 * 1024));
+            }
+            total = Some(count_of(indexes, completions).unwrap_or_else(|why| {
+                let detail = format!("error parsing succeededIndexes: {why}");
+                errors.push(FieldError::invalid(&at, indexes, detail));
+                0
+            }));
+        }
         non_negative(rule, "succeededCount", &at, errors);
         if let Some(count) = rule["succeededCount"].as_i64().filter(|count| *count > completions) {
             let detail =
                 format!("must be less than or equal to {completions} (the number of specified completions)");
             errors.push(FieldError::invalid(&at.child("succeededCount"), count, detail));
         }
+        if let (Some(total), Some(count)) = (total, rule["succeededCount"].as_i64())
+            && count > total
+        {
+            let detail = format!(
+                "must be less than or equal to {total} (the number of indexes in the specified succeededIndexes field)"
+            );
+            errors.push(FieldError::invalid(&at.child("succeededCount"), count, detail));
+        }
     }
+}
+
+/// How many indexes a text such as `0,2-4` names.
+fn count_of(indexes: &str, completions: i64) -> Result<i64, String> {
+    let number = |text: &str| match text.parse::<i64>() {
+        Err(_) => Err(format!("cannot convert string to integer for index: {text:?}")),
+        Ok(number) if number >= completions => Err(format!("too large index: {text:?}")),
+        Ok(number) => Ok(number),
+    };
+    let order = |before: i64, now: i64| format!("non-increasing order, previous: {before}, current: {now}");
+    let (mut total, mut last) = (0, None);
+    for interval in indexes.split(',').filter(|_| !indexes.is_empty()) {
+        let (first, end) = match interval.split('-').collect::<Vec<_>>()[..] {
+            [only] => number(only).map(|only| (only, only))?,
+            [first, end] => {
+                let (first, end) = (number(first)?, number(end)?);
+                if first >= end {
+                    return Err(order(first, end));
+                }
+                (first, end)
+            }
+            _ => {
+                return Err(format!(
+                    "the fragment {interval:?} violates the requirement that an index interval can have at most two \
+                     parts separated by '-'"
+                ));
+            }
+        };
+        if let Some(last) = last.filter(|last| *last >= first) {
+            return Err(order(last, first));
+        }
+        total += end - first + 1;
+        last = Some(end);
+    }
+    Ok(total)
 }
 
 /// The names of the zones that IANA's database knows: the machine need not have it to judge a schedule.
@@ -470,7 +562,9 @@ pub(super) fn pod_disruption_budget(new: &Value, errors: &mut Errors) {
         at_most_all(&spec[field], &path.child(field), errors);
     }
     label_selector(&spec["selector"], &path.child("selector"), errors);
-    if spec["unhealthyPodEvictionPolicy"].is_string() {
-        one_of(spec, "unhealthyPodEvictionPolicy", &["AlwaysAllow", "IfHealthyBudget"], &path, errors);
+    const POLICIES: [&str; 2] = ["AlwaysAllow", "IfHealthyBudget"];
+    let policy = spec["unhealthyPodEvictionPolicy"].as_str();
+    if let Some(policy) = policy.filter(|policy| !POLICIES.contains(policy)) {
+        errors.push(FieldError::not_supported(&path.child("unhealthyPodEvictionPolicy"), policy, &POLICIES));
     }
 }

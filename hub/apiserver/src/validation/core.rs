@@ -370,10 +370,7 @@ pub(super) fn priority_class(new: &Value, old: Option<&Value>, errors: &mut Erro
         errors.push(FieldError::forbidden(&Path::field("value"), detail));
     }
     if let Some(policy) = policy.filter(|_| old.is_none()) {
-        const POLICIES: [&str; 2] = ["PreemptLowerPriority", "Never"];
-        if !POLICIES.contains(&policy) {
-            errors.push(FieldError::not_supported(&Path::field("preemptionPolicy"), policy, &POLICIES));
-        }
+        super::scheduling::preemption(policy, &Path::field("preemptionPolicy"), errors);
     }
     if let Some(old) = old {
         if new["value"] != old["value"] {

@@ -272,6 +272,33 @@ fn wanted(of: &Value, path: &Path<'_>, errors: &mut Errors) {
             errors.push(FieldError::not_supported(&at, other, &["All", "ExactCount"]));
         }
     }
+    let at = path.child("tolerations");
+    for (index, one) in list(of, "tolerations").iter().enumerate() {
+        toleration(one, &at.index(index), errors);
+    }
+}
+
+/// What taints of devices are put up with.
+fn toleration(one: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let (key, value, effect) = (text(one, "key"), text(one, "value"), text(one, "effect"));
+    if !key.is_empty() {
+        invalid_each(errors, &path.child("key"), key, names::qualified_name(key));
+    }
+    let at = path.child("value");
+    match text(one, "operator") {
+        "Exists" if !value.is_empty() => {
+            errors.push(FieldError::invalid(&at, value, "must be empty for operator `Exists`"));
+        }
+        "Exists" => {}
+        "Equal" => invalid_each(errors, &at, value, names::label_value(value)),
+        other => {
+            errors.push(FieldError::not_supported(&path.child("operator"), other, &["Equal", "Exists"]));
+        }
+    }
+    if !matches!(effect, "" | "NoExecute" | "NoSchedule") {
+        let known = ["NoExecute", "NoSchedule"];
+        errors.push(FieldError::not_supported(&path.child("effect"), effect, &known));
+    }
 }
 
 /// The name of an attribute: an identifier, with the domain of a driver before it or without.

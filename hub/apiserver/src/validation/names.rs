@@ -20,6 +20,9 @@ macro_rules! pattern {
     };
 }
 
+const SEARCH: &str = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*";
+
+pattern!(SEARCH_REGEX, SEARCH);
 pattern!(LABEL_REGEX, LABEL);
 pattern!(SUBDOMAIN_REGEX, SUBDOMAIN);
 pattern!(LABEL_1035_REGEX, LABEL_1035);
@@ -59,6 +62,17 @@ pub(crate) fn dns_subdomain(text: &str) -> Vec<String> {
         let words = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and \
                      must start and end with an alphanumeric character";
         out.push(explain(words, SUBDOMAIN, &["example.com"]));
+    }
+    out
+}
+
+/// A domain in which names are looked for: parts may begin with an underscore.
+pub(super) fn dns_search(text: &str) -> Vec<String> {
+    let mut out: Vec<String> = too_long(text, 253).into_iter().collect();
+    if !SEARCH_REGEX.is_match(text) {
+        let words = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', \
+                     and must start and end with an alphanumeric character";
+        out.push(explain(words, SEARCH, &["example.com"]));
     }
     out
 }
@@ -167,6 +181,15 @@ pub(super) fn env_name(text: &str) -> Vec<String> {
         "a valid environment variable name must consist only of printable ASCII characters other than '='"
             .to_owned(),
     ]
+}
+
+/// The name of an HTTP header.
+pub(super) fn header_name(text: &str) -> Vec<String> {
+    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
+        return Vec::new();
+    }
+    let words = "a valid HTTP header must consist of alphanumeric characters or '-'";
+    vec![explain(words, "[-A-Za-z0-9]+", &["X-Header-Name"])]
 }
 
 /// A port's number.

@@ -13,7 +13,9 @@ pub(super) fn amount(name: &str, value: &Value, path: &Path<'_>, errors: &mut Er
     if quantity.nanos() < 0 {
         errors.push(FieldError::invalid(path, quantity.canonical(), "must be greater than or equal to 0"));
     }
-    if is_whole(name) && !quantity.is_whole() {
+    // Counted in thousandths, of which there are as many as a number of 64 bits can tell.
+    let thousandths = quantity.millis().clamp(i128::from(i64::MIN), i128::from(i64::MAX));
+    if is_whole(name) && thousandths % 1000 != 0 {
         errors.push(FieldError::invalid(path, value.clone(), "must be an integer"));
     }
 }
@@ -89,7 +91,9 @@ pub(super) fn container_resource(name: &str, path: &Path<'_>, errors: &mut Error
         if !known {
             errors.push(FieldError::invalid(path, name, "must be a standard resource for containers"));
         }
-    } else if !name.contains("kubernetes.io/") && name.starts_with("requests.") {
+    } else if !name.contains("kubernetes.io/")
+        && (name.starts_with("requests.") || !names::qualified_name(&format!("requests.{name}")).is_empty())
+    {
         errors.push(FieldError::invalid(path, name, "doesn't follow extended resource name standard"));
     }
 }
@@ -119,7 +123,8 @@ pub(super) fn claims(resources: &Value, of_pod: &[Value], path: &Path<'_>, error
             if of_pod.is_empty() {
                 error.detail.push_str(" which is empty");
             } else {
-                let mut all: Vec<&str> = of_pod.iter().map(|one| text(one, "name")).collect();
+                let mut all: Vec<&str> =
+                    of_pod.iter().map(|one| text(one, "name")).filter(|name| !name.is_empty()).collect();
                 all.sort_unstable();
                 error.detail.push_str(&format!(": {}", all.join(", ")));
             }
@@ -128,40 +133,61 @@ pub(super) fn claims(resources: &Value, of_pod: &[Value], path: &Path<'_>, error
     }
 }
 
+/// What a resource's name must be.
+type Name = fn(&str, &Path<'_>, &mut Errors);
+
 /// `resources` of a container.
 pub(super) fn requirements(resources: &Value, path: &Path<'_>, errors: &mut Errors) {
+    amounts(resources, container_resource, path, errors);
+}
+
+/// Limits and requests, each by itself and to each other.
+pub(super) fn amounts(resources: &Value, check: Name, path: &Path<'_>, errors: &mut Errors) {
     let (limits, requests) = (path.child("limits"), path.child("requests"));
     for (name, value) in entries(resources, "limits") {
-        container_resource(name, &limits.key(name), errors);
+        check(name, &limits.key(name), errors);
         amount(name, value, &limits.key(name), errors);
+        pages(name, value, &limits.key(name), errors);
     }
     for (name, value) in entries(resources, "requests") {
-        container_resource(name, &requests.key(name), errors);
+        check(name, &requests.key(name), errors);
         amount(name, value, &requests.key(name), errors);
         let limit = resources["limits"].get(name).and_then(Quantity::from_value);
         match (Quantity::from_value(value), limit) {
             (Some(request), Some(limit)) => {
                 let relation = match may_overcommit(name) {
-                    true if request > limit => "less than or equal to",
-                    false if request.nanos() != limit.nanos() => "equal to",
-                    _ => continue,
+                    true if request > limit => Some("less than or equal to"),
+                    false if request.nanos() != limit.nanos() => Some("equal to"),
+                    _ => None,
                 };
-                let detail = format!("must be {relation} {name} limit of {}", limit.canonical());
-                errors.push(FieldError::invalid(&requests, request.canonical(), detail));
+                if let Some(relation) = relation {
+                    let detail = format!("must be {relation} {name} limit of {}", limit.canonical());
+                    errors.push(FieldError::invalid(&requests, request.canonical(), detail));
+                }
             }
             (Some(_), None) if !may_overcommit(name) => {
-                errors.push(FieldError::required(
-                    &limits,
-                    "Limit must be set for non overcommitable resources",
-                ));
+                let detail = "Limit must be set for non overcommitable resources";
+                errors.push(FieldError::required(&limits, detail));
             }
             _ => {}
         }
+        pages(name, value, &requests.key(name), errors);
     }
     let named = |what: fn(&str) -> bool| {
         ["limits", "requests"].iter().any(|part| entries(resources, part).any(|(name, _)| what(name)))
     };
     if named(|name| name.starts_with("hugepages-")) && !named(|name| matches!(name, "cpu" | "memory")) {
         errors.push(FieldError::forbidden(path, "HugePages require cpu or memory"));
+    }
+}
+
+/// Pages come whole.
+fn pages(name: &str, value: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let page = name.strip_prefix("hugepages-").and_then(Quantity::parse);
+    let (Some(page), Some(all)) = (page, Quantity::from_value(value)) else { return };
+    if page.nanos() <= 0 || all.nanos() % page.nanos() != 0 {
+        let all = all.canonical();
+        let detail = format!("{all} is not positive integer multiple of {name}");
+        errors.push(FieldError::invalid(path, all, detail));
     }
 }

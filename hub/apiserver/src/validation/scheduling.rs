@@ -239,3 +239,12 @@ pub(super) fn tolerations(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
         }
     }
 }
+
+/// Whether a Pod takes the place of others.
+pub(super) fn preemption(policy: &str, path: &Path<'_>, errors: &mut Errors) {
+    match policy {
+        "PreemptLowerPriority" | "Never" => {}
+        "" => errors.push(FieldError::required(path, "")),
+        other => errors.push(FieldError::not_supported(path, other, &["PreemptLowerPriority", "Never"])),
+    }
+}

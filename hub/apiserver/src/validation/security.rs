@@ -57,6 +57,7 @@ pub(super) fn pod(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
         errors.push(FieldError::not_supported(&at, policy, &["Always", "OnRootMismatch"]));
     }
     seccomp(&context["seccompProfile"], &at.child("seccompProfile"), errors);
+    super::pod::options_for_windows(&context["windowsOptions"], &at.child("windowsOptions"), errors);
     app_armor(&context["appArmorProfile"], &at.child("appArmorProfile"), errors);
     for (field, known) in
         [("supplementalGroupsPolicy", &["Merge", "Strict"][..]), ("seLinuxChangePolicy", &["Recursive"][..])]
@@ -138,8 +139,8 @@ fn app_armor(profile: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// `securityContext` of a container.
-pub(super) fn container(context: &Value, path: &Path<'_>, errors: &mut Errors) {
+/// `securityContext` of a container; `shares_users`: whether its Pod has the node's users.
+pub(super) fn container(context: &Value, shares_users: bool, path: &Path<'_>, errors: &mut Errors) {
     if !context.is_object() {
         return;
     }
@@ -148,6 +149,7 @@ pub(super) fn container(context: &Value, path: &Path<'_>, errors: &mut Errors) {
     if let Some(mount) = context["procMount"].as_str() {
         match mount {
             "Default" => {}
+            "Unmasked" if !shares_users => {}
             "Unmasked" => {
                 let detail = "`hostUsers` must be false to use `Unmasked`";
                 errors.push(FieldError::invalid(&path.child("procMount"), mount, detail));
@@ -173,6 +175,7 @@ pub(super) fn container(context: &Value, path: &Path<'_>, errors: &mut Errors) {
             errors.push(FieldError::invalid(path, Shown::Raw(shown(context)), detail));
         }
     }
+    super::pod::options_for_windows(&context["windowsOptions"], &path.child("windowsOptions"), errors);
     app_armor(&context["appArmorProfile"], &path.child("appArmorProfile"), errors);
 }
 

@@ -54,6 +54,13 @@ pub(super) fn key_and_values(expression: &Value, judged: bool, at: &Path<'_>, er
     }
 }
 
+/// Whether there is nothing wrong with a selector.
+pub(super) fn is_right(selector: &Value) -> bool {
+    let mut errors = Errors::new();
+    label_selector(selector, &Path::field("selector"), &mut errors);
+    errors.is_empty()
+}
+
 /// Whether a selector says nothing.
 pub(super) fn is_blank(selector: &Value) -> bool {
     entries(selector, "matchLabels").next().is_none() && list(selector, "matchExpressions").is_empty()

@@ -119,6 +119,7 @@ fn containers_are_checked_field_by_field() {
             "spec.volumes[1].name: Duplicate value: \"v\"",
             "spec.containers[0].ports[0].containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive",
             "spec.containers[0].ports[1].protocol: Unsupported value: \"X\": supported values: \"SCTP\", \"TCP\", \"UDP\"",
+            "spec.containers[0].env[0].valueFrom.fieldRef.fieldPath: Invalid value: \"x\": error converting fieldPath: field label not supported: x",
             "spec.containers[0].env[0].valueFrom: Invalid value: \"\": may not be specified when `value` is not empty",
             "spec.containers[0].volumeMounts[0].name: Not found: \"none\"",
             "spec.containers[0].resources.requests: Invalid value: \"2\": must be less than or equal to cpu limit of 1",

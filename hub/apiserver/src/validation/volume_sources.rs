@@ -145,7 +145,9 @@ fn sources(spec: &Value, name: &str, inline: bool, path: &Path<'_>, errors: &mut
     let mut found = 0;
     for field in SOURCES.into_iter().filter(|field| spec[*field].is_object()) {
         if found > 0 && field != "flexVolume" {
-            errors.push(FieldError::forbidden(&path.child(field), "may not specify more than 1 volume type"));
+            // So kube-apiserver names it here, and nowhere else.
+            let told = if field == "cephfs" && !inline { "cephFS" } else { field };
+            errors.push(FieldError::forbidden(&path.child(told), "may not specify more than 1 volume type"));
             continue;
         }
         found += 1;
@@ -213,7 +215,8 @@ fn needed(field: &str) -> &'static [&'static str] {
     }
 }
 
-fn source(field: &str, source: &Value, name: &str, path: &Path<'_>, errors: &mut Errors) {
+/// One source by its name; `name`: what the volume is called.
+pub(super) fn source(field: &str, source: &Value, name: &str, path: &Path<'_>, errors: &mut Errors) {
     for one in needed(field) {
         volumes::required(source, one, path, errors);
     }
@@ -349,7 +352,7 @@ static ISCSI: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// Whether a name of iSCSI is well formed.
-fn is_iscsi_name(name: &str) -> bool {
+pub(super) fn is_iscsi_name(name: &str) -> bool {
     ["iqn", "eui", "naa"].iter().any(|start| name.starts_with(start)) && ISCSI.is_match(name)
 }
 

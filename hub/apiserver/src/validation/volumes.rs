@@ -4,53 +4,166 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::metadata::{annotations, labels};
 use super::security::descending;
 use super::{Errors, invalid_each, list, names, text};
 use crate::schema::FieldError;
 use crate::schema::path::Path;
 
-/// The source of one volume.
+/// Every source, in the order in which the first is found.
+const SOURCES: [&str; 29] = [
+    "emptyDir",
+    "hostPath",
+    "gitRepo",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "secret",
+    "nfs",
+    "iscsi",
+    "glusterfs",
+    "flocker",
+    "persistentVolumeClaim",
+    "rbd",
+    "cinder",
+    "cephfs",
+    "quobyte",
+    "downwardAPI",
+    "fc",
+    "flexVolume",
+    "configMap",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "storageos",
+    "projected",
+    "scaleIO",
+    "csi",
+    "ephemeral",
+];
+
+/// The source of one volume: one, of which the first is judged.
 pub(super) fn source(volume: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let Some(fields) = volume.as_object() else { return };
-    for (field, source) in fields.iter().filter(|(_, source)| source.is_object()) {
-        let at = path.child(field);
-        match field.as_str() {
-            "hostPath" => host_path(source, &at, errors),
-            "emptyDir" if text(source, "sizeLimit").starts_with('-') => {
-                let detail = "SizeLimit field must be a valid resource quantity";
-                errors.push(FieldError::forbidden(&at.child("sizeLimit"), detail));
+    let mut given = SOURCES.into_iter().filter(|field| volume[*field].is_object());
+    let Some(first) = given.next() else {
+        errors.push(FieldError::required(path, "must specify a volume type"));
+        return;
+    };
+    // Told as kube-apiserver tells it.
+    let told = if first == "gcePersistentDisk" { "persistentDisk" } else { first };
+    one(first, &volume[first], &path.child(told), errors);
+    let mut tell_name = |field: &str| {
+        let source = &volume[field];
+        let length = text(volume, "name").len() + 1 + text(source, "targetPortal").len();
+        if field == "iscsi" && source["initiatorName"].is_string() && length > 64 {
+            let detail = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if \
+                          iscsi.initiatorName is specified.";
+            errors.push(FieldError::invalid(&path.child("name"), text(volume, "name"), detail));
+        }
+    };
+    tell_name(first);
+    for extra in given {
+        let told = match extra {
+            "cephfs" => "cephFS",
+            "downwardAPI" => "downwarAPI",
+            other => other,
+        };
+        errors.push(FieldError::forbidden(&path.child(told), "may not specify more than 1 volume type"));
+    }
+}
+
+fn one(field: &str, source: &Value, at: &Path<'_>, errors: &mut Errors) {
+    match field {
+        "hostPath" => host_path(source, at, errors),
+        "emptyDir" if text(source, "sizeLimit").starts_with('-') => {
+            let detail = "SizeLimit field must be a valid resource quantity";
+            errors.push(FieldError::forbidden(&at.child("sizeLimit"), detail));
+        }
+        "gitRepo" => {
+            required(source, "repository", at, errors);
+            descending(text(source, "directory"), &at.child("directory"), errors);
+        }
+        "secret" => {
+            required(source, "secretName", at, errors);
+            mode(&source["defaultMode"], &at.child("defaultMode"), errors);
+            items(source, at, errors);
+        }
+        "configMap" => {
+            required(source, "name", at, errors);
+            mode(&source["defaultMode"], &at.child("defaultMode"), errors);
+            items(source, at, errors);
+        }
+        "persistentVolumeClaim" => required(source, "claimName", at, errors),
+        "nfs" => nfs(source, at, errors),
+        "iscsi" => iscsi(source, at, errors),
+        "csi" => csi(source, at, errors),
+        "downwardAPI" => {
+            mode(&source["defaultMode"], &at.child("defaultMode"), errors);
+            list(source, "items").iter().for_each(|item| downward(item, at, errors));
+        }
+        "projected" => projected(source, at, errors),
+        "ephemeral" => {
+            claim_template(&source["volumeClaimTemplate"], &at.child("volumeClaimTemplate"), errors);
+        }
+        "cinder" => {
+            required(source, "volumeID", at, errors);
+            secret(source, at, errors);
+        }
+        "storageos" => {
+            let (volume, namespace) = (text(source, "volumeName"), text(source, "volumeNamespace"));
+            if volume.is_empty() {
+                errors.push(FieldError::required(&at.child("volumeName"), ""));
+            } else {
+                invalid_each(errors, &at.child("volumeName"), volume, names::dns_label(volume));
             }
-            "gitRepo" => {
-                required(source, "repository", &at, errors);
-                descending(text(source, "directory"), &at.child("directory"), errors);
+            if !namespace.is_empty() {
+                invalid_each(errors, &at.child("volumeNamespace"), namespace, names::dns_label(namespace));
             }
-            "secret" => {
-                required(source, "secretName", &at, errors);
-                mode(&source["defaultMode"], &at.child("defaultMode"), errors);
-                items(source, &at, errors);
-            }
-            "configMap" => {
-                required(source, "name", &at, errors);
-                mode(&source["defaultMode"], &at.child("defaultMode"), errors);
-                items(source, &at, errors);
-            }
-            "persistentVolumeClaim" => required(source, "claimName", &at, errors),
-            "nfs" => nfs(source, &at, errors),
-            "iscsi" => iscsi(source, &at, errors),
-            "csi" => csi(source, &at, errors),
-            "downwardAPI" => {
-                mode(&source["defaultMode"], &at.child("defaultMode"), errors);
-                for item in list(source, "items") {
-                    downward(item, &at, errors);
-                }
-            }
-            "projected" => projected(source, &at, errors),
-            "ephemeral" if !source["volumeClaimTemplate"].is_object() => {
-                errors.push(FieldError::required(&at.child("volumeClaimTemplate"), ""));
-            }
-            _ => {}
+            secret(source, at, errors);
+        }
+        _ => super::volume_sources::source(field, source, "", at, errors),
+    }
+}
+
+/// A secret of the Pod's own namespace.
+fn secret(source: &Value, path: &Path<'_>, errors: &mut Errors) {
+    if source["secretRef"].is_object() {
+        required(&source["secretRef"], "name", &path.child("secretRef"), errors);
+    }
+}
+
+/// A claim that is made for the Pod: of its metadata only labels and annotations are the template's to say.
+fn claim_template(template: &Value, path: &Path<'_>, errors: &mut Errors) {
+    if !template.is_object() {
+        errors.push(FieldError::required(path, ""));
+        return;
+    }
+    let (metadata, at) = (&template["metadata"], path.child("metadata"));
+    annotations(metadata, &at.child("annotations"), errors);
+    labels(&metadata["labels"], &at.child("labels"), errors);
+    for field in [
+        "name",
+        "generateName",
+        "namespace",
+        "selfLink",
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "ownerReferences",
+        "finalizers",
+        "managedFields",
+    ] {
+        let value = &metadata[field];
+        if !value.is_null() && *value != "" && *value != 0 {
+            let told = if field == "uid" { "uID" } else { field };
+            errors.push(FieldError::forbidden(&at.child(told), "cannot be set"));
         }
     }
+    super::core::claim_spec(&template["spec"], &path.child("spec"), errors);
 }
 
 /// A text that must be there.
@@ -73,7 +186,7 @@ fn items(source: &Value, path: &Path<'_>, errors: &mut Errors) {
         let at = all.index(index);
         required(item, "key", &at, errors);
         required(item, "path", &at, errors);
-        descending(text(item, "path"), &at.child("path"), errors);
+        local(text(item, "path"), &at.child("path"), errors);
         mode(&item["mode"], &at.child("mode"), errors);
     }
 }
@@ -111,27 +224,57 @@ fn iscsi(source: &Value, path: &Path<'_>, errors: &mut Errors) {
     let name = text(source, "iqn");
     if name.is_empty() {
         errors.push(FieldError::required(&path.child("iqn"), ""));
-    } else if !["iqn.", "eui.", "naa."].iter().any(|start| name.starts_with(start)) {
-        errors.push(FieldError::invalid(&path.child("iqn"), name, "must be valid format"));
+    } else {
+        iscsi_name(name, &path.child("iqn"), errors);
     }
     let lun = source["lun"].as_i64().unwrap_or(0);
     if !(0..=255).contains(&lun) {
         errors.push(FieldError::invalid(&path.child("lun"), lun, "must be between 0 and 255, inclusive"));
     }
+    let asks = source["chapAuthDiscovery"] == true || source["chapAuthSession"] == true;
+    if asks && !source["secretRef"].is_object() {
+        errors.push(FieldError::required(&path.child("secretRef"), ""));
+    }
+    if let Some(initiator) = source["initiatorName"].as_str() {
+        iscsi_name(initiator, &path.child("initiatorname"), errors);
+    }
+}
+
+fn iscsi_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
+    let detail = match ["iqn", "eui", "naa"].iter().any(|start| name.starts_with(start)) {
+        false => "must be valid format starting with iqn, eui, or naa",
+        true if !super::volume_sources::is_iscsi_name(name) => "must be valid format",
+        true => return,
+    };
+    errors.push(FieldError::invalid(path, name, detail));
 }
 
 fn csi(source: &Value, path: &Path<'_>, errors: &mut Errors) {
     super::storage::csi_driver_name(text(source, "driver"), &path.child("driver"), errors);
     let secret = &source["nodePublishSecretRef"];
-    if secret.is_object() && text(secret, "name").is_empty() {
-        let at = path.child("nodePublishSecretRef");
-        errors.push(FieldError::required(&at.child("name"), ""));
+    if !secret.is_object() {
+        return;
+    }
+    let name = text(secret, "name");
+    if name.is_empty() {
+        errors.push(FieldError::required(&path.child("nodePublishSecretRef").child("name"), ""));
+    } else {
+        invalid_each(errors, &path.child("name"), name, names::dns_subdomain(name));
+    }
+}
+
+/// A path below another that does not climb, and whose beginning is nobody else's.
+fn local(target: &str, path: &Path<'_>, errors: &mut Errors) {
+    descending(target, path, errors);
+    if target.starts_with("..") && !target.starts_with("../") {
+        errors.push(FieldError::invalid(path, target, "must not start with '..'"));
     }
 }
 
 fn downward(item: &Value, path: &Path<'_>, errors: &mut Errors) {
     required(item, "path", path, errors);
-    descending(text(item, "path"), &path.child("path"), errors);
+    local(text(item, "path"), &path.child("path"), errors);
+    super::pod::references(item, true, path, errors);
     match (item["fieldRef"].is_object(), item["resourceFieldRef"].is_object()) {
         (true, true) => {
             let detail = "fieldRef and resourceFieldRef can not be specified simultaneously";
@@ -170,6 +313,8 @@ fn projected(source: &Value, path: &Path<'_>, errors: &mut Errors) {
             downward(item, &at.child("downwardAPI"), errors);
             put(text(item, "path"), text(item, "path"), errors);
         }
+        let kinds = ["secret", "configMap", "downwardAPI", "serviceAccountToken"];
+        let several = kinds.into_iter().filter(|kind| one[*kind].is_object()).count() > 1;
         let token = &one["serviceAccountToken"];
         if token.is_object() {
             let seconds = token["expirationSeconds"].as_i64().unwrap_or(3600);
@@ -184,9 +329,12 @@ fn projected(source: &Value, path: &Path<'_>, errors: &mut Errors) {
             if text(token, "path").is_empty() {
                 errors.push(FieldError::required(&path.child("path"), ""));
             } else {
-                descending(text(token, "path"), &path.child("path"), errors);
-                put(text(token, "path"), text(token, "path"), errors);
+                local(text(token, "path"), &path.child("path"), errors);
             }
+        }
+        if several {
+            let detail = "may not specify more than 1 volume type per source";
+            errors.push(FieldError::forbidden(&at, detail));
         }
     }
 }
@@ -198,26 +346,37 @@ pub(super) fn dns(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
         if !config.is_object() {
             let detail = "must provide `dnsConfig` when `dnsPolicy` is None";
             errors.push(FieldError::required(&at, detail));
+            return;
         } else if list(config, "nameservers").is_empty() {
             let detail = "must provide at least one DNS nameserver when `dnsPolicy` is None";
             errors.push(FieldError::required(&at.child("nameservers"), detail));
+            return;
         }
     }
     let servers = at.child("nameservers");
+    if list(config, "nameservers").len() > 3 {
+        let detail = "must not have more than 3 nameservers";
+        errors.push(FieldError::invalid(&servers, config["nameservers"].clone(), detail));
+    }
     for (index, server) in list(config, "nameservers").iter().filter_map(Value::as_str).enumerate() {
         address(server, &servers.index(index), errors);
     }
     let searches = at.child("searches");
-    for (index, search) in list(config, "searches").iter().filter_map(Value::as_str).enumerate() {
-        let plain = search.strip_suffix('.').unwrap_or(search);
-        let known = plain.is_empty()
-            || plain
-                .bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'.' | b'-' | b'_'));
-        if !known {
-            let detail = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')";
-            errors.push(FieldError::invalid(&searches.index(index), plain, detail));
+    let all: Vec<&str> = list(config, "searches").iter().filter_map(Value::as_str).collect();
+    for (wrong, detail) in [
+        (all.len() > 32, "must not have more than 32 search paths"),
+        (
+            all.join(" ").len() > 2048,
+            "must not have more than 2048 characters (including spaces) in the search list",
+        ),
+    ] {
+        if wrong {
+            errors.push(FieldError::invalid(&searches, config["searches"].clone(), detail));
         }
+    }
+    for (index, search) in all.into_iter().enumerate().filter(|(_, search)| *search != ".") {
+        let search = search.strip_suffix('.').unwrap_or(search);
+        invalid_each(errors, &searches.index(index), search, names::dns_search(search));
     }
     let options = at.child("options");
     for (index, option) in list(config, "options").iter().enumerate() {

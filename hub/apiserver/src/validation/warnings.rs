@@ -24,7 +24,7 @@ pub fn warnings(group: &str, kind: &str, new: &Value, old: Option<&Value>) -> Ve
                 pod_name("Pod names and hostnames", new, &mut out);
             }
             if kind == "StatefulSet" {
-                claims_of_set(new, &mut out);
+                of_set(new, &mut out);
             }
             if old.is_none_or(|old| old["spec"]["template"] != new["spec"]["template"]) {
                 pod("spec.template.", &new["spec"]["template"], &mut out);
@@ -393,9 +393,13 @@ fn claim_spec(at: &str, spec: &Value, out: &mut Warnings) {
     }
 }
 
-fn claims_of_set(new: &Value, out: &mut Warnings) {
+fn of_set(new: &Value, out: &mut Warnings) {
     for (index, one) in list(&new["spec"], "volumeClaimTemplates").iter().enumerate() {
-        claim_spec(&format!("spec.volumeClaimTemplates[{index}].spec"), &one["spec"], out);
+        claim_spec(&format!("spec.volumeClaimTemplates[{index}]"), &one["spec"], out);
+    }
+    if new["spec"]["revisionHistoryLimit"].as_i64().is_some_and(|limit| limit < 0) {
+        let why = "a negative value retains all historical revisions; a value >= 0 is recommended";
+        out.push(format!("spec.revisionHistoryLimit: {why}"));
     }
 }
 

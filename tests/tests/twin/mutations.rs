@@ -1,0 +1,285 @@
+//! Mutations: every field of every built-in kind, with what a client may get wrong in it.
+//!
+//! In: sample objects (those of `conformance/samples.yaml`, and richer ones in `mutations.yaml`, which stand in for them) and the
+//! schemas that kube-apiserver serves. Out: sequences of creates with `dryRun=All`, one step for each mutation, one sequence for
+//! each struct of a kind; each step stands alone. Fields that a sample has not are laid in with what is likely, and mutated the
+//! same. A Pod's spec is walked as a Pod's only: in templates just what the sample holds.
+//!
+//! There are too many for every run (tens of thousands, minutes): each run has those of the kinds in [`EVERY_RUN`], which do not
+//! differ; `TWIN_MUTATIONS=1`, or the word `mutations/` in `TWIN_ONLY`, asks for all, of which some still do.
+
+mod schema;
+mod values;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::generated;
+use crate::sequence::{Sequence, Step};
+use crate::twins::{Resource, Twins};
+use schema::{Schemas, Shape};
+
+/// How many levels of structs that a sample has not are laid into it.
+const ABSENT: usize = 3;
+
+/// Types that are walked where they are a kind's own, and elsewhere only as far as a sample fills them.
+const TEMPLATES: [&str; 2] = ["PodTemplateSpec", "PodSpec"];
+
+/// Kinds whose mutations are a part of every run.
+const EVERY_RUN: [&str; 4] = [
+    "horizontalpodautoscalers.v1.autoscaling",
+    "poddisruptionbudgets.v1.policy",
+    "priorityclasses.v1.scheduling.k8s.io",
+    "resourcequotas.v1",
+];
+
+/// What is not mutated: a dry run there answers with the version that came, whatever it is, for no storage has refused it.
+const UNTOLD: &str = "metadata.resourceVersion";
+
+/// Whether all mutations are asked for.
+fn all_wanted() -> bool {
+    let words = std::env::var("TWIN_ONLY").unwrap_or_default();
+    std::env::var("TWIN_MUTATIONS").is_ok_and(|on| on == "1") || words.contains("mutations/")
+}
+
+/// Every sequence.
+pub fn all(twins: &Twins) -> Vec<Sequence> {
+    let schemas = Schemas::of(&twins.truth);
+    let (mut out, mut seen, mut refused) = (Vec::new(), BTreeSet::new(), Vec::new());
+    let every = all_wanted();
+    for (plural, resource, object) in generated::mutable(twins) {
+        if !every && !EVERY_RUN.contains(&plural.as_str()) {
+            continue;
+        }
+        refused.extend(refusal(twins, &plural, &object));
+        // Further samples of a kind are there for what they hold.
+        let further = !seen.insert(plural.clone());
+        let name =
+            object["metadata"]["name"].as_str().unwrap_or_default().replace("NS-", "").replace("NS", "plain");
+        let called = format!("mutations/{} {} {name}", resource.api_version, resource.kind);
+        out.extend(of_sample(&schemas, &called, (&plural, &resource), object, further));
+    }
+    assert!(refused.is_empty(), "samples are refused:\n{}", refused.join("\n"));
+    out
+}
+
+/// Why a sample is refused; such a one has nothing to mutate.
+fn refusal(twins: &Twins, plural: &str, object: &Value) -> Option<String> {
+    let text = object.to_string().replace("NS.ADDRESS", "10.9.9.9").replace("NS", "default");
+    let object = serde_json::from_str(&text).expect("a sample is JSON still");
+    let answer = twins.truth.json("POST", &twins.path(&format!("{plural}?dryRun=All"), "default"), &object);
+    (!matches!(answer.code, 201 | 409)).then(|| format!("{plural}: {}", answer.json()["message"]))
+}
+
+/// Prints how many mutations ran and how many differed, by kind.
+pub fn count(chosen: &[&Sequence], found: &BTreeMap<String, Vec<String>>) {
+    let mut kinds: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+    for sequence in chosen {
+        let Some(rest) = sequence.name.strip_prefix("mutations/") else { continue };
+        let kind = kinds.entry(rest.split(' ').take(2).collect::<Vec<_>>().join(" ")).or_default();
+        kind.0 += sequence.steps.len();
+        kind.1 += found.get(&sequence.name).map_or(0, Vec::len);
+    }
+    for (kind, (all, differing)) in &kinds {
+        println!("mutations: {kind}: {all}, {differing} differ");
+    }
+    let sum = |part: fn(&(usize, usize)) -> usize| kinds.values().map(part).sum::<usize>();
+    if kinds.is_empty() {
+        return;
+    }
+    println!("mutations: {} in all, {} differ", sum(|kind| kind.0), sum(|kind| kind.1));
+}
+
+fn of_sample(
+    schemas: &Schemas,
+    called: &str,
+    (plural, resource): (&str, &Resource),
+    object: Value,
+    further: bool,
+) -> Vec<Sequence> {
+    let Some(shape) = schemas.kind(&resource.api_version, &resource.kind) else { return Vec::new() };
+    let base = Arc::new(object);
+    let mut walker = Walker { schemas, done: BTreeSet::new(), out: BTreeMap::new() };
+    let place = Place { base, at: Vec::new(), absent: 0, trail: Vec::new(), filled: further };
+    walker.fields(&place, shape, &[]);
+    let request = |number: usize, one: Mutation| Step {
+        method: "POST".to_owned(),
+        path: format!("{plural}?dryRun=All{}", if number % 4 == 3 { "&fieldValidation=Strict" } else { "" }),
+        body: json!({one.path: one.value}),
+        base: Some(one.base),
+        who: match resource.kind.as_str() {
+            // The server notes who asks, and administrators are called differently.
+            "CertificateSigningRequest" => "requester,system:masters".to_owned(),
+            _ => String::new(),
+        },
+        ..Step::default()
+    };
+    walker
+        .out
+        .into_iter()
+        .map(|(group, all)| Sequence {
+            name: format!("{called} {group}"),
+            steps: all.into_iter().enumerate().map(|(number, one)| request(number, one)).collect(),
+        })
+        .collect()
+}
+
+/// One object with one field set.
+struct Mutation {
+    base: Arc<Value>,
+    /// As [`crate::sequence::set_all`] reads it.
+    path: String,
+    value: Value,
+}
+
+/// Where the walk is.
+#[derive(Clone)]
+struct Place {
+    base: Arc<Value>,
+    at: Vec<String>,
+    /// Levels above that the sample has not.
+    absent: usize,
+    /// The types above.
+    trail: Vec<String>,
+    /// Whether only what the sample holds is mutated.
+    filled: bool,
+}
+
+impl Place {
+    fn value(&self) -> Option<&Value> {
+        self.at.iter().try_fold(&*self.base, |value, part| match value {
+            Value::Array(items) => items.get(part.parse::<usize>().ok()?),
+            other => other.get(part),
+        })
+    }
+
+    fn path(&self) -> String {
+        self.at.iter().map(|part| part.replace('/', "~1")).collect::<Vec<_>>().join("/")
+    }
+
+    /// The path without the numbers of items.
+    fn name(&self) -> String {
+        let parts = self.at.iter().filter(|part| part.parse::<usize>().is_err());
+        parts.map(String::as_str).collect::<Vec<_>>().join(".")
+    }
+
+    fn child(&self, part: &str) -> Place {
+        let mut child = self.clone();
+        child.at.push(part.to_owned());
+        child
+    }
+
+    /// The same place with a value in it.
+    fn with(mut self, value: &Value) -> Place {
+        let mut base = (*self.base).clone();
+        crate::sequence::set_all(&mut base, json!({self.path(): value}).as_object().expect("it is one"));
+        self.base = Arc::new(base);
+        self.absent += 1;
+        self
+    }
+}
+
+struct Walker<'s> {
+    schemas: &'s Schemas,
+    done: BTreeSet<String>,
+    out: BTreeMap<String, Vec<Mutation>>,
+}
+
+impl Walker<'_> {
+    /// The fields of the struct at `place`; those that `others` (items beside it) have are left to these.
+    fn fields(&mut self, place: &Place, shape: Shape<'_>, others: &[Value]) {
+        let Shape::Struct { name, fields, .. } = shape else { return };
+        if place.trail.iter().any(|above| above == name) {
+            return;
+        }
+        let short = name.rsplit('.').next().unwrap_or_default();
+        let mut place = place.clone();
+        place.filled |=
+            TEMPLATES.contains(&short) && place.trail.iter().all(|above| !above.ends_with(".Pod"));
+        place.trail.push(name.to_owned());
+        for (field, schema) in fields {
+            let child = place.child(field);
+            let absent = child.value().is_none();
+            if child.name() == UNTOLD {
+                continue;
+            }
+            let elsewhere = absent && others.iter().any(|other| other.get(field).is_some());
+            if elsewhere || (absent && place.filled) || !self.done.insert(child.name()) {
+                continue;
+            }
+            let shape = self.schemas.shape(schema);
+            self.field(&child, field, shape);
+            // What a status holds is judged where it is written.
+            if !matches!(child.name().as_str(), "status" | "metadata.managedFields") {
+                self.below(&child, field, shape);
+            }
+        }
+        if self.done.insert(format!("{}.unknownField", place.name())) {
+            self.add(&place.child("unknownField"), json!(1));
+        }
+    }
+
+    /// Everything that may stand in one field.
+    fn field(&mut self, place: &Place, field: &str, shape: Shape<'_>) {
+        let now = place.value().cloned();
+        for value in values::of(self.schemas, field, shape, now.as_ref()) {
+            self.add(place, value);
+        }
+        if now.is_some() {
+            self.add(place, Value::Null);
+            self.add(place, json!("$null"));
+        }
+    }
+
+    /// What stands below a field.
+    fn below(&mut self, place: &Place, field: &str, shape: Shape<'_>) {
+        let filled = match place.value() {
+            Some(_) => place.clone(),
+            None if place.absent >= ABSENT => return,
+            None => place.clone().with(&values::likely(self.schemas, field, shape, 5)),
+        };
+        match shape {
+            Shape::Struct { .. } => self.fields(&filled, shape, &[]),
+            Shape::List(item) => self.items(filled, field, self.schemas.shape(item)),
+            Shape::Map(value) => {
+                let key =
+                    filled.value().and_then(Value::as_object).and_then(|all| all.keys().next().cloned());
+                let place = filled.child(&key.unwrap_or_else(|| "a".to_owned()));
+                self.below_or_value(&place, field, self.schemas.shape(value));
+            }
+            _ => {}
+        }
+    }
+
+    fn items(&mut self, list: Place, field: &str, shape: Shape<'_>) {
+        let list = match list.value().and_then(Value::as_array) {
+            Some(items) if !items.is_empty() => list,
+            _ => list.with(&json!([values::likely(self.schemas, field, shape, 5)])),
+        };
+        let items = list.value().and_then(Value::as_array).cloned().unwrap_or_default();
+        for index in 0..items.len() {
+            let place = list.child(&index.to_string());
+            match shape {
+                Shape::Struct { .. } => self.fields(&place, shape, &items[index + 1..]),
+                _ if index == 0 => self.below_or_value(&place, field, shape),
+                _ => {}
+            }
+        }
+    }
+
+    fn below_or_value(&mut self, place: &Place, field: &str, shape: Shape<'_>) {
+        if !matches!(shape, Shape::Struct { .. }) {
+            self.field(place, field, shape);
+        }
+        self.below(place, field, shape);
+    }
+
+    fn add(&mut self, place: &Place, value: Value) {
+        let parts = place.name();
+        let above = parts.rsplit_once('.').map_or("itself", |(above, _)| above).to_owned();
+        let one = Mutation { base: place.base.clone(), path: place.path(), value };
+        self.out.entry(above).or_default().push(one);
+    }
+}
