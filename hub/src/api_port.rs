@@ -1,16 +1,17 @@
 //! The controllers' door to the API, over the registry: the same admission and concurrency as anybody's, without HTTP.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use futures::stream::{self, BoxStream, StreamExt};
 use karmada_apiserver::cache::CacheEvent;
+use karmada_apiserver::kinds;
 use karmada_apiserver::object::{ObjectKey, Stored};
 use karmada_apiserver::registry::{DeleteOptions, Registry, Standing, User, WriteOptions, Written};
 use karmada_apiserver::resource::{ResourceDefinition, split_api_version};
 use karmada_apiserver::status::Status;
-use karmada_controllers::port::{Api, ApiError, Change, Key, Object, Propagation, Resource};
+use karmada_controllers::port::{Api, ApiError, Change, Key, Object, Propagation, Resource, Source};
 use serde_json::{Value, json};
 
 /// The registry as the controllers see it.
@@ -69,19 +70,28 @@ fn written_object(written: &Written) -> Arc<Object> {
     Arc::new(object(&written.object))
 }
 
-/// The port's view of a cached object: the JSON is shared, not copied.
-pub(crate) fn object(stored: &Stored) -> Object {
-    let labels: BTreeMap<String, String> =
-        stored.labels.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+/// An object where it lies in the watch cache.
+#[derive(Debug)]
+pub(crate) struct Cached(pub(crate) Arc<Stored>);
+
+impl Source for Cached {
+    fn json(&self) -> Bytes {
+        self.0.json()
+    }
+}
+
+/// The port's view of a cached object.
+pub(crate) fn object(stored: &Arc<Stored>) -> Object {
+    let labels = stored.labels().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
     Object {
         key: Key { namespace: stored.key.namespace.clone(), name: stored.key.name.clone() },
-        uid: Arc::from(&*stored.uid),
+        uid: Arc::from(stored.uid()),
         revision: stored.revision,
         generation: stored.generation,
         deleting: stored.deleting,
         marks: stored.marks,
         labels,
-        json: stored.json.clone(),
+        source: Arc::new(Cached(stored.clone())),
     }
 }
 
@@ -186,6 +196,25 @@ impl Api for RegistryApi {
     async fn update(&self, resource: &Resource, object: Value) -> Result<Arc<Object>, ApiError> {
         let ends = &*resource.plural == "namespaces" && object["metadata"]["deletionTimestamp"].is_string();
         self.write(resource, object, if ends { "finalize" } else { "" }).await
+    }
+
+    async fn apply(
+        &self,
+        resource: &Resource,
+        object: Value,
+        manager: &str,
+    ) -> Result<Arc<Object>, ApiError> {
+        let definition = self.definition(resource)?;
+        let text = |field: &str| object["metadata"][field].as_str().unwrap_or("");
+        let key = ObjectKey::new(if definition.namespaced { text("namespace") } else { "" }, text("name"));
+        let options = WriteOptions { field_manager: manager.to_owned(), applied: true, ..self.options("") };
+        let now = self.registry.now_text();
+        let mut change = |live: Option<&Value>| match live {
+            None => Err(Status::not_found(&definition, &key.name)),
+            live => kinds::apply(&definition, live, &object, manager, true, "", &now),
+        };
+        let written = self.registry.update(&definition, &key, &options, false, &mut change).await;
+        written.map(|w| written_object(&w)).map_err(refused)
     }
 
     async fn update_status(&self, resource: &Resource, object: Value) -> Result<Arc<Object>, ApiError> {

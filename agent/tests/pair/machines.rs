@@ -36,7 +36,7 @@ impl Hub {
         let json = format!(
             r#"{{"metadata":{{"name":"{key}","uid":"{uid}"}},"spec":{{"workload":{{"manifests":["{text}"]}}}}}}"#
         );
-        let work = Work::from_json(self.revision, json.into()).unwrap();
+        let work = Work::from_json(self.revision, bytes::Bytes::from(json).into()).unwrap();
         self.works.insert(key.to_owned(), work.clone());
         self.history.push(WorkEvent::Upsert(work));
     }
@@ -247,7 +247,7 @@ fn over_the_wire(frame: &AgentFrame) -> AgentFrame {
 /// What the site should hold, once all is quiet.
 fn wanted(hub: &Hub) -> BTreeMap<String, (Phase, String)> {
     let body = |work: &Work| {
-        let json: serde_json::Value = serde_json::from_slice(&work.body).unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&work.body.json()).unwrap();
         serde_json::json!({"manifests": json["spec"]["workload"]["manifests"]}).to_string()
     };
     hub.works.values().map(|work| (work.key.to_string(), (Phase::Desired, body(work)))).collect()

@@ -83,7 +83,7 @@ impl Fake {
     }
 
     fn send(&self, cluster: &str, revision: u64, work: &Value) {
-        let work = Work::from_json(revision, work.to_string().into()).unwrap();
+        let work = Work::from_json(revision, Bytes::from(work.to_string()).into()).unwrap();
         let _ = self.events.send((cluster.to_owned(), WorkEvent::Upsert(work)));
     }
 
@@ -109,7 +109,9 @@ impl WorkSource for Fake {
         let mut events: Vec<WorkEvent> = Vec::new();
         for ((owner, _), work) in &state.works {
             if owner == cluster {
-                events.push(WorkEvent::Upsert(Work::from_json(1, work.to_string().into()).unwrap()));
+                events.push(WorkEvent::Upsert(
+                    Work::from_json(1, Bytes::from(work.to_string()).into()).unwrap(),
+                ));
             }
         }
         events.push(WorkEvent::Synced { revision: state.revision });

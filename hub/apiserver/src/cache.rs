@@ -7,16 +7,17 @@
 //! revision it named, in order, once, or is told that it expired. Slow subscribers cost nothing: they pull from a ring that
 //! is bounded in count, bytes and age, and whoever falls off it lists again.
 
+mod placed;
 mod ring;
 mod shard;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use karmada_store::{Event, Revision, Store, StoreError};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -49,6 +50,8 @@ pub struct CacheEvent {
 /// The cache of all resources.
 pub struct Cache {
     shards: RwLock<BTreeMap<StorageId, Arc<Shard>>>,
+    /// The names of namespaces, each kept once for all objects in it.
+    namespaces: Mutex<BTreeSet<Arc<str>>>,
     revision: watch::Sender<Revision>,
 }
 
@@ -72,7 +75,11 @@ fn storage_of(key: &str) -> Option<StorageId> {
 impl Cache {
     /// Reads everything the store holds. While one page is taken in, the next is read already.
     pub async fn load(store: &dyn Store) -> Result<Arc<Cache>, StoreError> {
-        let cache = Cache { shards: RwLock::default(), revision: watch::Sender::new(0) };
+        let cache = Cache {
+            shards: RwLock::default(),
+            namespaces: Mutex::default(),
+            revision: watch::Sender::new(0),
+        };
         let read = |after: Option<&str>| tokio::spawn(store.list(PREFIX, after, PAGE));
         let mut reading = read(None);
         let mut revision = None;
@@ -99,8 +106,8 @@ impl Cache {
 
     fn place(&self, key: &str, value: &Bytes, revision: Revision) {
         let Some(storage) = storage_of(key) else { return };
-        match Stored::read(value, revision) {
-            Ok(stored) => self.shard(&storage).place(Arc::new(stored)),
+        match self.read(value, revision) {
+            Ok(stored) => self.shard(&storage).place(stored),
             Err(error) => {
                 tracing::error!(key, %error, "an object in the store cannot be read and is left out");
             }
@@ -133,8 +140,8 @@ impl Cache {
         if let Some(storage) = storage_of(event.key()) {
             let shard = self.shard(&storage);
             match event {
-                Event::Put { current, .. } => match Stored::read(&current.value, current.mod_revision) {
-                    Ok(stored) => shard.apply(&storage, Some(Arc::new(stored)), None, current.mod_revision),
+                Event::Put { current, .. } => match self.read(&current.value, current.mod_revision) {
+                    Ok(stored) => shard.apply(&storage, Some(stored), None, current.mod_revision),
                     Err(error) => {
                         tracing::error!(key = &*current.key, %error, "an object in the store cannot be read");
                     }
@@ -147,7 +154,18 @@ impl Cache {
         self.revision.send_replace(event.revision());
     }
 
+    fn read(&self, value: &Bytes, revision: Revision) -> Result<Arc<Stored>, serde_json::Error> {
+        let mut stored = Stored::read(value, revision)?;
+        let mut namespaces = self.namespaces.lock();
+        match namespaces.get(&stored.key.namespace) {
+            Some(known) => stored.key.namespace = known.clone(),
+            None => drop(namespaces.insert(stored.key.namespace.clone())),
+        }
+        Ok(Arc::new(stored))
+    }
+
     fn trim(&self) {
+        self.namespaces.lock().retain(|name| Arc::strong_count(name) > 1);
         let now = tokio::time::Instant::now();
         for shard in self.shards.read().values() {
             shard.trim(now);

@@ -17,6 +17,8 @@ mod objects;
 mod options;
 mod paced;
 mod patching;
+mod paths;
+mod pieces;
 mod resources;
 mod respond;
 pub(crate) mod scale;
@@ -25,6 +27,7 @@ mod table;
 mod target;
 mod watch;
 mod write_options;
+mod yaml;
 
 use std::sync::Arc;
 
@@ -34,7 +37,7 @@ use http::{Method, Request, Response};
 use http_body_util::BodyExt as _;
 use tokio_util::sync::CancellationToken;
 
-use crate::aggregation::{Aggregator, More};
+use crate::aggregation::Aggregator;
 use crate::audit::{Audit, Record};
 use crate::auth::{Access, Attributes};
 use crate::fairness::{Fairness, Judged, Seat, TooMany};
@@ -160,6 +163,9 @@ impl ApiServer {
         B::Error: std::fmt::Display,
     {
         let (parts, body) = request.into_parts();
+        if let Some(refused) = paths::unreadable(parts.uri.path()) {
+            return refused;
+        }
         let (mut along, body) = (Along::default(), body.map_err(|error| error.to_string()).boxed_unsync());
         let answering = std::panic::AssertUnwindSafe(self.answer(&parts, body, &mut along));
         let answer = answering.catch_unwind().await;
@@ -211,6 +217,7 @@ impl ApiServer {
         let query = Query::of(&parts.uri);
         let target = Target::parse(parts.uri.path());
         let attributes = target.attributes(&parts.method, &query);
+        paths::patience(&target, &attributes, &query)?;
         let user = self.identify(parts, &attributes, along).await?;
         let width = self.width(&target, &attributes, &query);
         self.seat(&user, &attributes, width, along).await?;
@@ -329,57 +336,5 @@ impl ApiServer {
         let definition = catalogue.resource(&wanted.group, &wanted.version, &wanted.plural);
         let stored = definition.map(|definition| self.registry.cache().shard(&definition.storage).len());
         Fairness::width(stored.unwrap_or(0))
-    }
-
-    /// Paths that are no resource: health, version, discovery, documents.
-    async fn path(&self, call: &Call<'_>, path: &str) -> Result<Response<Body>, Status> {
-        const SERVED: [&str; 10] = [
-            ".well-known",
-            "api",
-            "apis",
-            "healthz",
-            "livez",
-            "metrics",
-            "openapi",
-            "openid",
-            "readyz",
-            "version",
-        ];
-        let first = path.trim_matches('/').split('/').next().unwrap_or("");
-        if path.contains("//") || !(matches!(first, "" | "index.html") || SERVED.contains(&first)) {
-            return Err(Status::no_page());
-        }
-        let is_health = matches!(first, "healthz" | "livez" | "readyz");
-        if call.method != Method::GET && call.method != Method::HEAD && !is_health {
-            return Err(Status::method_not_allowed());
-        }
-        match path.trim_end_matches('/') {
-            "/healthz" | "/livez" => Ok(respond::text("ok")),
-            "/healthz/ping" | "/livez/ping" | "/readyz/ping" => {
-                Ok(respond::text_as("ok".to_owned(), "text/plain; charset=utf-8"))
-            }
-            "/readyz" => match (self.ready)() {
-                Ok(()) => Ok(respond::text("ok")),
-                Err(why) => Err(Status::unavailable(why)),
-            },
-            "/metrics" => Ok(respond::text_as((self.metrics)(), "text/plain; version=0.0.4; charset=utf-8")),
-            "/openapi/v2" => {
-                let more = match &self.aggregator {
-                    Some(aggregator) => Box::pin(aggregator.more()).await,
-                    None => More::default(),
-                };
-                Ok(discovery::openapi_v2(call, &self.registry.catalogue(), &more))
-            }
-            "/.well-known/openid-configuration" => {
-                let document = self.access.issuer_document(&self.options.advertise);
-                Ok(respond::public(&document, "application/json"))
-            }
-            "/openid/v1/jwks" => Ok(respond::public(&self.access.issuer_keys(), "application/jwk-set+json")),
-            "/version" => Ok(respond::json_for_people(&discovery::version(&self.options))),
-            "" | "/index.html" => Ok(respond::json_for_people(&discovery::paths(&self.registry.catalogue()))),
-            _ if is_health => Err(Status::no_page()),
-            _ if matches!(first, ".well-known" | "openid") => Err(Status::no_page()),
-            other => self.discover(call, other),
-        }
     }
 }

@@ -112,7 +112,7 @@ fn tombstone(resource: &Resource, key: &Key, uid: &Arc<str>) -> Change {
         deleting: true,
         marks: 0,
         labels: BTreeMap::new(),
-        json: Bytes::from(json.to_string()),
+        source: Arc::new(Bytes::from(json.to_string())),
     }))
 }
 

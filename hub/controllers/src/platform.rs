@@ -125,7 +125,7 @@ fn until(at: jiff::Timestamp, now: jiff::Timestamp) -> std::time::Duration {
 
 /// Whether `needle` occurs in the object's JSON: a look before the price of parsing is paid.
 fn mentions(object: &Object, needle: &str) -> bool {
-    std::str::from_utf8(&object.json).is_ok_and(|text| text.contains(needle))
+    std::str::from_utf8(&object.json()).is_ok_and(|text| text.contains(needle))
 }
 
 const BOOTSTRAP_TOKEN: &str = "bootstrap.kubernetes.io/token";

@@ -50,7 +50,19 @@ pub struct Key {
     pub name: Arc<str>,
 }
 
-/// One stored object: its JSON bytes, shared with the watch cache, and what most callers ask of them.
+/// Where an object's JSON is read when somebody asks: who holds many objects holds no copies of them.
+pub trait Source: std::fmt::Debug + Send + Sync {
+    /// The whole object as JSON.
+    fn json(&self) -> Bytes;
+}
+
+impl Source for Bytes {
+    fn json(&self) -> Bytes {
+        self.clone()
+    }
+}
+
+/// One stored object: what most callers ask of it, and where the rest is.
 #[derive(Debug)]
 pub struct Object {
     /// Namespace and name.
@@ -67,14 +79,19 @@ pub struct Object {
     pub marks: u64,
     /// `metadata.labels`.
     pub labels: BTreeMap<String, String>,
-    /// The whole object as JSON.
-    pub json: Bytes,
+    /// The rest.
+    pub source: Arc<dyn Source>,
 }
 
 impl Object {
+    /// The whole object as JSON.
+    pub fn json(&self) -> Bytes {
+        self.source.json()
+    }
+
     /// Reads the object as a typed kind.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
-        serde_json::from_slice(&self.json).map_err(|error| ApiError::Invalid(error.to_string()))
+        serde_json::from_slice(&self.json()).map_err(|error| ApiError::Invalid(error.to_string()))
     }
 
     /// Reads the object as plain JSON.
@@ -163,6 +180,10 @@ pub trait Api: Send + Sync + 'static {
 
     /// Replaces the object's metadata and spec.
     async fn update(&self, resource: &Resource, object: Value) -> Result<Arc<Object>, ApiError>;
+
+    /// Applies what the object says of one that is there, in the name of `manager`: what others say otherwise is overruled.
+    async fn apply(&self, resource: &Resource, object: Value, manager: &str)
+    -> Result<Arc<Object>, ApiError>;
 
     /// Replaces the object's status.
     async fn update_status(&self, resource: &Resource, object: Value) -> Result<Arc<Object>, ApiError>;

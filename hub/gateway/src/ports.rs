@@ -89,13 +89,62 @@ pub struct Work {
     pub suspended: bool,
     /// `spec.preserveResourcesOnDeletion`.
     pub preserve: bool,
-    /// The whole object as JSON, shared with whoever else holds it.
-    pub body: Bytes,
+    /// The whole object as JSON.
+    pub body: Body,
+}
+
+/// Where an object's JSON is read when it is needed.
+pub trait Json: Send + Sync {
+    /// The JSON.
+    fn json(&self) -> Bytes;
+}
+
+impl Json for Bytes {
+    fn json(&self) -> Bytes {
+        self.clone()
+    }
+}
+
+/// A Work's JSON where it lies: what waits for a slow link holds no copy of it.
+#[derive(Clone)]
+pub struct Body(Arc<dyn Json>);
+
+impl Body {
+    /// A body that lies elsewhere.
+    pub fn shared(json: Arc<dyn Json>) -> Body {
+        Body(json)
+    }
+
+    /// The JSON, read now.
+    pub fn json(&self) -> Bytes {
+        self.0.json()
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(json: Bytes) -> Body {
+        Body(Arc::new(json))
+    }
+}
+
+impl PartialEq for Body {
+    fn eq(&self, other: &Self) -> bool {
+        self.json() == other.json()
+    }
+}
+
+impl Eq for Body {}
+
+impl std::fmt::Debug for Body {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // A Work may carry Secrets.
+        write!(f, "{} bytes", self.json().len())
+    }
 }
 
 impl Work {
     /// Reads what the gateway needs from a Work's JSON; `body` is kept, not copied.
-    pub fn from_json(revision: u64, body: Bytes) -> Result<Self, serde_json::Error> {
+    pub fn from_json(revision: u64, body: Body) -> Result<Self, serde_json::Error> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Metadata {
@@ -116,7 +165,7 @@ impl Work {
             #[serde(default)]
             spec: Spec,
         }
-        let object: Object = serde_json::from_slice(&body)?;
+        let object: Object = serde_json::from_slice(&body.json())?;
         Ok(Self {
             key: object.metadata.name.into(),
             uid: object.metadata.uid.into(),
@@ -348,12 +397,12 @@ mod tests {
         let json = Bytes::from_static(
             br#"{"apiVersion":"work.karmada.io/v1alpha1","kind":"Work","metadata":{"name":"a","uid":"u","deletionTimestamp":"2026-01-01T00:00:00Z"},"spec":{"suspendDispatching":true,"workload":{"manifests":[{"x":1}]}},"status":{}}"#,
         );
-        let work = Work::from_json(7, json.clone()).unwrap();
+        let work = Work::from_json(7, json.clone().into()).unwrap();
         assert_eq!((work.key.as_ref(), work.uid.as_ref(), work.revision), ("a", "u", 7));
         assert!(work.deleting && work.suspended && !work.preserve);
-        assert_eq!(work.body, json);
-        assert!(Work::from_json(7, Bytes::from_static(b"{}")).is_err());
-        let plain = Work::from_json(1, Bytes::from_static(br#"{"metadata":{"name":"a"}}"#)).unwrap();
+        assert_eq!(work.body.json(), json);
+        assert!(Work::from_json(7, Bytes::from_static(b"{}").into()).is_err());
+        let plain = Work::from_json(1, Bytes::from_static(br#"{"metadata":{"name":"a"}}"#).into()).unwrap();
         assert!(!plain.deleting && !plain.suspended);
     }
 }

@@ -96,7 +96,7 @@ mod tests {
             deleting,
             suspended: false,
             preserve: false,
-            body: Bytes::new(),
+            body: Bytes::new().into(),
         }
     }
 

@@ -1,15 +1,18 @@
-//! Works of one cluster, out of the watch cache: the bytes on their way to an agent are the bytes that HTTP serves.
+//! Works of one cluster, out of the watch cache: what waits for an agent is the cache's own object.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use futures::stream::{self, StreamExt};
 use karmada_api::names::execution_namespace;
 use karmada_apiserver::cache::{CacheEvent, Shard};
 use karmada_apiserver::object::Stored;
 use karmada_apiserver::registry::Registry;
 use karmada_apiserver::resource::StorageId;
-use karmada_gateway::ports::{PortError, Work, WorkEvent, WorkFeed, WorkSource};
+use karmada_gateway::ports::{Body, Json, PortError, Work, WorkEvent, WorkFeed, WorkSource};
+
+use crate::api_port::Cached;
 
 /// The cache as a source of Works.
 pub struct CachedWorks {
@@ -27,8 +30,14 @@ impl CachedWorks {
     }
 }
 
-fn upsert(stored: &Stored) -> Option<WorkEvent> {
-    match Work::from_json(stored.revision, stored.json.clone()) {
+impl Json for Cached {
+    fn json(&self) -> Bytes {
+        self.0.json()
+    }
+}
+
+fn upsert(stored: &Arc<Stored>) -> Option<WorkEvent> {
+    match Work::from_json(stored.revision, Body::shared(Arc::new(Cached(stored.clone())))) {
         Ok(work) => Some(WorkEvent::Upsert(work)),
         Err(error) => {
             tracing::error!(work = &*stored.key.name, %error, "a stored Work cannot be read");
@@ -39,7 +48,7 @@ fn upsert(stored: &Stored) -> Option<WorkEvent> {
 
 fn event(event: &CacheEvent) -> Option<WorkEvent> {
     if event.removed {
-        let (key, uid) = (event.object.key.name.clone(), Arc::from(&*event.object.uid));
+        let (key, uid) = (event.object.key.name.clone(), Arc::from(event.object.uid()));
         return Some(WorkEvent::Deleted { key, uid, revision: event.revision });
     }
     upsert(&event.object)
@@ -55,7 +64,7 @@ impl WorkSource for CachedWorks {
             Some(revision) => (Vec::new(), revision),
             None => {
                 let snapshot = shard.snapshot(&namespace);
-                let mut first: Vec<WorkEvent> = snapshot.items.iter().filter_map(|s| upsert(s)).collect();
+                let mut first: Vec<WorkEvent> = snapshot.items.iter().filter_map(upsert).collect();
                 first.push(WorkEvent::Synced { revision: snapshot.revision });
                 (first, snapshot.revision)
             }

@@ -168,7 +168,7 @@ impl Authenticator {
     /// The object that a claim names, if it is still that one.
     fn lives(&self, plural: &str, namespace: &str, claim: &ObjectClaim) -> Option<Arc<Stored>> {
         let object = self.object(plural, namespace, &claim.name)?;
-        let same = claim.uid.is_empty() || *object.uid == *claim.uid;
+        let same = claim.uid.is_empty() || object.uid() == claim.uid;
         let leaving = object.deleting && self.left_long_ago(&object);
         (same && !leaving).then_some(object)
     }

@@ -175,7 +175,7 @@ impl Reviews {
         }
         let mut bound = BoundClaims {
             namespace: namespace.to_owned(),
-            serviceaccount: ObjectClaim { name: name.to_owned(), uid: account.uid.to_string() },
+            serviceaccount: ObjectClaim { name: name.to_owned(), uid: account.uid().to_owned() },
             ..BoundClaims::default()
         };
         self.bind(namespace, name, &request["spec"]["boundObjectRef"], &mut bound)?;
@@ -197,7 +197,7 @@ impl Reviews {
         let metadata = meta::of(&mut request);
         metadata.insert("name".into(), json!(name));
         metadata.insert("namespace".into(), json!(namespace));
-        metadata.insert("uid".into(), json!(&*account.uid));
+        metadata.insert("uid".into(), json!(account.uid()));
         metadata.insert("creationTimestamp".into(), json!(self.registry.now_text()));
         request["kind"] = json!("TokenRequest");
         request["apiVersion"] = json!("authentication.k8s.io/v1");
@@ -235,7 +235,7 @@ impl Reviews {
         };
         let object = self.object(plural, place, text("name"))?;
         let uid = text("uid");
-        if !uid.is_empty() && *uid != *object.uid {
+        if !uid.is_empty() && uid != object.uid() {
             let why = format!(
                 "the UID in the bound object reference ({uid}) does not match the UID in record. The object might have been deleted and then recreated"
             );
@@ -247,7 +247,7 @@ impl Reviews {
                 "cannot bind token for serviceaccount \"{account}\" to pod running with different serviceaccount name."
             )));
         }
-        let claim = ObjectClaim { name: text("name").to_owned(), uid: object.uid.to_string() };
+        let claim = ObjectClaim { name: text("name").to_owned(), uid: object.uid().to_owned() };
         match plural {
             "pods" => {
                 bound.node = self.node_of(&object);
@@ -263,7 +263,7 @@ impl Reviews {
     fn node_of(&self, pod: &Stored) -> Option<ObjectClaim> {
         let pod = pod.value();
         let name = pod["spec"]["nodeName"].as_str().filter(|name| !name.is_empty())?;
-        let uid = self.object("nodes", "", name).map(|node| node.uid.to_string()).unwrap_or_default();
+        let uid = self.object("nodes", "", name).map(|node| node.uid().to_owned()).unwrap_or_default();
         Some(ObjectClaim { name: name.to_owned(), uid })
     }
 

@@ -48,7 +48,7 @@ impl Default for Ring {
 }
 
 fn weight(event: &CacheEvent) -> usize {
-    event.object.json.len() + 256
+    event.object.json_len() + 256
 }
 
 impl Ring {

@@ -3,7 +3,7 @@
 //! A list at a recent revision is the present with the events since then undone, so that the pages of a chunked list agree
 //! with each other without any snapshot being kept.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use parking_lot::RwLock;
 use tokio::time::Instant;
 
 use super::CacheEvent;
+use super::placed::{Keyed, Placed};
 use super::ring::{Expired, Ring, Subscription};
 use crate::object::{ObjectKey, Stored};
 use crate::resource::StorageId;
@@ -31,7 +32,7 @@ pub struct Shard {
 }
 
 struct State {
-    objects: BTreeMap<ObjectKey, Arc<Stored>>,
+    objects: BTreeSet<Placed>,
     /// The last event applied here, or the revision the shard started at.
     revision: Revision,
 }
@@ -39,7 +40,7 @@ struct State {
 impl Shard {
     pub(super) fn starting_at(revision: Revision) -> Self {
         let shard =
-            Shard { state: RwLock::new(State { objects: BTreeMap::new(), revision }), ring: Ring::default() };
+            Shard { state: RwLock::new(State { objects: BTreeSet::new(), revision }), ring: Ring::default() };
         shard.ring.start_at(revision);
         shard
     }
@@ -51,7 +52,7 @@ impl Shard {
 
     /// Puts an object in without an event: the first load.
     pub(super) fn place(&self, object: Arc<Stored>) {
-        self.state.write().objects.insert(object.key.clone(), object);
+        self.state.write().objects.replace(Placed(object));
     }
 
     /// Applies one write; one that was applied before changes nothing.
@@ -69,13 +70,14 @@ impl Shard {
         state.revision = revision;
         let event = match object {
             Some(object) => {
-                // The key of an object that lives on is shared with its former self.
-                let previous = state.objects.insert(object.key.clone(), object.clone());
-                let previous = previous.filter(|p| p.revision < revision);
+                let previous = state.objects.replace(Placed(object.clone()));
+                let previous = previous.map(|placed| placed.0).filter(|p| p.revision < revision);
                 CacheEvent { storage: storage.clone(), revision, previous, object, removed: false }
             }
             None => {
-                let Some(previous) = key.and_then(|key| state.objects.remove(key)) else { return };
+                let Some(Placed(previous)) = key.and_then(|key| state.objects.take(key as &dyn Keyed)) else {
+                    return;
+                };
                 let object = Arc::new(previous.removed_at(revision));
                 CacheEvent {
                     storage: storage.clone(),
@@ -96,7 +98,7 @@ impl Shard {
 
     /// One live object.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<Stored>> {
-        self.state.read().objects.get(key).cloned()
+        self.state.read().objects.get(key as &dyn Keyed).map(|placed| placed.0.clone())
     }
 
     /// The last write that is seen here.
@@ -125,10 +127,7 @@ impl Shard {
     ) -> (Vec<Arc<Stored>>, bool) {
         let state = self.state.read();
         let mut out = Vec::new();
-        for (_, object) in state.objects.range(bounds(namespace, after)) {
-            if !namespace.is_empty() && *object.key.namespace != *namespace {
-                break;
-            }
+        for object in state.within(namespace, after) {
             if keep(object) {
                 if limit > 0 && out.len() == limit {
                     return (out, true);
@@ -154,9 +153,7 @@ impl Shard {
         for event in &since {
             then.entry(event.object.key.clone()).or_insert_with(|| event.previous.clone());
         }
-        let present = state.objects.range(bounds(namespace, after)).map(|(_, o)| o);
-        let present = present.take_while(|o| namespace.is_empty() || *o.key.namespace == *namespace);
-        let unchanged = present.filter(|o| !then.contains_key(&o.key)).cloned();
+        let unchanged = state.within(namespace, after).filter(|o| !then.contains_key(&o.key)).cloned();
         let range = then.range(bounds(namespace, after)).filter_map(|(_, o)| o.clone());
         let undone = range.filter(|o| namespace.is_empty() || *o.key.namespace == *namespace);
         let mut all: Vec<Arc<Stored>> = unchanged.chain(undone).filter(|o| keep(o)).collect();
@@ -184,10 +181,21 @@ impl Shard {
     /// Everything live in `namespace` and the revision from which a subscription continues without gap or overlap.
     pub fn snapshot(&self, namespace: &str) -> Listing {
         let state = self.state.read();
-        let range = state.objects.range(bounds(namespace, None)).map(|(_, object)| object);
-        let items =
-            range.take_while(|o| namespace.is_empty() || *o.key.namespace == *namespace).cloned().collect();
-        Listing { items, revision: state.revision }
+        Listing { items: state.within(namespace, None).cloned().collect(), revision: state.revision }
+    }
+}
+
+impl State {
+    /// What lives in `namespace` (empty: anywhere) after `after`, in key order.
+    fn within<'a>(
+        &'a self,
+        namespace: &'a str,
+        after: Option<&ObjectKey>,
+    ) -> impl Iterator<Item = &'a Arc<Stored>> {
+        let (start, end) = bounds(namespace, after);
+        let range = (start.as_ref().map(|key| key as &dyn Keyed), end.as_ref().map(|key| key as &dyn Keyed));
+        let objects = self.objects.range::<dyn Keyed, _>(range).map(|placed| &placed.0);
+        objects.take_while(move |object| namespace.is_empty() || *object.key.namespace == *namespace)
     }
 }
 

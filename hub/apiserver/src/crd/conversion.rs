@@ -115,7 +115,7 @@ impl Custom {
         };
         let Conversion::Webhook { client, ca_pem } = &self.crd.conversion else { return Ok(objects) };
         let target = Target::of_client(cache, client).map_err(failed)?;
-        let uid = self.crd.stored.uid.to_string();
+        let uid = self.crd.stored.uid().to_owned();
         let review = json!({
             "kind": "ConversionReview", "apiVersion": "apiextensions.k8s.io/v1",
             "request": {"uid": uid, "desiredAPIVersion": wanted, "objects": objects},

@@ -69,9 +69,10 @@ fn url(given: &str, errors: &mut Errors) {
 
 fn service(service: &Value, errors: &mut Errors) {
     let path = format!("{CLIENT}.service");
-    for field in ["name", "namespace"] {
+    // kube-apiserver takes the one for the other here.
+    for (field, told) in [("namespace", "name"), ("name", "namespace")] {
         if text(service, field).is_empty() {
-            errors.push(required(&format!("{path}.{field}"), ""));
+            errors.push(required(&format!("{path}.{told}"), ""));
         }
     }
     let port = service["port"].as_i64().unwrap_or(443);

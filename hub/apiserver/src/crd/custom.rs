@@ -141,7 +141,7 @@ impl Custom {
 
     /// Whether a stored object can be shown as its bytes stand: it is in this version, and was written under this schema.
     pub fn shows_as_stored(&self, object: &Stored) -> bool {
-        object.revision >= self.crd.since && object.json.starts_with(&self.head)
+        object.revision >= self.crd.since && object.starts_with(&self.head)
     }
 
     /// A stored object in this version: as its own version's schema has it now, then converted.
@@ -179,7 +179,7 @@ impl Custom {
 
     /// Changes when what is published of this kind does.
     pub fn revision(&self) -> String {
-        format!("{}/{}", self.crd.stored.uid, self.crd.stored.generation)
+        format!("{}/{}", self.crd.stored.uid(), self.crd.stored.generation)
     }
 }
 

@@ -153,7 +153,7 @@ impl Keeper {
             let name = stored.key.name.clone();
             let before = served.remove(&name);
             let same =
-                before.as_ref().is_some_and(|b| b.uid == stored.uid && b.generation == stored.generation);
+                before.as_ref().is_some_and(|b| *b.uid == *stored.uid() && b.generation == stored.generation);
             match before.filter(|_| same) {
                 Some(before) if before.crd.terminating == stored.deleting => {
                     kept.insert(name, before);
@@ -195,7 +195,7 @@ impl Keeper {
         };
         let crd = Arc::new(crd);
         let definitions = crd.definitions();
-        Some(Served { uid: stored.uid.clone(), generation: stored.generation, crd, definitions })
+        Some(Served { uid: stored.uid().into(), generation: stored.generation, crd, definitions })
     }
 
     /// Whether the hub brings this kind itself: then the definition is kept and changes nothing.
@@ -331,7 +331,7 @@ fn head(stored: &Stored) -> Value {
         #[serde(default)]
         names: Value,
     }
-    let Ok(mut head) = serde_json::from_slice::<Head>(&stored.json) else { return Value::Null };
+    let Ok(mut head) = serde_json::from_slice::<Head>(&stored.json()) else { return Value::Null };
     if let Some(metadata) = head.metadata.as_object_mut() {
         metadata.remove("managedFields");
     }

@@ -9,6 +9,7 @@ use http_body_util::{BodyExt, Full};
 use serde_json::Value;
 
 use super::form::ACCEPTED;
+use super::yaml;
 use crate::protobuf::{self, ProtobufError};
 use crate::status::Status;
 
@@ -77,7 +78,7 @@ pub(super) fn media_type(headers: &HeaderMap) -> &str {
 pub(super) fn parse(media: &str, bytes: &Bytes) -> Result<Value, Status> {
     match media {
         "" | "application/json" => parse_json(bytes),
-        "application/yaml" | "application/x-yaml" => parse_yaml(bytes),
+        "application/yaml" | "application/x-yaml" => yaml::parse(bytes),
         "application/vnd.kubernetes.protobuf" => protobuf::decode(bytes).map_err(|error| match error {
             ProtobufError::Unsupported(_) => Status::unsupported_media_type(ACCEPTED),
             ProtobufError::Malformed(_) => Status::bad_request(error.to_string()),
@@ -89,7 +90,7 @@ pub(super) fn parse(media: &str, bytes: &Bytes) -> Result<Value, Status> {
 /// Whatever a body holds, patches included, as far as it can be read: for the audit log.
 pub(super) fn object_of(headers: &HeaderMap, bytes: &Bytes) -> Option<Value> {
     match media_type(headers) {
-        "application/apply-patch+yaml" => parse_yaml(bytes).ok(),
+        "application/apply-patch+yaml" => yaml::parse(bytes).ok(),
         media if media.ends_with("-patch+json") => serde_json::from_slice(bytes).ok(),
         media => parse(media, bytes).ok(),
     }
@@ -133,13 +134,6 @@ pub(super) fn parse_json(bytes: &Bytes) -> Result<Value, Status> {
         }
     }
     Ok(value)
-}
-
-pub(super) fn parse_yaml(bytes: &Bytes) -> Result<Value, Status> {
-    let text = std::str::from_utf8(bytes).map_err(|_| Status::bad_request("yaml: invalid UTF-8"))?;
-    let options = serde_saphyr::options! { legacy_octal_numbers: true };
-    serde_saphyr::from_str_with_options(text, options)
-        .map_err(|error| Status::bad_request(format!("error converting YAML to JSON: {error}")))
 }
 
 #[cfg(test)]

@@ -56,6 +56,9 @@ impl ApiServer {
         form: Form,
         body: Received,
     ) -> Result<Response<Body>, Status> {
+        for name in ["limit", "timeoutSeconds"] {
+            super::options::number(&call.query, name)?;
+        }
         let options = asked(call, definition, body).await?;
         let selector = list::selector(definition, &call.query)?;
         let dry = !options.dry_run.is_empty();
@@ -161,7 +164,7 @@ fn unread_options(raw: &Bytes, error: &serde_json::Error) -> Status {
 }
 
 fn details(definition: &ResourceDefinition, object: &Stored) -> Value {
-    let mut details = json!({"name": &*object.key.name, "kind": &*definition.plural, "uid": &*object.uid});
+    let mut details = json!({"name": &*object.key.name, "kind": &*definition.plural, "uid": object.uid()});
     if !definition.group.is_empty() {
         details["group"] = json!(&*definition.group);
     }

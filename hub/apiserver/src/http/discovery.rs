@@ -94,17 +94,20 @@ impl ApiServer {
                     }
                     Ok(response)
                 }
-                None => {
-                    let mut response = respond::text("");
-                    *response.status_mut() = StatusCode::NOT_FOUND;
-                    response.headers_mut().remove(http::header::CONTENT_TYPE);
-                    response.headers_mut().remove("x-content-type-options");
-                    Ok(response)
-                }
+                None => Ok(no_document()),
             },
             _ => Err(Status::no_resource()),
         }
     }
+}
+
+/// A document that there is not: nothing is said of it.
+pub(super) fn no_document() -> Response<Body> {
+    let mut response = respond::text("");
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    response.headers_mut().remove(http::header::CONTENT_TYPE);
+    response.headers_mut().remove("x-content-type-options");
+    response
 }
 
 /// What stands elsewhere now.

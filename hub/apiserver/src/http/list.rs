@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
-use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::form::{Form, Shape};
 use super::options;
+use super::pieces::{self, Part};
 use super::respond::{self, Body};
 use super::table::{self, Include};
 use super::target::{Query, Wanted};
@@ -149,21 +149,21 @@ impl ApiServer {
             "{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata},\"items\":["
         );
         let mut parts = Vec::with_capacity(items.len() * 3 + 2);
-        parts.push(Bytes::from(head));
+        parts.push(Part::Text(head.into()));
         for (n, object) in items.iter().enumerate() {
             if n > 0 {
-                parts.push(Bytes::from_static(b","));
+                parts.push(Part::text(","));
             }
             match form.shape {
-                Shape::Metadata => parts.push(table::metadata(object).to_string().into()),
+                Shape::Metadata => parts.push(Part::Text(table::metadata(object).to_string().into())),
                 _ => parts.extend(table::item(definition, object)),
             }
         }
-        parts.push(Bytes::from_static(b"]}\n"));
-        if form.encoding == super::form::Encoding::Yaml || respond::accepts_gzip(call.headers) {
-            return respond::document(StatusCode::OK, parts.concat().into(), form);
+        parts.push(Part::text("]}\n"));
+        if form.encoding == super::form::Encoding::Yaml {
+            return respond::document(StatusCode::OK, pieces::concat(&parts), form);
         }
-        respond::with_type(StatusCode::OK, respond::pieces(parts), form.content_type())
+        respond::with_type(StatusCode::OK, pieces::pieces(parts), form.content_type())
     }
 
     async fn page(

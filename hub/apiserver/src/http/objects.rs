@@ -13,9 +13,9 @@ use super::respond::{self, Body};
 use super::table::{self, Include};
 use super::target::Wanted;
 use super::write_options::{field_manager, manager_required};
-use super::{ApiServer, Call};
+use super::{ApiServer, Call, yaml};
 use crate::kinds;
-use crate::object::{ObjectKey, Stored};
+use crate::object::{ObjectKey, Stored, meta};
 use crate::registry::strategy;
 use crate::registry::{Operation, WriteOptions, Written};
 use crate::resource::ResourceDefinition;
@@ -83,6 +83,9 @@ impl ApiServer {
         options: &WriteOptions,
     ) -> Result<Response<Body>, Status> {
         let key = ObjectKey::new(&namespace_of(definition, wanted), &wanted.name);
+        if meta::name(&value).is_empty() {
+            return Err(Status::nameless(&key.name));
+        }
         let creates = strategy::creates_on_update(definition) && options.subresource.is_empty();
         let written =
             self.registry.update(definition, &key, options, creates, &mut |_| Ok(value.clone())).await?;
@@ -99,6 +102,20 @@ impl ApiServer {
         bytes: &Bytes,
     ) -> Result<Response<Body>, Status> {
         let patch = Patch::read(definition, body::media_type(call.headers), bytes)?;
+        if patch.is_apply()
+            && let Some(twice) = yaml::duplicate(bytes)
+        {
+            match call.query.get("fieldValidation") {
+                "Strict" => {
+                    let why = format!(
+                        "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {twice}"
+                    );
+                    return Err(Status::bad_request(why));
+                }
+                "Ignore" => {}
+                _ => call.warnings.add(twice),
+            }
+        }
         let mut options = self.write_options(call, subresource, bytes)?;
         options.applied = patch.is_apply();
         options.patch = patch.shown(|| go_text(bytes));
@@ -136,11 +153,20 @@ pub(super) fn object_in(
     definition: &ResourceDefinition,
     raw: &Bytes,
 ) -> Result<Value, Status> {
-    body::parse(body::media_type(call.headers), raw).map_err(|status| {
+    let (media, kind) = (body::media_type(call.headers), &definition.kind);
+    if matches!(media, "application/yaml" | "application/x-yaml")
+        && call.query.get("fieldValidation") == "Strict"
+        && let Some(twice) = yaml::duplicate(raw)
+    {
+        let version = &definition.version;
+        return Err(Status::bad_request(format!(
+            "{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: yaml: unmarshal errors:\n  {twice}"
+        )));
+    }
+    body::parse(media, raw).map_err(|status| {
         if !status.message.starts_with("couldn't get version/kind") {
             return status;
         }
-        let kind = &definition.kind;
         let why = &status.message;
         Status::bad_request(format!(
             "the object provided is unrecognized (must be of type {kind}): {why} ({})",

@@ -84,14 +84,15 @@ impl http_body::Body for Paced {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::respond::{full, pieces};
+    use crate::http::pieces::pieces;
+    use crate::http::respond::full;
     use futures::FutureExt;
 
     #[tokio::test]
     async fn others_have_a_turn_after_each_slice_and_nothing_is_lost() {
         let parts: Vec<Bytes> = (0..40u8).map(|n| Bytes::from(vec![n; 10_000])).collect();
         let whole = parts.concat();
-        let mut body = paced(pieces(parts), None, None);
+        let mut body = paced(pieces(parts.into_iter().map(Into::into).collect()), None, None);
         let (mut rests, mut got) = (0, Vec::new());
         loop {
             match body.frame().now_or_never() {
@@ -107,7 +108,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_seat_is_kept_while_the_body_is_sent_and_no_longer_than_the_longest_time() {
-        let long = || pieces(vec![Bytes::from(vec![0; 3 * SLICE])]);
+        let long = || pieces(vec![Bytes::from(vec![0; 3 * SLICE]).into()]);
         let (seat, is_free) = Seat::watched();
         let body = paced(long(), Some(seat), None);
         tokio::time::sleep(LONGEST / 2).await;

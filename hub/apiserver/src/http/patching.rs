@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::body;
+use super::yaml;
 use crate::kinds;
 use crate::object::{ObjectKey, meta};
 use crate::registry::PatchShown;
@@ -29,7 +29,10 @@ impl Patch {
             "application/json-patch+json" => Ok(Patch::Json(bytes.clone())),
             "application/merge-patch+json" => Ok(Patch::Merge(bytes.clone())),
             "application/strategic-merge-patch+json" if strategic => Ok(Patch::Strategic(bytes.clone())),
-            "application/apply-patch+yaml" => Ok(Patch::Apply(body::parse_yaml(bytes)?)),
+            "application/apply-patch+yaml" => yaml::parse(bytes).map(Patch::Apply).map_err(|mut status| {
+                status.message.insert_str(0, "error decoding YAML: ");
+                status
+            }),
             _ if definition.is_structural() => Err(Status::unsupported_media_type(CUSTOM)),
             _ => Err(Status::routed(415, "UnsupportedMediaType", "415: Unsupported Media Type")),
         }
@@ -65,10 +68,7 @@ impl Patch {
                 let mut object = object.clone();
                 named(definition, key, &mut object)?;
                 if live.is_none() && meta::name(&object).is_empty() {
-                    return Err(Status::bad_request(format!(
-                        "the name of the object ({} based on URL) was undeterminable: name must be provided",
-                        key.name
-                    )));
+                    return Err(Status::nameless(&key.name));
                 }
                 let uid = meta::text(&object, "uid").to_owned();
                 if live.is_none() && !uid.is_empty() {

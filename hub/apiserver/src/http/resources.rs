@@ -29,6 +29,7 @@ impl ApiServer {
         let catalogue = self.registry.catalogue();
         let definition = catalogue.resource(&wanted.group, &wanted.version, &wanted.plural);
         let definition = definition.ok_or_else(|| discovery::unserved(&catalogue, &wanted.group))?;
+        exists(definition, wanted)?;
         let form = form(call, definition, wanted)?;
         if !wanted.subresource.is_empty() {
             return self.subresource(call, definition, wanted, form, body).await;
@@ -46,6 +47,9 @@ impl ApiServer {
         }
         let old = strategy::deprecation(&wanted.group, &wanted.version, &wanted.plural);
         old.into_iter().for_each(|text| call.warnings.add(text.to_owned()));
+        if matches!(verb, "get" | "delete" | "patch") {
+            fit_for_a_key(&wanted.name)?;
+        }
         match verb {
             "watch" => self.watch(call, definition, wanted, form).await,
             "get" | "list" => self.read(call, definition, wanted, form, verb).await,
@@ -113,11 +117,8 @@ impl ApiServer {
 
 /// The form of the answer, once the path is one that the resource has.
 fn form(call: &Call<'_>, definition: &ResourceDefinition, wanted: &Wanted) -> Result<Form, Status> {
-    if wanted.name.contains('/') {
-        return Err(Status::no_resource());
-    }
     let looks = matches!(call.method, Method::GET | Method::HEAD);
-    if call.method == Method::HEAD && !definition.is_structural() {
+    if call.method == Method::HEAD && !definition.is_structural() && wanted.subresource != "proxy" {
         return Err(Status::method_not_allowed());
     }
     check_scope(definition, wanted)?;
@@ -133,6 +134,37 @@ fn form(call: &Call<'_>, definition: &ResourceDefinition, wanted: &Wanted) -> Re
         Include::check(call.query.get("includeObject"))?;
     }
     Ok(form)
+}
+
+/// Whether any method finds something at the path. What custom kinds have is for their own handler to say.
+fn exists(definition: &ResourceDefinition, wanted: &Wanted) -> Result<(), Status> {
+    if wanted.hollow {
+        return Err(Status::no_resource());
+    }
+    if definition.is_structural() {
+        return Ok(());
+    }
+    check_scope(definition, wanted)?;
+    let any = |verbs: &[&str]| verbs.iter().any(|verb| definition.allows(verb));
+    let found = match (wanted.subresource.as_str(), wanted.name.is_empty()) {
+        ("", true) if definition.namespaced && wanted.namespace.is_empty() => any(&["list", "watch"]),
+        ("", true) => any(&["list", "create", "deletecollection"]),
+        ("", false) => any(&["get", "update", "patch", "delete"]),
+        ("proxy", _) => true,
+        (part, _) => definition.subresource(part).is_some() && wanted.rest.is_empty(),
+    };
+    if found { Ok(()) } else { Err(Status::no_resource()) }
+}
+
+/// Refuses a name that can be no part of a key, whether there is such an object or not.
+pub(super) fn fit_for_a_key(name: &str) -> Result<(), Status> {
+    let why = match name {
+        "." => "may not be '.'",
+        ".." => "may not be '..'",
+        name if name.contains('%') => "may not contain '%'",
+        _ => return Ok(()),
+    };
+    Err(Status::bad_request(format!("Name parameter invalid: {name:?}: {why}")))
 }
 
 /// What the method means here, in the terms of RBAC.

@@ -11,12 +11,13 @@ use http::header::{
     ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER, VARY, WARNING,
 };
 use http::{HeaderMap, Response, StatusCode};
-use http_body::{Frame, SizeHint};
+use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use serde_json::Value;
 
 use super::form::{Encoding, Form};
+use super::pieces::{Part, pieces};
 use crate::status::Status;
 
 /// A response body: whole, or a stream that may not end.
@@ -32,55 +33,6 @@ pub(super) fn full(bytes: impl Into<Bytes>) -> Body {
 pub(super) fn streamed(chunks: impl Stream<Item = Bytes> + Send + 'static) -> Body {
     use futures::StreamExt;
     StreamBody::new(chunks.map(|chunk| Ok(Frame::data(chunk)))).boxed_unsync()
-}
-
-/// A list body: many shared pieces, sent in larger chunks and never held whole.
-pub(super) fn pieces(parts: Vec<Bytes>) -> Body {
-    let left = parts.iter().map(|part| part.len() as u64).sum();
-    Pieces { parts: parts.into_iter(), left }.boxed_unsync()
-}
-
-struct Pieces {
-    parts: std::vec::IntoIter<Bytes>,
-    left: u64,
-}
-
-impl Pieces {
-    fn chunk(&mut self) -> Option<Bytes> {
-        const CHUNK: usize = 64 << 10;
-        let first = self.parts.next()?;
-        if first.len() >= CHUNK {
-            return Some(first);
-        }
-        let left = usize::try_from(self.left).unwrap_or(CHUNK);
-        let mut chunk = Vec::with_capacity(CHUNK.min(left));
-        chunk.extend_from_slice(&first);
-        while chunk.len() < CHUNK {
-            match self.parts.next() {
-                Some(part) => chunk.extend_from_slice(&part),
-                None => break,
-            }
-        }
-        Some(Bytes::from(chunk))
-    }
-}
-
-impl http_body::Body for Pieces {
-    type Data = Bytes;
-    type Error = std::convert::Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        let chunk = self.chunk();
-        self.left -= chunk.as_ref().map_or(0, |chunk| chunk.len() as u64);
-        Poll::Ready(chunk.map(|chunk| Ok(Frame::data(chunk))))
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.left)
-    }
 }
 
 pub(super) fn with_type(code: StatusCode, body: Body, content_type: &'static str) -> Response<Body> {
@@ -121,7 +73,7 @@ pub(super) fn json_for_people(value: &Value) -> Response<Body> {
 pub(super) fn document(code: StatusCode, bytes: Bytes, form: Form) -> Response<Body> {
     let body = match form.encoding {
         Encoding::Json if bytes.ends_with(b"\n") => full(bytes),
-        Encoding::Json => pieces(vec![bytes, Bytes::from_static(b"\n")]),
+        Encoding::Json => pieces(vec![bytes.into(), Part::text("\n")]),
         Encoding::Yaml => full(to_yaml(&bytes)),
     };
     with_type(code, body, form.content_type())
@@ -251,6 +203,7 @@ mod tests {
         let parts: Vec<Bytes> =
             (0..3000u32).map(|n| Bytes::from(format!("{{\"n\":{n}}},").repeat(20))).collect();
         let whole = parts.concat();
+        let parts: Vec<Part> = parts.into_iter().map(Part::Text).collect();
         let plain = Response::new(pieces(parts.clone()));
         assert!(is_large(&plain));
         assert_eq!(plain.into_body().collect().await.unwrap().to_bytes(), whole);

@@ -32,6 +32,7 @@ impl ApiServer {
         let known = definition.subresource(&wanted.subresource).ok_or_else(Status::no_resource)?;
         let verb = match call.method {
             Method::GET | Method::HEAD => "get",
+            Method::OPTIONS if wanted.subresource == "proxy" => "get",
             Method::PUT => "update",
             Method::PATCH => "patch",
             Method::POST => "create",

@@ -2,10 +2,13 @@
 //!
 //! In: stored objects. Out: pieces of JSON that go on the wire one after another, shared with the cache where nothing is changed.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::form::Shape;
+use super::pieces::Part;
 use crate::conversion;
 use crate::kinds;
 use crate::object::Stored;
@@ -43,29 +46,25 @@ impl Include {
 /// The object in the version that the path names.
 pub(super) fn whole(definition: &ResourceDefinition, object: &Stored) -> Bytes {
     if definition.shows_as_stored(object) {
-        return object.json.clone();
+        return object.json();
     }
     conversion::from_storage(definition, object.value()).to_string().into()
 }
 
 /// The object as an item of a typed list, where compiled kinds do not repeat their type.
-pub(super) fn item(definition: &ResourceDefinition, object: &Stored) -> Vec<Bytes> {
-    if definition.family == Family::Builtin && !definition.is_storage_version() {
+pub(super) fn item(definition: &ResourceDefinition, object: &Arc<Stored>) -> Vec<Part> {
+    let builtin = definition.family == Family::Builtin;
+    if !definition.shows_as_stored(object) {
         let mut value = conversion::from_storage(definition, object.value());
-        if let Some(fields) = value.as_object_mut() {
+        if let Some(fields) = value.as_object_mut().filter(|_| builtin) {
             fields.remove("kind");
             fields.remove("apiVersion");
         }
-        return vec![value.to_string().into()];
+        return vec![Part::Text(value.to_string().into())];
     }
-    let json = whole(definition, object);
-    let needle: &[u8] = b"\"metadata\":{";
-    let at = json.windows(needle.len()).position(|w| w == needle);
-    match at {
-        Some(at) if definition.family == Family::Builtin && definition.is_storage_version() => {
-            vec![Bytes::from_static(b"{"), json.slice(at..)]
-        }
-        _ => vec![json],
+    match object.metadata_from().filter(|_| builtin) {
+        Some(from) => vec![Part::text("{"), Part::Object(object.clone(), from)],
+        None => vec![Part::Object(object.clone(), 0)],
     }
 }
 

@@ -26,14 +26,21 @@ pub(super) struct Wanted {
     pub rest: String,
     /// Whether the path itself asks for a watch.
     pub watch: bool,
+    /// Whether a part of the path is missing between two slashes.
+    pub hollow: bool,
 }
 
 impl Target {
     pub(super) fn parse(path: &str) -> Target {
+        // Escaped slashes part a path as others do.
+        let path = &*decode(path);
         let other = || Target::Path(path.to_owned());
         if path.starts_with("//") {
             return other();
         }
+        // A namespace without a name is every namespace.
+        let every = path.replacen("/namespaces//", "/", 1);
+        let path = if path.matches("/namespaces//").count() == 1 { &*every } else { path };
         let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty()).collect();
         let (group, version, rest) = match parts.as_slice() {
             ["api", version, rest @ ..] => ("", *version, rest),
@@ -43,7 +50,9 @@ impl Target {
         if rest.is_empty() {
             return other();
         }
-        let mut wanted = Wanted { group: decode(group), version: decode(version), ..Wanted::default() };
+        let mut wanted =
+            Wanted { group: (*group).to_owned(), version: (*version).to_owned(), ..Wanted::default() };
+        wanted.hollow = path.trim_matches('/').contains("//");
         // `/api/v1/watch/…` is how watches were asked for once, and still may be.
         let rest = match rest {
             ["watch", rest @ ..] if !rest.is_empty() => {
@@ -55,25 +64,25 @@ impl Target {
         // `namespaces/NAME/PLURAL…` is a namespaced path, `namespaces/NAME[/status|finalize]` the namespace itself.
         let rest = match rest {
             ["namespaces", name, subresource @ ("status" | "finalize")] => {
-                wanted.namespace = decode(name);
+                wanted.namespace = (*name).to_owned();
                 wanted.plural = "namespaces".to_owned();
-                wanted.name = decode(name);
+                wanted.name = (*name).to_owned();
                 wanted.subresource = (*subresource).to_owned();
                 return Target::Resource(wanted);
             }
             ["namespaces", name, rest @ ..] if !rest.is_empty() => {
-                wanted.namespace = decode(name);
+                wanted.namespace = (*name).to_owned();
                 rest
             }
             ["namespaces", name] => {
-                wanted.namespace = decode(name);
+                wanted.namespace = (*name).to_owned();
                 rest
             }
             rest => rest,
         };
-        wanted.plural = rest.first().map(|p| decode(p)).unwrap_or_default();
-        wanted.name = rest.get(1).map(|p| decode(p)).unwrap_or_default();
-        wanted.subresource = rest.get(2).map(|p| decode(p)).unwrap_or_default();
+        wanted.plural = rest.first().map(|p| (*p).to_owned()).unwrap_or_default();
+        wanted.name = rest.get(1).map(|p| (*p).to_owned()).unwrap_or_default();
+        wanted.subresource = rest.get(2).map(|p| (*p).to_owned()).unwrap_or_default();
         wanted.rest = rest.get(3..).unwrap_or_default().join("/");
         Target::Resource(wanted)
     }
@@ -131,7 +140,9 @@ impl Query {
     }
 
     pub(super) fn parse(text: &str) -> Query {
-        let pairs = text.split('&').filter(|p| !p.is_empty()).map(|pair| {
+        // What cannot be read is passed over, as Go does.
+        let read = |pair: &&str| !pair.is_empty() && !pair.contains(';') && is_escaped_well(pair);
+        let pairs = text.split('&').filter(read).map(|pair| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             (decode(&key.replace('+', " ")), decode(&value.replace('+', " ")))
         });
@@ -161,8 +172,15 @@ impl Query {
     }
 }
 
+/// Whether every percent sign begins an escape.
+pub(super) fn is_escaped_well(text: &str) -> bool {
+    text.split('%')
+        .skip(1)
+        .all(|after| after.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)))
+}
+
 /// Undoes percent encoding; bytes that are no UTF-8 become replacement characters, which match no name.
-fn decode(text: &str) -> String {
+pub(super) fn decode(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -200,7 +218,9 @@ mod tests {
                 "GET",
                 "list apps/v1  deployments x ",
             ),
-            ("/api/v1/nodes/n%2F1", "", "DELETE", "delete /v1  nodes n/1 "),
+            ("/api/v1/nodes/n%201", "", "DELETE", "delete /v1  nodes n 1 "),
+            ("/api/v1/nodes/n%2Fstatus", "", "GET", "get /v1  nodes n status"),
+            ("/api/v1/namespaces//pods", "", "GET", "list /v1  pods  "),
             ("/api/v1/namespaces/a/pods", "", "DELETE", "deletecollection /v1 a pods  "),
         ] {
             let attributes = Target::parse(path).attributes(&method.parse().unwrap(), &Query::parse(query));

@@ -114,12 +114,18 @@ struct Watcher {
     bookmarks: bool,
     served: tokio::sync::watch::Receiver<u64>,
     place: u64,
-    ready: VecDeque<Bytes>,
+    ready: VecDeque<Line>,
     columns_sent: bool,
     next_bookmark: Instant,
     end: Instant,
     ended: bool,
     stop: CancellationToken,
+}
+
+/// What is to be sent. Objects become lines when it is their turn: a watcher that begins with many, and reads slowly, holds none.
+enum Line {
+    Object(&'static str, Arc<Stored>),
+    Made(Bytes),
 }
 
 enum Wake {
@@ -136,15 +142,10 @@ impl Watcher {
         let now = self.shard.snapshot(&self.namespace);
         self.place = now.revision;
         let items = self.registry.view(&self.definition, now.items).await?;
-        for object in &items {
-            if self.selector.matches(object) {
-                let line = self.line("ADDED", object);
-                self.ready.push_back(line);
-            }
-        }
+        let matching = items.into_iter().filter(|object| self.selector.matches(object));
+        self.ready.extend(matching.map(|object| Line::Object("ADDED", object)));
         if mark_end && self.bookmarks {
-            let line = self.bookmark(now.revision.max(1), true);
-            self.ready.push_back(line);
+            self.ready.push_back(Line::Made(self.bookmark(now.revision.max(1), true)));
         }
         Ok(())
     }
@@ -162,12 +163,11 @@ impl Watcher {
                     Ok(events) => events.iter().for_each(|event| self.take(event)),
                     Err(status) => {
                         self.ended = true;
-                        self.ready.push_back(frame("ERROR", &status.body().into()));
+                        self.ready.push_back(Line::Made(frame("ERROR", &status.body().into())));
                     }
                 },
                 Wake::Bookmark => {
-                    let line = self.bookmark(self.place, false);
-                    self.ready.push_back(line);
+                    self.ready.push_back(Line::Made(self.bookmark(self.place, false)));
                 }
                 Wake::Lost => {
                     self.ended = true;
@@ -176,7 +176,7 @@ impl Watcher {
                         self.place,
                         self.registry.cache().revision()
                     ));
-                    self.ready.push_back(frame("ERROR", &gone.body().into()));
+                    self.ready.push_back(Line::Made(frame("ERROR", &gone.body().into())));
                 }
                 Wake::Served => {
                     let served = self.registry.catalogue();
@@ -234,11 +234,15 @@ impl Watcher {
 
     /// Several ready lines as one chunk: a burst costs few writes.
     fn drain(&mut self) -> Bytes {
-        if self.ready.len() == 1 {
-            return self.ready.pop_front().unwrap_or_default();
-        }
         let mut chunk = BytesMut::new();
         while let Some(line) = self.ready.pop_front() {
+            let line = match line {
+                Line::Object(kind, object) => self.line(kind, &object),
+                Line::Made(line) => line,
+            };
+            if chunk.is_empty() && self.ready.is_empty() {
+                return line;
+            }
             chunk.put(line);
             if chunk.len() > 256 << 10 {
                 break;
@@ -255,15 +259,15 @@ impl Watcher {
         let before = event.previous.as_deref().is_some_and(inside);
         let after = !event.removed && inside(&event.object);
         let line = match (before, after) {
-            (false, true) => self.line("ADDED", &event.object),
-            (true, true) => self.line("MODIFIED", &event.object),
+            (false, true) => Line::Object("ADDED", event.object.clone()),
+            (true, true) => Line::Object("MODIFIED", event.object.clone()),
             (true, false) => {
                 // A watcher that loses sight of an object gets it as it last saw it, at the revision of the loss.
                 let last = match (&event.previous, event.removed) {
                     (Some(previous), false) => Arc::new(previous.removed_at(event.revision)),
                     _ => event.object.clone(),
                 };
-                self.line("DELETED", &last)
+                Line::Object("DELETED", last)
             }
             (false, false) => return,
         };

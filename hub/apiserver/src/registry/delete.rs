@@ -384,10 +384,10 @@ fn check_preconditions(
 ) -> Result<(), Status> {
     let Some(wanted) = preconditions else { return Ok(()) };
     let is_namespace = definition.group.is_empty() && &*definition.plural == "namespaces";
-    if let Some(uid) = wanted.uid.as_deref().filter(|uid| is_namespace && **uid != *live.uid) {
+    if let Some(uid) = wanted.uid.as_deref().filter(|uid| is_namespace && *uid != live.uid()) {
         // Namespaces have a delete of their own, and words of their own.
         let why =
-            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", live.uid);
+            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", live.uid());
         return Err(Status::conflict_because(definition, &live.key.name, &why));
     }
     let version = live.revision.to_string();
@@ -398,11 +398,11 @@ fn check_preconditions(
         );
         return Err(Status::conflict_because(definition, &live.key.name, &why));
     }
-    if let Some(uid) = wanted.uid.as_deref().filter(|uid| **uid != *live.uid) {
+    if let Some(uid) = wanted.uid.as_deref().filter(|uid| *uid != live.uid()) {
         let why = format!(
             "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted \
              and then recreated",
-            live.uid
+            live.uid()
         );
         return Err(Status::conflict_with_kind(definition, &live.key.name, &why));
     }

@@ -21,6 +21,9 @@ use crate::runner::{self, Action, Controller, Error, Source};
 
 const GROUP: &str = "rbac.authorization.k8s.io/v1";
 
+/// Who owns the rules of aggregated roles.
+const MANAGER: &str = "clusterrole-aggregation-controller";
+
 /// Between two looks at whether all is put together.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -106,7 +109,7 @@ impl Controller for Aggregation {
     async fn reconcile(&self, key: &Key) -> Result<Action, Error> {
         let roles = resource(&*self.api, GROUP, "ClusterRole")?;
         let Some(object) = find(&*self.api, &roles, "", &key.name).await? else { return Ok(Action::Done) };
-        let mut role = object.value()?;
+        let role = object.value()?;
         let selectors = selectors(&role);
         if selectors.is_empty() || object.deleting {
             return Ok(Action::Done);
@@ -116,8 +119,10 @@ impl Controller for Aggregation {
         self.interest.lock().parts.extend(parts.iter().map(|part| part.key.clone()));
         let rules = gathered(&parts)?;
         if role["rules"].as_array() != Some(&rules) {
-            role["rules"] = json!(rules);
-            self.api.update(&roles, role).await?;
+            let of = &key.name;
+            let applied =
+                json!({"apiVersion": GROUP, "kind": "ClusterRole", "metadata": {"name": of}, "rules": rules});
+            self.api.apply(&roles, applied, MANAGER).await?;
         }
         Ok(Action::Done)
     }

@@ -301,7 +301,7 @@ impl State {
             deleting: object["metadata"]["deletionTimestamp"].is_string(),
             marks: marks(&object),
             labels: labels.filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned()))).collect(),
-            json: Bytes::from(object.to_string()),
+            source: Arc::new(Bytes::from(object.to_string())),
         })
     }
 
@@ -519,6 +519,25 @@ impl Api for FakeApi {
 
     async fn update(&self, resource: &Resource, object: Value) -> Result<Arc<Object>, ApiError> {
         self.state.lock().update(resource, object)
+    }
+
+    /// As an update of the fields beside the metadata: nobody owns fields here.
+    async fn apply(
+        &self,
+        resource: &Resource,
+        object: Value,
+        _manager: &str,
+    ) -> Result<Arc<Object>, ApiError> {
+        let mut state = self.state.lock();
+        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().into();
+        let live = state.live(resource, &Key { namespace: text("namespace"), name: text("name") })?;
+        let mut new = live.value()?;
+        for (field, value) in
+            object.as_object().into_iter().flatten().filter(|(field, _)| *field != "metadata")
+        {
+            new[field] = value.clone();
+        }
+        state.update(resource, new)
     }
 
     async fn update_status(&self, resource: &Resource, object: Value) -> Result<Arc<Object>, ApiError> {

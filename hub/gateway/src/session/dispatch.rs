@@ -266,7 +266,7 @@ impl Dispatch {
         purse: &mut Purse,
         inbox: &mut Inbox,
     ) -> Option<v1::HubFrame> {
-        let manifests = match wire::manifests(&work.body) {
+        let manifests = match wire::manifests(&work.body.json()) {
             Ok(manifests) => manifests,
             Err(error) => {
                 // The API validates Works; one that slipped through is said to be broken, not sent.

@@ -31,7 +31,7 @@ fn work(key: &str, revision: u64, image: &str) -> Work {
     let json = format!(
         r#"{{"metadata":{{"name":"{key}","uid":"u-{key}"}},"spec":{{"workload":{{"manifests":[{{"image":"{image}"}}]}}}},"status":{{"r":{revision}}}}}"#
     );
-    Work::from_json(revision, json.into()).unwrap()
+    Work::from_json(revision, Bytes::from(json).into()).unwrap()
 }
 
 fn upsert(key: &str, revision: u64, image: &str) -> WorkEvent {
@@ -117,7 +117,7 @@ fn a_status_write_does_not_come_back_as_a_new_desired_state() {
     assert_eq!(sent(&mut session), [""; 0], "only the status differs");
     // In a new session the agent's own report says what it holds.
     let mut session = open(1, Some(12), plenty());
-    let hash = body::hash(&wire::manifests(&work("a", 0, "1").body).unwrap());
+    let hash = body::hash(&wire::manifests(&work("a", 0, "1").body.json()).unwrap());
     let status =
         WorkStatus { key: "a".into(), uid: "u-a".into(), revision: 11, hash, ..WorkStatus::default() };
     say(&mut session, agent_frame::Body::WorkStatus(status), secs(1));

@@ -1,0 +1,123 @@
+//! Bodies in YAML, read as kube-apiserver reads them: as YAML 1.1 where that differs and clients may meet it.
+//!
+//! In: a body. Out: the JSON it stands for; of keys that are given twice the last counts, and the first such is told of apart. Its
+//! reader of YAML 1.2 sees the line ends of 1.1 as line ends, but for those in block texts.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::status::Status;
+
+/// Reads a body.
+pub(super) fn parse(bytes: &Bytes) -> Result<Value, Status> {
+    let text = text(bytes)?;
+    let options = serde_saphyr::options! {
+        legacy_octal_numbers: true,
+        duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
+    };
+    let mut value = serde_saphyr::from_str_with_options(&text, options)
+        .map_err(|error| Status::bad_request(format!("error converting YAML to JSON: {error}")))?;
+    whole_numbers(&mut value);
+    Ok(value)
+}
+
+/// What is said of the first key that is given twice in one map; `None` where there is none.
+pub(super) fn duplicate(bytes: &Bytes) -> Option<String> {
+    let text = text(bytes).ok()?;
+    let options = serde_saphyr::options! { legacy_octal_numbers: true };
+    let error = serde_saphyr::from_str_with_options::<Value>(&text, options).err()?.to_string();
+    let (before, rest) = error.split_once(": duplicate mapping key: ")?;
+    let line = before.split_once("line ")?.1.split(' ').next()?;
+    let key = rest.split(", set ").next()?;
+    Some(format!("line {line}: key {key:?} already set in map"))
+}
+
+fn text(bytes: &Bytes) -> Result<Cow<'_, str>, Status> {
+    let text = std::str::from_utf8(bytes).map_err(|_| Status::bad_request("yaml: invalid UTF-8"))?;
+    Ok(old_line_ends(text))
+}
+
+/// The text with the line ends of YAML 1.1 alone in those that YAML 1.2 knows too. In quotes only the one is changed that means
+/// the same there; JSON has no lines.
+fn old_line_ends(text: &str) -> Cow<'_, str> {
+    const OLD: [char; 3] = ['\u{85}', '\u{2028}', '\u{2029}'];
+    if text.trim_start().starts_with('{') || !text.contains(OLD) {
+        return text.into();
+    }
+    let mut out = String::with_capacity(text.len());
+    let (mut quote, mut escaped, mut last) = (None, false, '\n');
+    for c in text.chars() {
+        match quote {
+            Some('"') if c == '\\' => escaped = !escaped,
+            Some(open) if c == open && !escaped => quote = None,
+            Some(_) => escaped = false,
+            // A quote opens only where a text may begin.
+            None if matches!(c, '"' | '\'') && matches!(last, '\n' | ':' | ',' | '[' | '{' | '-' | '?') => {
+                quote = Some(c);
+            }
+            None => {}
+        }
+        let ends = c == '\u{85}' || (quote.is_none() && OLD.contains(&c));
+        let shown = if ends { '\n' } else { c };
+        out.push(shown);
+        if !matches!(shown, ' ' | '\t') {
+            last = shown;
+        }
+    }
+    out.into()
+}
+
+/// Numbers without a fraction are written without one, however they were given: `1e3` is 1000.
+fn whole_numbers(value: &mut Value) {
+    const LARGEST: f64 = 9.0e15;
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let whole = number.as_f64().filter(|number| number.fract() == 0.0 && number.abs() < LARGEST);
+            if let Some(whole) = whole {
+                *number = serde_json::Number::from(whole as i64);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
+        Value::Object(fields) => fields.values_mut().for_each(whole_numbers),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read(text: &str) -> Value {
+        parse(&Bytes::copy_from_slice(text.as_bytes())).unwrap()
+    }
+
+    #[test]
+    fn lines_end_as_they_did_in_yaml_1_1() {
+        for end in ["\u{85}", "\u{2028}", "\u{2029}"] {
+            assert_eq!(
+                read(&format!("a: 1{end}b: it's{end}c: {{d: e}}{end}")),
+                json!({"a": 1, "b": "it's", "c": {"d": "e"}})
+            );
+        }
+        assert_eq!(read("a: \"x\u{2028}y\"\nb: 'x\u{2028}y'"), json!({"a": "x\u{2028}y", "b": "x\u{2028}y"}));
+        assert_eq!(read("{\"a\": \"x\u{85}y\"}"), json!({"a": "x\u{85}y"}));
+    }
+
+    #[test]
+    fn the_last_of_two_keys_counts_and_is_told_of() {
+        let body = Bytes::from_static(b"a:\n  k: 1\n  k: 2\n");
+        assert_eq!(parse(&body).unwrap(), json!({"a": {"k": 2}}));
+        let told = "line 3: key \"k\" already set in map";
+        assert_eq!(duplicate(&body).as_deref(), Some(told));
+        assert_eq!(duplicate(&Bytes::from_static(b"a: {k: 1}\nb: {k: 1}")), None);
+    }
+
+    #[test]
+    fn numbers_without_a_fraction_are_whole() {
+        let text = read("[1e3, 5., 1.0, 1.5, 1e21, 0777]").to_string();
+        assert_eq!(text, "[1000,5,1,1.5,1e+21,511]");
+    }
+}
