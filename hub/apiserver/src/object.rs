@@ -69,6 +69,25 @@ fn put(out: &mut Writer<BytesMut>, prefix: &str, value: &impl Serialize) {
 pub mod meta {
     use serde_json::{Map, Value};
 
+    /// The fields of ObjectMeta, in the order in which Go writes them.
+    pub const FIELDS: [&str; 15] = [
+        "name",
+        "generateName",
+        "namespace",
+        "selfLink",
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "labels",
+        "annotations",
+        "ownerReferences",
+        "finalizers",
+        "managedFields",
+    ];
+
     /// `metadata` as a map, made where it is missing or no object.
     pub fn of(object: &mut Value) -> &mut Map<String, Value> {
         if !object.is_object() {

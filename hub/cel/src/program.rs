@@ -73,15 +73,7 @@ impl Program {
                 source.len()
             )));
         }
-        let mut expr = parse(source)?;
-        // Too deep is told before anything else; of a message the checker speaks.
-        if let Err(deep @ Unsound::Deep) = sound(&expr, 0) {
-            return Err(deep.told());
-        }
-        let (yields, used) = with_room(|| check(source, declarations))?.map_err(CompileError::Invalid)?;
-        sound(&expr, 0).map_err(Unsound::told)?;
-        expand::expand(&mut expr);
-        let depth = sound(&expr, 0).map_err(Unsound::told)?;
+        let Sound { mut expr, yields, used, depth } = with_room(|| read(source, declarations))??;
         let wanted = match (expected, &yields) {
             (Expected::Any, _)
             | (Expected::Bool, Type::Bool)
@@ -106,12 +98,8 @@ impl Program {
 
     /// The most that the expression may cost where `self` is as large as `extent`, in kube-apiserver's units. It compiles.
     pub fn worst_cost(source: &str, declarations: &Declarations, extent: &Extent) -> u64 {
-        let Ok(mut expr) = parse(source) else { return 0 };
-        if sound(&expr, 0).is_err() {
-            return 0;
-        }
-        expand::expand(&mut expr);
-        if sound(&expr, 0).is_err() { 0 } else { cost::worst(&expr, declarations, extent) }
+        let read = || parse(source).and_then(expanded).map(|(expr, _)| expr);
+        with_room(read).flatten().map_or(0, |expr| cost::worst(&expr, declarations, extent))
     }
 
     /// A program of one call, which the checker makes itself.
@@ -130,12 +118,40 @@ fn worded(message: &str) -> String {
     message.replace("\n| ", "\n | ")
 }
 
-/// What the expression yields and which names it uses, or what is wrong with it.
-fn check(source: &str, declarations: &Declarations) -> Result<(Type, BTreeSet<String>), String> {
-    let Some(node) = syntax::read(source) else { return Err("ERROR: <input>:1:1: Syntax error".to_owned()) };
+/// An expression that the interpreter can walk, and what is known of it.
+struct Sound {
+    expr: IdedExpr,
+    yields: Type,
+    /// The names it uses.
+    used: BTreeSet<String>,
+    depth: usize,
+}
+
+/// Reads and checks an expression. What is too deep is told before anything else; of a message the checker speaks.
+fn read(source: &str, declarations: &Declarations) -> Result<Sound, CompileError> {
+    let expr = parse(source)?;
+    if let Err(deep @ Unsound::Deep) = sound(&expr, 0) {
+        return Err(deep.told());
+    }
+    let node = syntax::read(source).ok_or_else(|| Unsound::Malformed.told())?;
     let mut checker = Checker::new(source, declarations);
-    let yields = checker.check(&node)?;
-    Ok((yields, checker.used))
+    let yields = checker.check(&node).map_err(CompileError::Invalid)?;
+    let used = checker.used;
+    let (expr, depth) = expanded(expr)?;
+    Ok(Sound { expr, yields, used, depth })
+}
+
+fn parse(source: &str) -> Result<IdedExpr, CompileError> {
+    let parsed = Parser::new().enable_optional_syntax(true).parse(source);
+    parsed.map_err(|error| CompileError::Invalid(worded(&error.to_string())))
+}
+
+/// The expression with its macros written out, and how deep it is.
+fn expanded(mut expr: IdedExpr) -> Result<(IdedExpr, usize), CompileError> {
+    sound(&expr, 0).map_err(Unsound::told)?;
+    expand::expand(&mut expr);
+    let depth = sound(&expr, 0).map_err(Unsound::told)?;
+    Ok((expr, depth))
 }
 
 /// The parser and the checker recurse as deep as the expression, so they get a stack of their own; what they return is bounded by
@@ -148,15 +164,9 @@ fn with_room<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, CompileError
     });
     match outcome {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(_)) => Err(CompileError::Invalid("ERROR: <input>:1:1: Syntax error".to_owned())),
+        Ok(Err(_)) => Err(Unsound::Malformed.told()),
         Err(error) => Err(CompileError::Invalid(format!("internal error: {error}"))),
     }
-}
-
-fn parse(source: &str) -> Result<IdedExpr, CompileError> {
-    let read =
-        || Parser::new().enable_optional_syntax(true).parse(source).map_err(|e| worded(&e.to_string()));
-    with_room(read)?.map_err(CompileError::Invalid)
 }
 
 /// Why a tree cannot be walked.

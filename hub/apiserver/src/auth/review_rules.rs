@@ -5,6 +5,7 @@
 
 use serde_json::Value;
 
+use crate::object::meta;
 use crate::selector::LabelSelector;
 use crate::status::Cause;
 
@@ -74,22 +75,6 @@ pub(super) fn problems(review: &Value, own: bool, local: Option<&str>) -> Vec<Ca
 
 /// The metadata as Go's JSON has it, where there is any beside what the server itself put there.
 fn shown(review: &Value, with_namespace: bool) -> Option<String> {
-    const ORDER: [&str; 14] = [
-        "name",
-        "generateName",
-        "namespace",
-        "selfLink",
-        "uid",
-        "resourceVersion",
-        "generation",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "labels",
-        "annotations",
-        "ownerReferences",
-        "finalizers",
-    ];
     const ENTRY: [&str; 7] =
         ["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
     let blank = |value: &Value| match value {
@@ -101,14 +86,15 @@ fn shown(review: &Value, with_namespace: bool) -> Option<String> {
     };
     let metadata = &review["metadata"];
     let said = |field: &&&str| !blank(&metadata[**field]);
-    if !ORDER.iter().filter(said).any(|field| !(with_namespace && *field == "namespace")) {
+    let order = meta::FIELDS.into_iter().filter(|field| *field != "managedFields").collect::<Vec<_>>();
+    if !order.iter().filter(said).any(|field| !(with_namespace && *field == "namespace")) {
         return None;
     }
     let ordered = |value: &Value, order: &[&str]| {
         let fields = order.iter().filter(|field| !blank(&value[**field]));
         fields.map(|field| format!("\"{field}\":{}", value[*field])).collect::<Vec<_>>()
     };
-    let mut fields = ordered(metadata, &ORDER);
+    let mut fields = ordered(metadata, &order);
     if let Some(entries) = metadata["managedFields"].as_array().filter(|entries| !entries.is_empty()) {
         let entries: Vec<String> =
             entries.iter().map(|entry| format!("{{{}}}", ordered(entry, &ENTRY).join(","))).collect();

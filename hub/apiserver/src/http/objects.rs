@@ -13,7 +13,8 @@ use super::respond::{self, Body};
 use super::table::{self, Include};
 use super::target::Wanted;
 use super::write_options::{field_manager, manager_required};
-use super::{ApiServer, Call, yaml};
+use super::yaml::{self, Document};
+use super::{ApiServer, Call};
 use crate::kinds;
 use crate::object::{ObjectKey, Stored, meta};
 use crate::registry::strategy;
@@ -102,9 +103,7 @@ impl ApiServer {
         bytes: &Bytes,
     ) -> Result<Response<Body>, Status> {
         let patch = Patch::read(definition, body::media_type(call.headers), bytes)?;
-        if patch.is_apply()
-            && let Some(twice) = yaml::duplicate(bytes)
-        {
+        if let Patch::Apply(Document { twice: Some(twice), .. }) = &patch {
             match call.query.get("fieldValidation") {
                 "Strict" => {
                     let why = format!(
@@ -113,7 +112,7 @@ impl ApiServer {
                     return Err(Status::bad_request(why));
                 }
                 "Ignore" => {}
-                _ => call.warnings.add(twice),
+                _ => call.warnings.add(twice.clone()),
             }
         }
         let mut options = self.write_options(call, subresource, bytes)?;
@@ -154,16 +153,17 @@ pub(super) fn object_in(
     raw: &Bytes,
 ) -> Result<Value, Status> {
     let (media, kind) = (body::media_type(call.headers), &definition.kind);
-    if matches!(media, "application/yaml" | "application/x-yaml")
-        && call.query.get("fieldValidation") == "Strict"
-        && let Some(twice) = yaml::duplicate(raw)
-    {
-        let version = &definition.version;
-        return Err(Status::bad_request(format!(
-            "{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: yaml: unmarshal errors:\n  {twice}"
-        )));
-    }
-    body::parse(media, raw).map_err(|status| {
+    let read = match media {
+        "application/yaml" | "application/x-yaml" => yaml::read(raw).and_then(|document| match document.twice {
+            Some(twice) if call.query.get("fieldValidation") == "Strict" => Err(Status::bad_request(format!(
+                "{kind} in version \"{}\" cannot be handled as a {kind}: strict decoding error: yaml: unmarshal errors:\n  {twice}",
+                definition.version
+            ))),
+            _ => Ok(document.value),
+        }),
+        _ => body::parse(media, raw),
+    };
+    read.map_err(|status| {
         if !status.message.starts_with("couldn't get version/kind") {
             return status;
         }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::yaml;
+use super::yaml::{self, Document};
 use crate::kinds;
 use crate::object::{ObjectKey, meta};
 use crate::registry::PatchShown;
@@ -15,7 +15,7 @@ pub(super) enum Patch {
     Json(Bytes),
     Merge(Bytes),
     Strategic(Bytes),
-    Apply(Value),
+    Apply(Document),
 }
 
 const CUSTOM: &str =
@@ -29,7 +29,7 @@ impl Patch {
             "application/json-patch+json" => Ok(Patch::Json(bytes.clone())),
             "application/merge-patch+json" => Ok(Patch::Merge(bytes.clone())),
             "application/strategic-merge-patch+json" if strategic => Ok(Patch::Strategic(bytes.clone())),
-            "application/apply-patch+yaml" => yaml::parse(bytes).map(Patch::Apply).map_err(|mut status| {
+            "application/apply-patch+yaml" => yaml::read(bytes).map(Patch::Apply).map_err(|mut status| {
                 status.message.insert_str(0, "error decoding YAML: ");
                 status
             }),
@@ -64,8 +64,8 @@ impl Patch {
         now: &str,
     ) -> Result<Value, Status> {
         match (self, live) {
-            (Patch::Apply(object), live) => {
-                let mut object = object.clone();
+            (Patch::Apply(document), live) => {
+                let mut object = document.value.clone();
                 named(definition, key, &mut object)?;
                 if live.is_none() && meta::name(&object).is_empty() {
                     return Err(Status::nameless(&key.name));

@@ -17,6 +17,7 @@ use crate::object::meta;
 use crate::registry::strategy;
 use crate::resource::ResourceDefinition;
 use crate::status::Status;
+use crate::validation;
 
 impl ApiServer {
     /// Any request on a resource.
@@ -158,13 +159,10 @@ fn exists(definition: &ResourceDefinition, wanted: &Wanted) -> Result<(), Status
 
 /// Refuses a name that can be no part of a key, whether there is such an object or not.
 pub(super) fn fit_for_a_key(name: &str) -> Result<(), Status> {
-    let why = match name {
-        "." => "may not be '.'",
-        ".." => "may not be '..'",
-        name if name.contains('%') => "may not contain '%'",
-        _ => return Ok(()),
-    };
-    Err(Status::bad_request(format!("Name parameter invalid: {name:?}: {why}")))
+    match validation::path_segment(name).first() {
+        Some(why) => Err(Status::bad_request(format!("Name parameter invalid: {name:?}: {why}"))),
+        None => Ok(()),
+    }
 }
 
 /// What the method means here, in the terms of RBAC.

@@ -146,7 +146,7 @@ impl ApiServer {
             let scale = match &patch {
                 None => sent.clone(),
                 Some(Patch::Apply(applied)) => {
-                    return scale::apply(definition, &paths, live, applied, &writer);
+                    return scale::apply(definition, &paths, live, &applied.value, &writer);
                 }
                 Some(Patch::Strategic(bytes)) => kinds::merge_patch(&scale::of(&paths, live), bytes)?,
                 Some(patch) => patch.carry_out(

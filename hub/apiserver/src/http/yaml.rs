@@ -10,24 +10,44 @@ use serde_json::Value;
 
 use crate::status::Status;
 
-/// Reads a body.
-pub(super) fn parse(bytes: &Bytes) -> Result<Value, Status> {
-    let text = text(bytes)?;
-    let options = serde_saphyr::options! {
-        legacy_octal_numbers: true,
-        duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
-    };
-    let mut value = serde_saphyr::from_str_with_options(&text, options)
-        .map_err(|error| Status::bad_request(format!("error converting YAML to JSON: {error}")))?;
-    whole_numbers(&mut value);
-    Ok(value)
+/// A body that was read.
+#[derive(Debug)]
+pub(super) struct Document {
+    /// What it holds.
+    pub value: Value,
+    /// What is said of the first key that is given twice in one map.
+    pub twice: Option<String>,
 }
 
-/// What is said of the first key that is given twice in one map; `None` where there is none.
-pub(super) fn duplicate(bytes: &Bytes) -> Option<String> {
-    let text = text(bytes).ok()?;
-    let options = serde_saphyr::options! { legacy_octal_numbers: true };
-    let error = serde_saphyr::from_str_with_options::<Value>(&text, options).err()?.to_string();
+/// Reads a body.
+pub(super) fn parse(bytes: &Bytes) -> Result<Value, Status> {
+    read(bytes).map(|document| document.value)
+}
+
+/// Reads a body, and looks for keys given twice: seldom, so that it is read again only where there are any.
+pub(super) fn read(bytes: &Bytes) -> Result<Document, Status> {
+    let text = text(bytes)?;
+    let once = serde_saphyr::options! { legacy_octal_numbers: true };
+    let (mut value, twice) = match serde_saphyr::from_str_with_options(&text, once) {
+        Ok(value) => (value, None),
+        Err(error) => {
+            let last = serde_saphyr::options! {
+                legacy_octal_numbers: true,
+                duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
+            };
+            let told = duplicate(&error.to_string());
+            let read =
+                if told.is_some() { serde_saphyr::from_str_with_options(&text, last) } else { Err(error) };
+            let bad = |error| Status::bad_request(format!("error converting YAML to JSON: {error}"));
+            (read.map_err(bad)?, told)
+        }
+    };
+    whole_numbers(&mut value);
+    Ok(Document { value, twice })
+}
+
+/// The reader's error in kube-apiserver's words, where it is of a key that is given twice.
+fn duplicate(error: &str) -> Option<String> {
     let (before, rest) = error.split_once(": duplicate mapping key: ")?;
     let line = before.split_once("line ")?.1.split(' ').next()?;
     let key = rest.split(", set ").next()?;
@@ -109,10 +129,12 @@ mod tests {
     #[test]
     fn the_last_of_two_keys_counts_and_is_told_of() {
         let body = Bytes::from_static(b"a:\n  k: 1\n  k: 2\n");
-        assert_eq!(parse(&body).unwrap(), json!({"a": {"k": 2}}));
-        let told = "line 3: key \"k\" already set in map";
-        assert_eq!(duplicate(&body).as_deref(), Some(told));
-        assert_eq!(duplicate(&Bytes::from_static(b"a: {k: 1}\nb: {k: 1}")), None);
+        let document = super::read(&body).unwrap();
+        assert_eq!(document.value, json!({"a": {"k": 2}}));
+        assert_eq!(document.twice.as_deref(), Some("line 3: key \"k\" already set in map"));
+        assert_eq!(super::read(&Bytes::from_static(b"a: {k: 1}\nb: {k: 1}")).unwrap().twice, None);
+        // What is no YAML further on is told of first: the whole is read before keys are looked at.
+        super::read(&Bytes::from_static(b"a: 1\na: 2\nb: [")).unwrap_err();
     }
 
     #[test]

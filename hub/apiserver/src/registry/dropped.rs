@@ -119,7 +119,7 @@ fn pod(spec: &mut Value, old: Option<&Value>) {
             }
         }
     }
-    for kind in ["containers", "initContainers", "ephemeralContainers"] {
+    for kind in KINDS {
         for container in each(spec, kind) {
             let hooks = container.get_mut("lifecycle").and_then(Value::as_object_mut);
             if hooks.is_some_and(|hooks| hooks.remove("stopSignal").is_some() && hooks.is_empty()) {
@@ -149,11 +149,20 @@ fn has_tolerance(behavior: &Value) -> bool {
     ["scaleUp", "scaleDown"].iter().any(|way| !behavior[*way]["tolerance"].is_null())
 }
 
+/// What a Pod calls its containers.
+const KINDS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
+
 /// Variables from files, and volumes of certificates.
 fn sources(spec: &mut Value, old: Option<&Value>) {
-    let used = |pointer: &str| old.is_some_and(|old| old.to_string().contains(pointer));
-    if !used("\"fileKeyRef\"") {
-        for kind in ["containers", "initContainers", "ephemeralContainers"] {
+    let some = |of: &Value, field: &str, found: &dyn Fn(&Value) -> bool| {
+        of[field].as_array().into_iter().flatten().any(found)
+    };
+    let from_file = |variable: &Value| !variable["valueFrom"]["fileKeyRef"].is_null();
+    let reads_files = |old: &Value| {
+        KINDS.iter().any(|kind| some(old, kind, &|container| some(container, "env", &from_file)))
+    };
+    if !old.is_some_and(reads_files) {
+        for kind in KINDS {
             for container in spec.get_mut(kind).and_then(Value::as_array_mut).into_iter().flatten() {
                 for variable in each(container, "env") {
                     if let Some(from) = variable.get_mut("valueFrom").and_then(Value::as_object_mut) {
@@ -164,7 +173,9 @@ fn sources(spec: &mut Value, old: Option<&Value>) {
         }
     }
     for field in ["clusterTrustBundle", "podCertificate"] {
-        if used(&format!("\"{field}\"")) {
+        let projects =
+            |volume: &Value| some(&volume["projected"], "sources", &|source| !source[field].is_null());
+        if old.is_some_and(|old| some(old, "volumes", &projects)) {
             continue;
         }
         for volume in spec.get_mut("volumes").and_then(Value::as_array_mut).into_iter().flatten() {
@@ -183,7 +194,7 @@ fn images(spec: &mut Value) {
         return;
     }
     retain(spec, "volumes", &|volume| !volume["image"].is_object());
-    for kind in ["containers", "initContainers", "ephemeralContainers"] {
+    for kind in KINDS {
         for container in spec.get_mut(kind).and_then(Value::as_array_mut).into_iter().flatten() {
             retain(container, "volumeMounts", &|mount| !gone.contains(&mount["name"]));
         }

@@ -100,7 +100,7 @@ pub(crate) fn dns_1035_label(text: &str) -> Vec<String> {
 }
 
 /// A segment of a URL path.
-pub(super) fn path_segment(text: &str) -> Vec<String> {
+pub(crate) fn path_segment(text: &str) -> Vec<String> {
     if text == "." || text == ".." {
         return vec![format!("may not be '{text}'")];
     }

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::metadata::{annotations, labels};
 use super::security::descending;
 use super::{Errors, invalid_each, list, names, text};
+use crate::object::meta;
 use crate::schema::FieldError;
 use crate::schema::path::Path;
 
@@ -142,21 +143,7 @@ fn claim_template(template: &Value, path: &Path<'_>, errors: &mut Errors) {
     let (metadata, at) = (&template["metadata"], path.child("metadata"));
     annotations(metadata, &at.child("annotations"), errors);
     labels(&metadata["labels"], &at.child("labels"), errors);
-    for field in [
-        "name",
-        "generateName",
-        "namespace",
-        "selfLink",
-        "uid",
-        "resourceVersion",
-        "generation",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "ownerReferences",
-        "finalizers",
-        "managedFields",
-    ] {
+    for field in meta::FIELDS.into_iter().filter(|field| !matches!(*field, "labels" | "annotations")) {
         let value = &metadata[field];
         if !value.is_null() && *value != "" && *value != 0 {
             let told = if field == "uid" { "uID" } else { field };
