@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures::stream::{self, BoxStream, StreamExt};
 use karmada_apiserver::cache::CacheEvent;
 use karmada_apiserver::kinds;
-use karmada_apiserver::object::{ObjectKey, Stored};
+use karmada_apiserver::object::{ObjectKey, Stored, meta};
 use karmada_apiserver::registry::{DeleteOptions, Registry, Standing, User, WriteOptions, Written};
 use karmada_apiserver::resource::{ResourceDefinition, split_api_version};
 use karmada_apiserver::status::Status;
@@ -54,8 +54,7 @@ impl RegistryApi {
         subresource: &str,
     ) -> Result<Arc<Object>, ApiError> {
         let definition = self.definition(resource)?;
-        let text = |field: &str| object["metadata"][field].as_str().unwrap_or("");
-        let key = ObjectKey::new(if definition.namespaced { text("namespace") } else { "" }, text("name"));
+        let key = key_of(&definition, &object);
         let options = self.options(subresource);
         // Named at a version, the object is tried once: a second try meets another version and is refused before it is read.
         let mut object = Some(object);
@@ -64,6 +63,12 @@ impl RegistryApi {
         let written = self.registry.update(&definition, &key, &options, false, &mut change).await;
         written.map(|w| written_object(&w)).map_err(refused)
     }
+}
+
+/// Where an object that a controller made belongs.
+fn key_of(definition: &ResourceDefinition, object: &Value) -> ObjectKey {
+    let namespace = if definition.namespaced { meta::namespace(object) } else { "" };
+    ObjectKey::new(namespace, meta::name(object))
 }
 
 fn written_object(written: &Written) -> Arc<Object> {
@@ -82,7 +87,6 @@ impl Source for Cached {
 
 /// The port's view of a cached object.
 pub(crate) fn object(stored: &Arc<Stored>) -> Object {
-    let labels = stored.labels().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
     Object {
         key: Key { namespace: stored.key.namespace.clone(), name: stored.key.name.clone() },
         uid: Arc::from(stored.uid()),
@@ -90,7 +94,7 @@ pub(crate) fn object(stored: &Arc<Stored>) -> Object {
         generation: stored.generation,
         deleting: stored.deleting,
         marks: stored.marks,
-        labels,
+        labels: stored.labels(),
         source: Arc::new(Cached(stored.clone())),
     }
 }
@@ -186,9 +190,7 @@ impl Api for RegistryApi {
 
     async fn create(&self, resource: &Resource, object: Value) -> Result<Arc<Object>, ApiError> {
         let definition = self.definition(resource)?;
-        let namespace =
-            if definition.namespaced { object["metadata"]["namespace"].as_str().unwrap_or("") } else { "" };
-        let namespace = namespace.to_owned();
+        let namespace = key_of(&definition, &object).namespace;
         let written = self.registry.create(&definition, &namespace, object, &self.options("")).await;
         written.map(|w| written_object(&w)).map_err(refused)
     }
@@ -205,8 +207,7 @@ impl Api for RegistryApi {
         manager: &str,
     ) -> Result<Arc<Object>, ApiError> {
         let definition = self.definition(resource)?;
-        let text = |field: &str| object["metadata"][field].as_str().unwrap_or("");
-        let key = ObjectKey::new(if definition.namespaced { text("namespace") } else { "" }, text("name"));
+        let key = key_of(&definition, &object);
         let options = WriteOptions { field_manager: manager.to_owned(), applied: true, ..self.options("") };
         let now = self.registry.now_text();
         let mut change = |live: Option<&Value>| match live {

@@ -87,10 +87,12 @@ impl LabelSelector {
     }
 
     /// Whether labels, looked up by `get`, match.
-    pub fn matches<'a>(&self, get: impl Fn(&str) -> Option<&'a str>) -> bool {
+    pub fn matches<T: AsRef<str>>(&self, get: impl Fn(&str) -> Option<T>) -> bool {
         self.0.iter().all(|requirement| match requirement {
-            Requirement::In(key, values) => get(key).is_some_and(|v| values.iter().any(|x| x == v)),
-            Requirement::NotIn(key, values) => get(key).is_none_or(|v| values.iter().all(|x| x != v)),
+            Requirement::In(key, values) => get(key).is_some_and(|v| values.iter().any(|x| x == v.as_ref())),
+            Requirement::NotIn(key, values) => {
+                get(key).is_none_or(|v| values.iter().all(|x| x != v.as_ref()))
+            }
             Requirement::Exists(key) => get(key).is_some(),
             Requirement::Absent(key) => get(key).is_none(),
             Requirement::Greater(key, n) => number(get(key)).is_some_and(|v| v > *n),
@@ -99,8 +101,8 @@ impl LabelSelector {
     }
 }
 
-fn number(text: Option<&str>) -> Option<i64> {
-    text?.parse().ok()
+fn number(text: Option<impl AsRef<str>>) -> Option<i64> {
+    text?.as_ref().parse().ok()
 }
 
 /// The fields a kind may be selected by, beyond name and namespace, as kube-apiserver's field label conversions allow.

@@ -27,8 +27,9 @@ pub(super) fn address(cache: &Cache, wanted: &ServiceRef) -> Result<(String, u16
         return Err(Nowhere { reason: "ServiceNotFound", message });
     };
     let slices = cache.shard(&StorageId("discovery.k8s.io/endpointslices".into()));
-    let of_service =
-        |object: &crate::object::Stored| object.label("kubernetes.io/service-name") == Some(&wanted.name);
+    let of_service = |object: &crate::object::Stored| {
+        object.label("kubernetes.io/service-name").as_deref() == Some(&*wanted.name)
+    };
     let slices: Vec<Value> =
         slices.list(&wanted.namespace, None, 0, &of_service).0.iter().map(|slice| slice.value()).collect();
     of_objects(wanted, &service, &slices, get("endpoints").as_ref())

@@ -3,14 +3,16 @@
 //! In: bytes in storage form and their revision. Out: a [`Stored`].
 //!
 //! A hub holds as many of these as it has objects, so each is small: texts are not copied out of the JSON, only where they
-//! stand in it is kept, and what most objects lack (labels, owners) costs them one pointer.
+//! stand in it is kept, and labels are read there by who asks for one.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::Deserialize;
+use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -31,58 +33,67 @@ pub struct Stored {
     pub marks: u64,
     /// Whether `metadata.deletionTimestamp` is set.
     pub deleting: bool,
-    uid: Text,
-    /// What most objects lack.
-    more: Option<Box<More>>,
+    texts: Texts,
+    /// Those of the texts that are not in the JSON as they read, or not in one piece of it.
+    apart: Option<Box<[Option<Box<str>>; 2]>>,
     json: Pieces,
 }
 
-/// Labels and owners, and texts that are not in the JSON as they read.
+/// Where texts stand in the JSON. Beginnings and lengths lie apart, so that nothing is padded.
 #[derive(Debug, Default)]
-struct More {
-    /// Sorted by key.
-    labels: Box<[(Text, Text)]>,
-    owners: Box<[Text]>,
-    apart: Box<[Box<str>]>,
+struct Texts {
+    from: [u32; 2],
+    len: [u16; 2],
 }
 
-/// Where a text stands: in the JSON, or, where JSON escapes it or it lies across a cut, among the texts kept apart.
-#[derive(Clone, Copy, Debug)]
-struct Text {
-    from: u32,
-    /// [`APART`]: `from` counts the texts kept apart.
-    len: u32,
-}
-
-const APART: u32 = u32::MAX;
+/// Which of the texts: `metadata.uid`, and `metadata.labels` as JSON.
+const UID: usize = 0;
+const LABELS: usize = 1;
 
 impl Stored {
     /// Reads bytes in storage form. Fails where they are no object (a damaged store).
     pub fn read(bytes: &Bytes, revision: u64) -> Result<Stored, serde_json::Error> {
         let json = stamp(bytes, revision);
         let Head { metadata: meta } = serde_json::from_slice(&json)?;
+        let labels = meta.labels.map_or("", RawValue::get);
         let mut digest = DefaultHasher::new();
-        (&meta.labels, meta.annotations.map(RawValue::get), meta.finalizers.map(RawValue::get))
-            .hash(&mut digest);
-        meta.owner_references.iter().for_each(|owner| owner.uid.hash(&mut digest));
-        let mut texts = Texts { json: &json, pieces: Pieces::of(&json), apart: Vec::new() };
-        let uid = texts.place(meta.uid);
-        let labels = meta.labels.into_iter().flatten();
-        let labels = labels.map(|(key, value)| (texts.place(key), texts.place(value))).collect();
-        let owners = meta.owner_references.into_iter().map(|owner| texts.place(owner.uid)).collect();
-        let Texts { pieces, apart, .. } = texts;
-        let more = More { labels, owners, apart: apart.into_boxed_slice() };
-        let none = more.labels.is_empty() && more.owners.is_empty() && more.apart.is_empty();
-        Ok(Stored {
+        (labels, meta.annotations.map(RawValue::get), meta.finalizers.map(RawValue::get)).hash(&mut digest);
+        meta.owner_references.map(RawValue::get).hash(&mut digest);
+        let mut stored = Stored {
             key: ObjectKey { namespace: meta.namespace.into(), name: meta.name.into() },
             revision,
             generation: meta.generation,
             marks: digest.finish(),
             deleting: meta.deletion_timestamp.is_some(),
-            uid,
-            more: (!none).then(|| Box::new(more)),
-            json: pieces,
-        })
+            texts: Texts::default(),
+            apart: None,
+            json: Pieces::of(&json),
+        };
+        stored.place(UID, &json, &meta.uid.0);
+        stored.place(LABELS, &json, labels);
+        Ok(stored)
+    }
+
+    /// Notes where a text stands that was read from the JSON, or the text itself where it is not there as it reads.
+    fn place(&mut self, which: usize, json: &[u8], text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        // A text that was borrowed begins within the JSON; any other lies elsewhere.
+        let from = (text.as_ptr() as usize).wrapping_sub(json.as_ptr() as usize);
+        let stands = from < json.len() && self.json.get(from, text.len()).is_some();
+        match (u32::try_from(from), u16::try_from(text.len())) {
+            (Ok(from), Ok(len)) if stands => (self.texts.from[which], self.texts.len[which]) = (from, len),
+            _ => self.apart.get_or_insert_default()[which] = Some(text.into()),
+        }
+    }
+
+    fn text(&self, which: usize) -> &str {
+        if let Some(text) = self.apart.as_ref().and_then(|apart| apart[which].as_deref()) {
+            return text;
+        }
+        let bytes = self.json.get(self.texts.from[which] as usize, self.texts.len[which].into());
+        bytes.and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or("")
     }
 
     /// The same object as it last stood, under the revision of its removal.
@@ -96,27 +107,17 @@ impl Stored {
 
     /// `metadata.uid`.
     pub fn uid(&self) -> &str {
-        self.text(self.uid)
+        self.text(UID)
     }
 
-    /// `metadata.labels`, sorted by key.
-    pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.more
-            .iter()
-            .flat_map(|more| &more.labels)
-            .map(|(key, value)| (self.text(*key), self.text(*value)))
+    /// `metadata.labels`.
+    pub fn labels(&self) -> BTreeMap<String, String> {
+        serde_json::from_str(self.text(LABELS)).unwrap_or_default()
     }
 
     /// The label's value.
-    pub fn label(&self, key: &str) -> Option<&str> {
-        let labels = &self.more.as_ref()?.labels;
-        let at = labels.binary_search_by(|(k, _)| self.text(*k).cmp(key)).ok()?;
-        Some(self.text(labels[at].1))
-    }
-
-    /// The uids of `metadata.ownerReferences`.
-    pub fn owners(&self) -> impl Iterator<Item = &str> {
-        self.more.iter().flat_map(|more| &more.owners).map(|uid| self.text(*uid))
+    pub fn label(&self, key: &str) -> Option<Cow<'_, str>> {
+        serde_json::Deserializer::from_str(self.text(LABELS)).deserialize_map(Label(key)).ok()?
     }
 
     /// The whole object, `metadata.resourceVersion` included.
@@ -158,39 +159,28 @@ impl Stored {
     pub fn value(&self) -> Value {
         serde_json::from_slice(&self.json.whole()).unwrap_or(Value::Null)
     }
+}
 
-    fn text(&self, Text { from, len }: Text) -> &str {
-        if len == APART {
-            return self.more.as_ref().and_then(|more| more.apart.get(from as usize)).map_or("", |text| text);
-        }
-        let bytes = self.json.get(from as usize, len as usize);
-        bytes.and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or("")
+/// Looks one label up among all, without keeping the others.
+struct Label<'k>(&'k str);
+
+impl<'de> Visitor<'de> for Label<'_> {
+    type Value = Option<Cow<'de, str>>;
+
+    fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str("labels")
     }
-}
 
-/// Finds where texts stand.
-struct Texts<'a> {
-    json: &'a [u8],
-    pieces: Pieces,
-    apart: Vec<Box<str>>,
-}
-
-impl Texts<'_> {
-    fn place(&mut self, said: Said<'_>) -> Text {
-        if said.0.is_empty() {
-            return Text { from: 0, len: 0 };
-        }
-        if let Cow::Borrowed(text) = said.0 {
-            // What was borrowed begins within the JSON.
-            let from = text.as_ptr() as usize - self.json.as_ptr() as usize;
-            let in_one_piece = self.pieces.get(from, text.len()).is_some();
-            if let (Ok(from), Ok(len), true) = (u32::try_from(from), u32::try_from(text.len()), in_one_piece)
-            {
-                return Text { from, len };
+    fn visit_map<M: MapAccess<'de>>(self, mut labels: M) -> Result<Self::Value, M::Error> {
+        let mut found = None;
+        while let Some(Said(key)) = labels.next_key()? {
+            if key == self.0 {
+                found = Some(labels.next_value::<Said<'_>>()?.0);
+            } else {
+                labels.next_value::<IgnoredAny>()?;
             }
         }
-        self.apart.push(said.0.into());
-        Text { from: u32::try_from(self.apart.len() - 1).unwrap_or(u32::MAX), len: APART }
+        Ok(found)
     }
 }
 
@@ -217,20 +207,14 @@ struct Meta<'a> {
     annotations: Option<&'a RawValue>,
     #[serde(default, borrow)]
     finalizers: Option<&'a RawValue>,
-    #[serde(borrow)]
-    labels: Option<BTreeMap<Said<'a>, Said<'a>>>,
     #[serde(default, borrow)]
-    owner_references: Vec<Owner<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Owner<'a> {
+    labels: Option<&'a RawValue>,
     #[serde(default, borrow)]
-    uid: Said<'a>,
+    owner_references: Option<&'a RawValue>,
 }
 
 /// A text, borrowed from the JSON where nothing in it is escaped.
-#[derive(Default, Deserialize, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Default, Deserialize)]
 struct Said<'a>(#[serde(borrow)] Cow<'a, str>);
 
 const METADATA: &[u8] = b"\"metadata\":{";
@@ -287,20 +271,17 @@ mod tests {
         assert!(!stored.starts_with(b"{\"kind\":\"Secret\""));
     }
 
-    /// Whatever the length of the head, and so wherever the cut falls: labels, owners and uid are found.
+    /// Whatever the length of the head, and so wherever the cut falls: labels and uid are found.
     #[test]
     fn texts_are_found_wherever_the_json_is_cut() {
         for before in 0..600 {
             let metadata = json!({"annotations": {"a": "x".repeat(before)}, "name": "a", "uid": "the-uid",
-                "labels": {"b": "2", "a": "1", "\"": "\u{1}"}, "ownerReferences": [{"uid": "one"}, {"uid": "t\"wo"}, {}]});
+                "labels": {"b": "2", "a": "1", "\"": "\u{1}"}});
             let stored = stored(&metadata, 100);
             assert_eq!(stored.uid(), "the-uid");
-            assert_eq!(stored.labels().collect::<Vec<_>>(), [("\"", "\u{1}"), ("a", "1"), ("b", "2")]);
-            assert_eq!(
-                (stored.label("a"), stored.label("\""), stored.label("c")),
-                (Some("1"), Some("\u{1}"), None)
-            );
-            assert_eq!(stored.owners().collect::<Vec<_>>(), ["one", "t\"wo", ""]);
+            assert_eq!(json!(stored.labels()), metadata["labels"]);
+            let label = |key: &str| stored.label(key).unwrap_or_default();
+            assert_eq!([label("a"), label("\""), label("c")], ["1", "\u{1}", ""]);
             assert_eq!(stored.json_len(), stored.json().len());
         }
     }
@@ -308,10 +289,7 @@ mod tests {
     #[test]
     fn what_an_object_lacks_costs_it_nothing() {
         let bare = stored(&json!({"name": "a"}), 0);
-        assert_eq!(
-            (bare.uid(), bare.labels().count(), bare.owners().count(), bare.label("a")),
-            ("", 0, 0, None)
-        );
+        assert_eq!((bare.uid(), bare.labels().len(), bare.label("a")), ("", 0, None));
         // Beside the two counters of an `Arc` it fits a size of the allocator.
         assert_eq!(size_of::<Stored>() + 16, 128);
     }
