@@ -164,37 +164,53 @@ fn shared_parts(spec: &Value, before: &Value, errors: &mut Errors) {
 /// Checks a version's schema in kube-apiserver's order: structure first, then what a schema may use, then rules and defaults.
 fn validate_schema(given: &Value, before: &Value, status: bool, path: &str, errors: &mut Errors) {
     let stood = items(before, "versions").iter().any(|version| version["schema"] == *given);
+    let before = errors.len();
     let given = &given["openAPIV3Schema"];
     if !given.is_object() {
         return;
     }
     let path = format!("{path}.openAPIV3Schema");
     if status {
-        if !matches!(text(given, "type"), "" | "object") {
-            let why = "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
-            errors.push(invalid(&format!("{path}.type"), text(given, "type"), why));
-        } else if let Some(why) = refused_at_root(given) {
-            errors.push(invalid_raw(&path, schema(given), why));
-            return;
-        }
+        beside_status(given, &path, errors);
     }
     if given["nullable"] == true {
         errors.push(forbidden(&format!("{path}.nullable"), "nullable cannot be true at the root"));
     }
-    let before = errors.len();
-    let mut structure = structural::validate(given, &path);
+    let unreadable = structural::unreadable(given);
+    let mut structure = match unreadable {
+        Some(_) => Errors::new(),
+        None => structural::validate(given, &path),
+    };
     structure.sort_by_key(ToString::to_string);
+    let compiled = Schema::of_custom(given);
+    if let (true, None, Ok(compiled)) = (structure.is_empty(), &unreadable, &compiled) {
+        default_rules::validate(given, compiled.root(), &path, &mut structure);
+    }
+    let mut own = Errors::new();
+    openapi_rules::validate(given, &path, &mut own);
+    if structure.is_empty() && unreadable.is_none() {
+        cel_rules::validate(given, &path, !stood, &mut own);
+    }
     errors.append(&mut structure);
-    openapi_rules::validate(given, &path, errors);
+    errors.append(&mut own);
     if errors.len() > before {
         return;
     }
-    match Schema::of_custom(given) {
-        Err(error) => errors.push(invalid(&path, "", format!("error building validator: {error}"))),
-        Ok(compiled) => {
-            cel_rules::validate(given, &path, !stood, errors);
-            default_rules::validate(given, compiled.root(), &path, errors);
-        }
+    if let Some(why) = unreadable {
+        errors.push(invalid(&path, "", why));
+    } else if let Err(error) = compiled {
+        errors.push(invalid(&path, "", format!("error building validator: {error}")));
+    }
+}
+
+/// A root schema beside a status of its own can only say what holds for the status, too.
+fn beside_status(given: &Value, path: &str, errors: &mut Errors) {
+    let early = ["id", "$schema"].iter().any(|key| !text(given, key).is_empty()) || given["$ref"].is_string();
+    if !early && !matches!(text(given, "type"), "" | "object") {
+        let why = "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
+        errors.push(invalid(&format!("{path}.type"), text(given, "type"), why));
+    } else if let Some(why) = refused_at_root(given) {
+        errors.push(invalid_raw(path, schema(given), why));
     }
 }
 

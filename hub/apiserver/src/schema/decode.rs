@@ -213,6 +213,8 @@ fn is_told_from_none(schema: SchemaRef<'_>, name: &str, fields: &Map<String, Val
     match (owner, name) {
         ("HPAScalingRules", "policies") | ("PersistentVolumeSpec", "capacity") => true,
         ("IngressSpec", "rules") => !fields.contains_key("defaultBackend"),
+        // Whatever is there at a root beside a status is refused.
+        ("JSONSchemaProps", _) => true,
         _ => false,
     }
 }
@@ -225,16 +227,17 @@ pub fn forget_empties(schema: SchemaRef<'_>, value: &mut Value) {
             items.iter_mut().for_each(|item| forget_empties(element, item));
         }
         Value::Object(fields) if schema.is_struct() => {
-            for (name, item) in fields.iter_mut() {
-                let Some(property) = schema.property(name) else { continue };
+            fields.retain(|name, item| {
+                let Some(property) = schema.property(name) else { return true };
                 let listed =
                     matches!(property.node().go_kind, b'l' | b'm') && !property.has(flag::GO_POINTER);
                 if listed && !item.is_null() && is_empty(item) {
                     *item = Value::Null;
-                } else {
-                    forget_empties(property, item);
+                    return !property.has(flag::GO_OMIT_EMPTY);
                 }
-            }
+                forget_empties(property, item);
+                true
+            });
         }
         Value::Object(fields) => {
             let Some(element) = schema.additional() else { return };
