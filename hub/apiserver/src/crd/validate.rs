@@ -3,7 +3,7 @@
 //! In: a defaulted definition and, on update, the stored one. Out: everything that is wrong with its spec. What all versions
 //! share is reported where the older form of a definition had it: `spec.validation`, `spec.subresources`.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::names::APPROVED;
 use super::report::{
@@ -12,34 +12,34 @@ use super::report::{
 };
 use super::{cel_rules, conversion_rules, default_rules, names, openapi_rules, selectable_rules, structural};
 use crate::schema::{FieldError, Schema, is_known_format};
-use crate::validation::{dns_1035_label, dns_subdomain};
+use crate::validation::{dns_1035_label, dns_subdomain, only_name};
 
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: [&str; 8] =
     ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
 
-/// Everything that is wrong with a definition, metadata aside.
-pub fn validate(new: &Value, old: Option<&Value>) -> Errors {
-    let mut errors = Errors::new();
+/// Everything that is wrong with a definition; `errors` has what is wrong with its metadata.
+pub fn validate(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let spec = &new["spec"];
     let expected = format!("{}.{}", text(&spec["names"], "plural"), text(spec, "group"));
-    let name = new["metadata"]["name"].as_str().unwrap_or_default();
-    // A name that is missing is told of as missing.
-    if old.is_none() && !name.is_empty() && name != expected {
-        errors.push(invalid("metadata.name", name, "must be spec.names.plural+\".\"+spec.group"));
+    if old.is_none() {
+        only_name(new, &expected, "must be spec.names.plural+\".\"+spec.group", true, errors);
     }
     // A status that changes, or metadata, does not bring the spec into question again.
     if old.is_none_or(|old| old["spec"] != *spec) {
-        validate_spec(spec, old.map_or(&Value::Null, |old| &old["spec"]), &mut errors);
+        validate_spec(spec, old.map_or(&Value::Null, |old| &old["spec"]), errors);
     }
     if let Some(old) = old {
-        unchanged(new, old, &mut errors);
+        unchanged(new, old, errors);
     }
-    stored_versions(new, &mut errors);
+    stored_versions(new, errors);
     if old.is_none_or(|old| old["spec"] != *spec) {
-        approval(new, &mut errors);
+        approval(new, errors);
+        if spec["preserveUnknownFields"] == true {
+            let why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
+            errors.push(invalid("spec.preserveUnknownFields", true, why));
+        }
     }
-    errors
 }
 
 /// `before`: the spec that is replaced.
@@ -57,14 +57,23 @@ fn validate_spec(spec: &Value, before: &Value, errors: &mut Errors) {
         "Cluster" | "Namespaced" => {}
         other => errors.push(not_supported("spec.scope", other, &["Cluster", "Namespaced"])),
     }
-    if spec["preserveUnknownFields"] == true {
-        let why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
-        errors.push(invalid("spec.preserveUnknownFields", true, why));
-    }
     validate_versions(spec, before, errors);
     validate_names(&spec["names"], errors);
     shared_parts(spec, before, errors);
+    let strategy = text(&spec["conversion"], "strategy");
+    if spec["preserveUnknownFields"] == true && strategy != "None" {
+        let why = "must be None if spec.preserveUnknownFields is true";
+        errors.push(invalid("spec.conversion.strategy", strategy, why));
+    }
     conversion_rules::validate(&spec["conversion"], errors);
+}
+
+/// Whether a schema has a default, here or below.
+fn has_default(schema: &Value) -> bool {
+    let below = ["items", "additionalProperties", "not"].into_iter().map(|key| &schema[key]);
+    let below = below.chain(fields(&schema["properties"]).map(|(_, child)| child));
+    let combined = ["allOf", "anyOf", "oneOf"].into_iter().flat_map(|key| items(schema, key));
+    !schema["default"].is_null() || below.filter(|one| one.is_object()).chain(combined).any(has_default)
 }
 
 fn joined(messages: &[String]) -> Option<String> {
@@ -84,6 +93,11 @@ fn validate_versions(spec: &Value, before: &Value, errors: &mut Errors) {
         if version["schema"]["openAPIV3Schema"].is_null() {
             errors.push(required(&format!("spec.versions[{at}].schema.openAPIV3Schema"), ""));
         }
+    }
+    let defaulted = |version: &Value| has_default(&version["schema"]["openAPIV3Schema"]);
+    if spec["preserveUnknownFields"] == true && all.iter().any(defaulted) {
+        let why = "must be false in order to use defaults in the schema";
+        errors.push(invalid("spec.preserveUnknownFields", true, why));
     }
     let with_status = |version: &Value| version["subresources"]["status"].is_object();
     for (at, version) in all.iter().enumerate() {
@@ -325,18 +339,23 @@ fn stored_versions(object: &Value, errors: &mut Errors) {
         return;
     }
     let all = items(&object["spec"], "versions");
-    for (at, name) in list.iter().enumerate() {
-        let shown = name.as_str().unwrap_or_default();
-        if !all.iter().any(|version| version["name"] == *name) {
-            let why = format!(
-                "missing from spec.versions; {shown} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {shown} and removes {shown} from status.storedVersions"
-            );
-            errors.push(invalid(&format!("{path}[{at}]"), shown, why));
+    // The first version of a name takes it; another of the same name misses it.
+    let mut left: Vec<&Value> = list.iter().collect();
+    for version in all {
+        let taken = left.iter().any(|name| **name == version["name"]);
+        if version["storage"] == true && !taken {
+            let why = format!("must have the storage version {}", text(version, "name"));
+            errors.push(invalid(path, stored.clone(), why));
         }
+        left.retain(|name| **name != version["name"]);
     }
-    let marked = all.iter().filter(|version| version["storage"] == true);
-    if let Some(missing) = marked.map(|v| text(v, "name")).find(|name| !list.contains(&json!(name))) {
-        errors.push(invalid(path, stored.clone(), format!("must have the storage version {missing}")));
+    for name in left {
+        let at = list.iter().rposition(|one| one == name).unwrap_or_default();
+        let shown = name.as_str().unwrap_or_default();
+        let why = format!(
+            "missing from spec.versions; {shown} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {shown} and removes {shown} from status.storedVersions"
+        );
+        errors.push(invalid(&format!("{path}[{at}]"), shown, why));
     }
 }
 
@@ -374,7 +393,11 @@ pub fn unknown_formats(new: &Value, old: Option<&Value>) -> Vec<String> {
 fn formats(schema: &Value, found: &mut Vec<String>) {
     let format = text(schema, "format");
     let told = format!("unrecognized format {format:?}");
-    if !format.is_empty() && !is_known_format(format) && !found.contains(&told) {
+    if text(schema, "type") == "string"
+        && !format.is_empty()
+        && !is_known_format(format)
+        && !found.contains(&told)
+    {
         found.push(told);
     }
     fields(&schema["properties"]).for_each(|(_, child)| formats(child, found));

@@ -59,7 +59,9 @@ impl Registry {
             object["metadata"]["labels"] = template.clone();
         }
         let mut service = self.service_allocator(definition, &key).await;
-        if let Some((_, allocator)) = &mut service {
+        // Without a name it will be refused.
+        if let Some((_, allocator)) = service.as_mut().filter(|_| !key.name.is_empty()) {
+            allocator.dry = options.dry_run;
             allocator.create(&mut object)?;
         }
         prepare::validate(definition, "", &object, None)?;

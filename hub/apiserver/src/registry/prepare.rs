@@ -217,12 +217,17 @@ pub(crate) fn identity_of_new(
     for server_side in ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         metadata.remove(server_side);
     }
-    if kinds::has_generation(definition) {
+    if counts_from_one(definition) {
         metadata.remove("generation");
     }
     metadata.insert("uid".into(), json!(uid));
     metadata.insert("creationTimestamp".into(), json!(now));
     Ok(())
+}
+
+/// Whether new objects are the first generation, whatever they say; a CSIDriver's changes alone are counted.
+fn counts_from_one(definition: &ResourceDefinition) -> bool {
+    kinds::has_generation(definition) && &*definition.plural != "csidrivers"
 }
 
 /// Owners that are there twice count once; the writer was warned.
@@ -391,7 +396,7 @@ pub(crate) fn new_object(
     if crate::aggregation::is_local(definition, object) {
         object["status"] = crate::aggregation::local_status(&registry.now_text());
     }
-    if kinds::has_generation(definition) && &*definition.plural != "csidrivers" {
+    if counts_from_one(definition) {
         meta::of(object).insert("generation".into(), json!(1));
     }
     match (&*definition.group, &*definition.plural) {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::selector::label_selector;
-use super::{Errors, entries, immutable, invalid_each, list, names, text};
+use super::{Errors, amount_shown, entries, immutable, invalid_each, list, names, text};
 use crate::schema::path::Path;
 use crate::schema::quantity::Quantity;
 use crate::schema::{FieldError, Shown};
@@ -169,10 +169,11 @@ pub(super) fn claim_spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     super::volume_sources::access_modes(spec, path, errors);
     let resources = path.child("resources");
     let storage = resources.key("storage");
-    match Quantity::from_value(&spec["resources"]["requests"]["storage"]) {
+    let asked = &spec["resources"]["requests"]["storage"];
+    match Quantity::from_value(asked) {
         None => errors.push(FieldError::required(&storage, "")),
         Some(size) if size.nanos() <= 0 => {
-            errors.push(FieldError::invalid(&storage, size.canonical(), "must be greater than zero"));
+            errors.push(FieldError::invalid(&storage, amount_shown(asked), "must be greater than zero"));
         }
         Some(_) => {}
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Errors, entries, invalid_each, list, names, text};
+use super::{Errors, amount_shown, entries, invalid_each, list, names, text};
 use crate::schema::FieldError;
 use crate::schema::path::Path;
 use crate::schema::quantity::Quantity;
@@ -11,7 +11,8 @@ use crate::schema::quantity::Quantity;
 pub(super) fn amount(name: &str, value: &Value, path: &Path<'_>, errors: &mut Errors) {
     let Some(quantity) = Quantity::from_value(value) else { return };
     if quantity.nanos() < 0 {
-        errors.push(FieldError::invalid(path, quantity.canonical(), "must be greater than or equal to 0"));
+        let shown = amount_shown(value);
+        errors.push(FieldError::invalid(path, shown, "must be greater than or equal to 0"));
     }
     // Counted in thousandths, of which there are as many as a number of 64 bits can tell.
     let thousandths = quantity.millis().clamp(i128::from(i64::MIN), i128::from(i64::MAX));

@@ -30,6 +30,9 @@ pub fn warnings(group: &str, kind: &str, new: &Value, old: Option<&Value>) -> Ve
                 pod("spec.template.", &new["spec"]["template"], &mut out);
             }
         }
+        ("", "Node") if !text(&new["spec"], "externalID").is_empty() => {
+            out.push("spec.externalID: this field is deprecated, and is unused by Kubernetes".to_owned());
+        }
         ("batch", "Job" | "CronJob") => {
             if old.is_none() {
                 pod_name("Pod names and hostnames", new, &mut out);
@@ -222,10 +225,11 @@ fn volumes(place: &str, spec: &Value, out: &mut Warnings) {
 
 fn fraction(at: &str, resources: &Value, out: &mut Warnings) {
     for name in ["memory", "ephemeral-storage", "storage"] {
-        if let Some(size) = Quantity::from_value(&resources[name]).filter(|size| size.millis() % 1000 != 0) {
+        let size = Quantity::from_value(&resources[name]);
+        if size.is_some_and(|size| size.milli_value() % 1000 != 0) {
             out.push(format!(
                 "{at}[{name}]: fractional byte value {:?} is invalid, must be an integer",
-                size.canonical()
+                super::amount_shown(&resources[name])
             ));
         }
     }
