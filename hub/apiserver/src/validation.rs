@@ -168,7 +168,6 @@ fn has_standard_finalizers(group: &str, kind: &str) -> bool {
         (group, kind),
         ("apiregistration.k8s.io" | "admissionregistration.k8s.io" | crate::crd::GROUP, _)
             | ("coordination.k8s.io", "Lease")
-            | ("events.k8s.io", "Event")
             | ("node.k8s.io", "RuntimeClass")
     )
 }

@@ -75,7 +75,8 @@ fn node(schema: &Value, level: Level, path: &str, errors: &mut Errors) {
     if !schema["additionalProperties"].is_null() {
         if level == Level::Root {
             errors.push(forbidden(&at("additionalProperties"), "must not be used at the root"));
-        } else if schema["additionalProperties"].is_object() {
+        }
+        if schema["additionalProperties"].is_object() {
             node(&schema["additionalProperties"], Level::Field, &at("additionalProperties"), errors);
         }
     }

@@ -59,8 +59,7 @@ impl Registry {
             object["metadata"]["labels"] = template.clone();
         }
         let mut service = self.service_allocator(definition, &key).await;
-        // Without a name it will be refused.
-        if let Some((_, allocator)) = service.as_mut().filter(|_| !key.name.is_empty()) {
+        if let Some((_, allocator)) = &mut service {
             allocator.dry = options.dry_run;
             allocator.create(&mut object)?;
         }

@@ -147,7 +147,7 @@ impl Allocator {
         if !needs_address(spec) || is_headless(spec) {
             return Ok(());
         }
-        if text(&service["metadata"], "name").is_empty() {
+        if !self.dry && text(&service["metadata"], "name").is_empty() {
             // The address' own object would name its Service, and cannot.
             return Err(Status::internal("failed to allocate a serviceIP: range is full"));
         }

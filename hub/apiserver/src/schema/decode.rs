@@ -270,7 +270,7 @@ fn is_told_from_none(
         ("HPAScalingRules", "policies") | ("PersistentVolumeSpec", "capacity") => true,
         ("IngressSpec", "rules") => !fields.contains_key("defaultBackend"),
         // Whatever is there at a root beside a status is refused.
-        ("JSONSchemaProps", _) => true,
+        ("JSONSchemaProps", _) => fields[name].is_array() || fields[name].is_object(),
         // A claim's template takes labels and annotations alone.
         ("ObjectMeta", "managedFields" | "ownerReferences" | "finalizers") => {
             path.fields() == "spec.metadata"
