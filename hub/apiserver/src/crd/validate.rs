@@ -7,11 +7,10 @@ use serde_json::Value;
 
 use super::names::APPROVED;
 use super::report::{
-    Errors, duplicate, fields, forbidden, invalid, invalid_raw, items, not_supported, refused_at_root,
-    required, schema, text, versions,
+    Errors, duplicate, invalid, invalid_raw, items, not_supported, required, text, versions,
 };
-use super::{cel_rules, conversion_rules, default_rules, names, openapi_rules, selectable_rules, structural};
-use crate::schema::{FieldError, Schema, is_known_format};
+use super::{conversion_rules, names, schema_rules, selectable_rules};
+use crate::schema::FieldError;
 use crate::validation::{dns_1035_label, dns_subdomain, only_name};
 
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
@@ -68,14 +67,6 @@ fn validate_spec(spec: &Value, before: &Value, errors: &mut Errors) {
     conversion_rules::validate(&spec["conversion"], errors);
 }
 
-/// Whether a schema has a default, here or below.
-fn has_default(schema: &Value) -> bool {
-    let below = ["items", "additionalProperties", "not"].into_iter().map(|key| &schema[key]);
-    let below = below.chain(fields(&schema["properties"]).map(|(_, child)| child));
-    let combined = ["allOf", "anyOf", "oneOf"].into_iter().flat_map(|key| items(schema, key));
-    !schema["default"].is_null() || below.filter(|one| one.is_object()).chain(combined).any(has_default)
-}
-
 fn joined(messages: &[String]) -> Option<String> {
     (!messages.is_empty()).then(|| messages.join(","))
 }
@@ -94,7 +85,7 @@ fn validate_versions(spec: &Value, before: &Value, errors: &mut Errors) {
             errors.push(required(&format!("spec.versions[{at}].schema.openAPIV3Schema"), ""));
         }
     }
-    let defaulted = |version: &Value| has_default(&version["schema"]["openAPIV3Schema"]);
+    let defaulted = |version: &Value| schema_rules::has_default(&version["schema"]["openAPIV3Schema"]);
     if spec["preserveUnknownFields"] == true && all.iter().any(defaulted) {
         let why = "must be false in order to use defaults in the schema";
         errors.push(invalid("spec.preserveUnknownFields", true, why));
@@ -109,7 +100,7 @@ fn validate_versions(spec: &Value, before: &Value, errors: &mut Errors) {
         deprecation(version, &path, errors);
         if shared(spec, "schema").is_none() {
             let status = with_status(version);
-            validate_schema(&version["schema"], before, status, &format!("{path}.schema"), errors);
+            schema_rules::validate(&version["schema"], before, status, &format!("{path}.schema"), errors);
         }
         if shared(spec, "subresources").is_none() {
             subresources(&version["subresources"], &format!("{path}.subresources"), errors);
@@ -161,7 +152,7 @@ fn deprecation(version: &Value, path: &str, errors: &mut Errors) {
 fn shared_parts(spec: &Value, before: &Value, errors: &mut Errors) {
     let status = items(spec, "versions").iter().any(|v| v["subresources"]["status"].is_object());
     if let Some(schema) = shared(spec, "schema") {
-        validate_schema(schema, before, status, "spec.validation", errors);
+        schema_rules::validate(schema, before, status, "spec.validation", errors);
     }
     if let Some(given) = shared(spec, "subresources") {
         subresources(given, "spec.subresources", errors);
@@ -172,59 +163,6 @@ fn shared_parts(spec: &Value, before: &Value, errors: &mut Errors) {
     }
     if shared(spec, "selectableFields").is_some() {
         selectable_rules::validate(first, first, "spec", errors);
-    }
-}
-
-/// Checks a version's schema in kube-apiserver's order: structure first, then what a schema may use, then rules and defaults.
-fn validate_schema(given: &Value, before: &Value, status: bool, path: &str, errors: &mut Errors) {
-    let stood = items(before, "versions").iter().any(|version| version["schema"] == *given);
-    let before = errors.len();
-    let given = &given["openAPIV3Schema"];
-    if !given.is_object() {
-        return;
-    }
-    let path = format!("{path}.openAPIV3Schema");
-    if status {
-        beside_status(given, &path, errors);
-    }
-    if given["nullable"] == true {
-        errors.push(forbidden(&format!("{path}.nullable"), "nullable cannot be true at the root"));
-    }
-    let unreadable = structural::unreadable(given);
-    let mut structure = match unreadable {
-        Some(_) => Errors::new(),
-        None => structural::validate(given, &path),
-    };
-    structure.sort_by_key(ToString::to_string);
-    let compiled = Schema::of_custom(given);
-    if let (true, None, Ok(compiled)) = (structure.is_empty(), &unreadable, &compiled) {
-        default_rules::validate(given, compiled.root(), &path, &mut structure);
-    }
-    let mut own = Errors::new();
-    openapi_rules::validate(given, &path, &mut own);
-    if structure.is_empty() && unreadable.is_none() {
-        cel_rules::validate(given, &path, !stood, &mut own);
-    }
-    errors.append(&mut structure);
-    errors.append(&mut own);
-    if errors.len() > before {
-        return;
-    }
-    if let Some(why) = unreadable {
-        errors.push(invalid(&path, "", why));
-    } else if let Err(error) = compiled {
-        errors.push(invalid(&path, "", format!("error building validator: {error}")));
-    }
-}
-
-/// A root schema beside a status of its own can only say what holds for the status, too.
-fn beside_status(given: &Value, path: &str, errors: &mut Errors) {
-    let early = ["id", "$schema"].iter().any(|key| !text(given, key).is_empty()) || given["$ref"].is_string();
-    if !early && !matches!(text(given, "type"), "" | "object") {
-        let why = "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
-        errors.push(invalid(&format!("{path}.type"), text(given, "type"), why));
-    } else if let Some(why) = refused_at_root(given) {
-        errors.push(invalid_raw(path, schema(given), why));
     }
 }
 
@@ -374,40 +312,6 @@ fn approval(object: &Value, errors: &mut Errors) {
             "protected groups must have approval annotation \"{APPROVED}\" with either a URL or a reason starting with \"unapproved\", {see}"
         );
         errors.push(invalid(&path, said, why));
-    }
-}
-
-/// Formats that nobody knows, each once, where the schemas are new: they are taken and mean nothing.
-pub fn unknown_formats(new: &Value, old: Option<&Value>) -> Vec<String> {
-    let mut found = Vec::new();
-    for version in items(&new["spec"], "versions") {
-        let before = old.into_iter().flat_map(|old| items(&old["spec"], "versions"));
-        let mut before = before.filter(|one| one["name"] == version["name"]);
-        if before.all(|one| one["schema"] != version["schema"]) {
-            formats(&version["schema"]["openAPIV3Schema"], &mut found);
-        }
-    }
-    found
-}
-
-fn formats(schema: &Value, found: &mut Vec<String>) {
-    let format = text(schema, "format");
-    let told = format!("unrecognized format {format:?}");
-    if text(schema, "type") == "string"
-        && !format.is_empty()
-        && !is_known_format(format)
-        && !found.contains(&told)
-    {
-        found.push(told);
-    }
-    fields(&schema["properties"]).for_each(|(_, child)| formats(child, found));
-    for key in ["items", "additionalProperties", "not"] {
-        if schema[key].is_object() {
-            formats(&schema[key], found);
-        }
-    }
-    for key in ["allOf", "anyOf", "oneOf"] {
-        items(schema, key).iter().for_each(|one| formats(one, found));
     }
 }
 

@@ -306,7 +306,7 @@ fn what_may_be_a_schema_or_something_else_reads_itself() {
 fn empty_lists_of_schemas_stand_until_they_are_stored() {
     let kind = Kind::builtin("apiextensions.k8s.io", "v1", "CustomResourceDefinition").unwrap();
     let schema = json!({"allOf": [], "items": [], "default": []});
-    let mut body = json!({"spec": {"versions": [{"schema": {"openAPIV3Schema": schema.clone()}}]}});
+    let mut body = json!({"spec": {"versions": [{"schema": {"openAPIV3Schema": schema}}]}});
     kind.decode(&mut body).unwrap();
     assert_eq!(body["spec"]["versions"][0]["schema"]["openAPIV3Schema"], schema);
     forget_empties(kind.schema, &mut body);
