@@ -312,3 +312,11 @@ fn empty_lists_of_schemas_stand_until_they_are_stored() {
     forget_empties(kind.schema, &mut body);
     assert_eq!(body["spec"]["versions"][0]["schema"]["openAPIV3Schema"], json!({"default": []}));
 }
+
+#[test]
+fn amounts_beyond_64_bits_come_out_as_their_last_bits() {
+    let value = |text: &str| Quantity::parse(text).unwrap().value();
+    assert_eq!(value("9999999999999999999"), -8_446_744_073_709_551_617);
+    assert_eq!((value("1500m"), value("-1500m"), value("0.1m")), (2, -2, 1));
+    assert_ne!(Quantity::parse("9999999999999999999").unwrap().milli_value() % 1000, 0);
+}

@@ -277,3 +277,60 @@ fn metadata_is_checked_for_every_kind() {
     let bad = policy.validate(&json!({"metadata": {"name": "X"}, "spec": {"resourceSelectors": []}}), None);
     assert!(bad[0].to_string().starts_with("metadata.name: Invalid value: \"X\""));
 }
+
+#[test]
+fn a_name_that_must_be_one_is_told_where_names_are_judged() {
+    let service = |metadata: Value| {
+        let spec = json!({"group": "a.b", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1});
+        json!({"metadata": metadata, "spec": spec})
+    };
+    let told =
+        |metadata: Value| problems("apiregistration.k8s.io", "v1", "APIService", service(metadata), None);
+    let of = |field: &str, name: &str| {
+        format!(
+            "metadata.{field}: Invalid value: \"{name}\": must be `spec.version+\".\"+spec.group`: \"v1.a.b\""
+        )
+    };
+    assert_eq!(
+        told(json!({"generateName": "x", "name": "y", "labels": {"a": "-"}}))[..2],
+        [of("generateName", "x"), of("name", "y")]
+    );
+    let slash = told(json!({"generateName": "a/b", "name": "v1.a.b"}));
+    assert_eq!(slash, ["metadata.generateName: Invalid value: \"a/b\": may not contain '/'"]);
+}
+
+#[test]
+fn finalizers_are_kubernetes_own_where_the_core_rules_judge_them() {
+    let metadata = json!({"name": "a", "namespace": "b", "finalizers": ["own"]});
+    let lease = json!({"metadata": metadata, "spec": {}});
+    assert_eq!(problems("coordination.k8s.io", "v1", "Lease", lease, None), Vec::<String>::new());
+    let told = problems("", "v1", "ConfigMap", json!({"metadata": metadata}), None);
+    assert_eq!(
+        told,
+        [
+            "metadata.finalizers[0]: Invalid value: \"own\": name is neither a standard finalizer name nor is it fully qualified"
+        ]
+    );
+}
+
+#[test]
+fn what_is_there_and_empty_is_not_what_is_absent() {
+    let class =
+        |mode: Value| json!({"metadata": {"name": "a"}, "provisioner": "b", "volumeBindingMode": mode});
+    let told = |mode: Value| problems("storage.k8s.io", "v1", "StorageClass", class(mode), None);
+    assert_eq!(told(Value::Null), Vec::<String>::new());
+    assert_eq!(
+        told(json!("")),
+        [
+            "volumeBindingMode: Unsupported value: \"\": supported values: \"Immediate\", \"WaitForFirstConsumer\""
+        ]
+    );
+    let mut terms = class(Value::Null);
+    terms["allowedTopologies"] = json!([{}, {}]);
+    let told = problems("storage.k8s.io", "v1", "StorageClass", terms, None);
+    let duplicate =
+        |at: usize| format!("allowedTopologies[{at}].matchLabelExpressions: Duplicate value: \"\"");
+    // As often as there are terms, and once for each empty one before.
+    let times = |at: usize| told.iter().filter(|one| **one == duplicate(at)).count();
+    assert_eq!((times(0), times(1)), (2, 3));
+}
