@@ -7,6 +7,7 @@
 mod create;
 mod delete;
 mod dropped;
+mod label_keys;
 pub(crate) mod prepare;
 mod services;
 pub(crate) mod strategy;

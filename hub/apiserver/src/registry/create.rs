@@ -39,7 +39,7 @@ impl Registry {
         mut object: Value,
         options: &WriteOptions,
     ) -> Result<Written, Status> {
-        prepare::decode(definition, &mut object, options)?;
+        let empties = prepare::decode(definition, &mut object, options)?;
         prepare::identity_of_new(self, definition, namespace, &mut object, options.dry_run)?;
         let shares_labels = strategy::shares_labels(definition, &object);
         prepare::defaults(definition, &mut object);
@@ -62,7 +62,7 @@ impl Registry {
         if let Some((_, allocator)) = &mut service {
             allocator.create(&mut object)?;
         }
-        prepare::validate(definition, "", &object, None)?;
+        prepare::validate_new(definition, &object, &empties)?;
         let mut request = AdmissionRequest::write(definition, &key, &mut object, None, options);
         let _held = self.admit_final(&mut request).await?;
         options.warnings.extend(crate::kinds::remarks(definition, &object, None));

@@ -13,6 +13,7 @@ use crate::conversion;
 use crate::kinds;
 use crate::object::{ObjectKey, Stored, meta};
 use crate::resource::{Family, ResourceDefinition};
+use crate::schema::{Empties, Read};
 use crate::status::{Cause, Status};
 
 /// The largest object that is stored, as etcd's default request limit.
@@ -114,12 +115,12 @@ fn converting(definition: &ResourceDefinition, version: &str, kind: &str) -> Str
     )
 }
 
-/// Reads the body into the kind; what the kind does not know is dropped, and said as asked.
+/// Reads the body into the kind; what the kind does not know is dropped, and said as asked. Answers what was sent empty.
 pub(crate) fn decode(
     definition: &ResourceDefinition,
     object: &mut Value,
     options: &WriteOptions,
-) -> Result<(), Status> {
+) -> Result<Empties, Status> {
     if object.is_null() && !definition.is_structural() {
         *object = json!({});
     }
@@ -138,13 +139,14 @@ pub(crate) fn decode(
         Err(Status::invalid("", "", "", vec![cause]))
     };
     let mut problems = options.body_problems.clone();
-    let read = check_type(definition, object).and_then(|()| kinds::decode(definition, object));
-    match (read, &shown) {
-        (Ok(mut more), _) => {
+    let read = check_type(definition, object).and_then(|()| kinds::read(definition, object));
+    let empties = match (read, &shown) {
+        (Ok(Read { unknown: mut more, empties }), _) => {
             if definition.is_structural() {
                 more.sort_by_key(|problem| !problem.contains("\"metadata."));
             }
             problems.extend(more);
+            empties
         }
         (Err(status), Some(shown)) if !definition.is_structural() => {
             let marker = format!("cannot be handled as a {}: ", definition.kind);
@@ -155,9 +157,9 @@ pub(crate) fn decode(
             };
         }
         (Err(status), _) => return Err(status),
-    }
+    };
     if problems.is_empty() {
-        return Ok(());
+        return Ok(empties);
     }
     match options.field_validation {
         FieldValidation::Ignore => {}
@@ -173,7 +175,7 @@ pub(crate) fn decode(
             )));
         }
     }
-    Ok(())
+    Ok(empties)
 }
 
 /// What cannot be read, as the converter says it that strategic merges go through instead of a JSON decoder.
@@ -531,6 +533,20 @@ fn put_or_remove(object: &mut Value, field: &str, value: Option<Value>) {
         Some(value) => members.insert(field.to_owned(), value),
         None => members.remove(field),
     };
+}
+
+/// Judges a new object as it was sent: with what is empty and not stored.
+pub(crate) fn validate_new(
+    definition: &ResourceDefinition,
+    object: &Value,
+    empties: &Empties,
+) -> Result<(), Status> {
+    if empties.is_none() {
+        return validate(definition, "", object, None);
+    }
+    let mut sent = object.clone();
+    empties.lay_in(&mut sent);
+    validate(definition, "", &sent, None)
 }
 
 /// Refuses an object that breaks its kind's rules, naming all of them.

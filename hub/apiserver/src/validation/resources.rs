@@ -11,7 +11,7 @@ use crate::schema::quantity::Quantity;
 pub(super) fn amount(name: &str, value: &Value, path: &Path<'_>, errors: &mut Errors) {
     let Some(quantity) = Quantity::from_value(value) else { return };
     if quantity.nanos() < 0 {
-        errors.push(FieldError::invalid(path, quantity.canonical(), "must be greater than or equal to 0"));
+        errors.push(FieldError::invalid(path, value.clone(), "must be greater than or equal to 0"));
     }
     // Counted in thousandths, of which there are as many as a number of 64 bits can tell.
     let thousandths = quantity.millis().clamp(i128::from(i64::MIN), i128::from(i64::MAX));
@@ -161,8 +161,9 @@ pub(super) fn amounts(resources: &Value, check: Name, path: &Path<'_>, errors: &
                     _ => None,
                 };
                 if let Some(relation) = relation {
-                    let detail = format!("must be {relation} {name} limit of {}", limit.canonical());
-                    errors.push(FieldError::invalid(&requests, request.canonical(), detail));
+                    let detail =
+                        format!("must be {relation} {name} limit of {}", text(&resources["limits"], name));
+                    errors.push(FieldError::invalid(&requests, value.clone(), detail));
                 }
             }
             (Some(_), None) if !may_overcommit(name) => {
@@ -186,7 +187,7 @@ fn pages(name: &str, value: &Value, path: &Path<'_>, errors: &mut Errors) {
     let page = name.strip_prefix("hugepages-").and_then(Quantity::parse);
     let (Some(page), Some(all)) = (page, Quantity::from_value(value)) else { return };
     if page.nanos() <= 0 || all.nanos() % page.nanos() != 0 {
-        let all = all.canonical();
+        let all = value.as_str().unwrap_or_default();
         let detail = format!("{all} is not positive integer multiple of {name}");
         errors.push(FieldError::invalid(path, all, detail));
     }

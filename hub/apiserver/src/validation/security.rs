@@ -34,19 +34,16 @@ pub(super) fn descending(target: &str, path: &Path<'_>, errors: &mut Errors) {
 pub(super) fn pod(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     let context = &spec["securityContext"];
     let at = path.child("securityContext");
-    if spec["hostPID"] == true && spec["shareProcessNamespace"] == true {
-        let detail = "ShareProcessNamespace and HostPID cannot both be enabled";
-        errors.push(FieldError::invalid(&at.child("shareProcessNamespace"), true, detail));
-    }
-    if !context.is_object() {
-        return;
-    }
     id(&context["fsGroup"], &at.child("fsGroup"), errors);
     id(&context["runAsUser"], &at.child("runAsUser"), errors);
     id(&context["runAsGroup"], &at.child("runAsGroup"), errors);
     let groups = at.child("supplementalGroups");
     for (index, group) in list(context, "supplementalGroups").iter().enumerate() {
         id(group, &groups.index(index), errors);
+    }
+    if spec["hostPID"] == true && spec["shareProcessNamespace"] == true {
+        let detail = "ShareProcessNamespace and HostPID cannot both be enabled";
+        errors.push(FieldError::invalid(&at.child("shareProcessNamespace"), true, detail));
     }
     sysctls(context, &at.child("sysctls"), errors);
     if let Some(policy) = context["fsGroupChangePolicy"]
@@ -122,9 +119,7 @@ fn app_armor(profile: &Value, path: &Path<'_>, errors: &mut Errors) {
     let kind = text(profile, "type");
     let at = path.child("localhostProfile");
     match (kind, profile["localhostProfile"].as_str()) {
-        ("Localhost", None) => {
-            errors.push(FieldError::required(&at, "must be set when AppArmor type is Localhost"));
-        }
+        ("Localhost", place) => local_profile(place.unwrap_or_default(), &at, errors),
         ("RuntimeDefault" | "Unconfined", Some(place)) => {
             errors.push(FieldError::invalid(&at, place, "can only be set when AppArmor type is Localhost"));
         }
@@ -136,6 +131,19 @@ fn app_armor(profile: &Value, path: &Path<'_>, errors: &mut Errors) {
         }
         (one, _) if TYPES.contains(&one) => {}
         (other, _) => errors.push(FieldError::not_supported(&path.child("type"), other, &TYPES)),
+    }
+}
+
+/// The name of a profile of the node's.
+fn local_profile(place: &str, path: &Path<'_>, errors: &mut Errors) {
+    const LONGEST: u64 = 4095;
+    if place.trim() != place {
+        errors.push(FieldError::invalid(path, place, "must not be padded with whitespace"));
+    } else if place.is_empty() {
+        errors.push(FieldError::required(path, "must be set when AppArmor type is Localhost"));
+    }
+    if place.len() as u64 > LONGEST {
+        errors.push(FieldError::too_long(path, LONGEST));
     }
 }
 

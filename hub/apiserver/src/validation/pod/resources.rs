@@ -8,7 +8,7 @@ use crate::schema::FieldError;
 use crate::schema::path::Path;
 use crate::schema::quantity::Quantity;
 use crate::validation::resources::{amounts, claims, resource_name};
-use crate::validation::{Errors, entries, list};
+use crate::validation::{Errors, entries, list, text};
 
 /// `spec.resources`.
 pub(super) fn of_pod(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
@@ -26,7 +26,8 @@ pub(super) fn of_pod(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
     amounts(resources, known, path, errors);
     claims(resources, list(spec, "resourceClaims"), path, errors);
-    sums(spec, &path.child("requests"), errors);
+    sums(spec, "requests", path, errors);
+    sums(spec, "limits", path, errors);
     let all = path.child("containers");
     for (index, one) in list(spec, "containers").iter().enumerate() {
         let at = all.index(index);
@@ -36,9 +37,16 @@ pub(super) fn of_pod(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
                 (Quantity::from_value(limit), whole.and_then(Quantity::from_value))
                 && limit > whole
             {
-                let detail = format!("must be less than or equal to pod limits of {}", whole.canonical());
+                let detail = format!(
+                    "must be less than or equal to pod limits of {}",
+                    text(&resources["limits"], name)
+                );
                 let at = at.key(name);
-                errors.push(FieldError::invalid(&at.child("limits"), limit.canonical(), detail));
+                errors.push(FieldError::invalid(
+                    &at.child("limits"),
+                    text(&one["resources"]["limits"], name),
+                    detail,
+                ));
             }
         }
     }
@@ -53,15 +61,17 @@ fn known(name: &str, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// The whole is not less than what containers that run together ask for.
-fn sums(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
-    for (name, whole) in entries(&spec["resources"], "requests") {
+/// The whole is not less than what containers that run together ask for, or have of huge pages at most.
+fn sums(spec: &Value, side: &str, path: &Path<'_>, errors: &mut Errors) {
+    let path = path.child(side);
+    let all = entries(&spec["resources"], side);
+    for (name, whole) in all.filter(|(name, _)| side == "requests" || name.starts_with("hugepages-")) {
         let Some(whole) = Quantity::from_value(whole) else { continue };
-        let sum = together(spec, "requests", name);
+        let sum = together(spec, side, name);
         if sum > whole.nanos() {
             let sum = Quantity::of_nanos(sum, whole).canonical();
-            let detail = format!("must be greater than or equal to aggregate container requests of {sum}");
-            errors.push(FieldError::invalid(&path.key(name), whole.canonical(), detail));
+            let detail = format!("must be greater than or equal to aggregate container {side} of {sum}");
+            errors.push(FieldError::invalid(&path.key(name), text(&spec["resources"][side], name), detail));
         }
     }
 }
