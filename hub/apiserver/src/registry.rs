@@ -31,6 +31,7 @@ use crate::admission::{Admission, Dynamic, Held, Quotas};
 use crate::cache::Cache;
 use crate::object::{ObjectKey, Stored};
 use crate::resource::{Catalogue, ResourceDefinition};
+use crate::schema::Empties;
 use crate::status::Status;
 
 /// The wall clock, as text for timestamps and as seconds for comparisons.
@@ -378,6 +379,8 @@ pub struct AdmissionRequest<'a> {
     pub how: How<'a>,
     /// What the caller should know.
     pub warnings: &'a Warnings,
+    /// What a new object was sent with, and is not stored with.
+    pub sent_empty: Option<&'a Empties>,
 }
 
 impl<'a> AdmissionRequest<'a> {
@@ -399,6 +402,7 @@ impl<'a> AdmissionRequest<'a> {
             user: &options.user,
             how: How::Write(options),
             warnings: &options.warnings,
+            sent_empty: None,
         }
     }
 }

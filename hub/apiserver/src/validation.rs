@@ -41,7 +41,7 @@ pub(crate) use addresses::parse as parse_address;
 pub use metadata::{NameRule, annotations_fit, validate_metadata, validate_metadata_update};
 pub(crate) use names::{dns_1035_label, dns_subdomain, path_segment, qualified_name};
 pub(crate) use service::addresses as service_addresses;
-pub(crate) use warnings::warnings;
+pub(crate) use warnings::{owners as owners_twice, warnings};
 
 #[cfg(test)]
 mod tests;
@@ -258,6 +258,14 @@ fn is_empty(value: &Value) -> bool {
         Value::Object(fields) => fields.is_empty(),
         Value::Null => true,
         _ => false,
+    }
+}
+
+/// An amount as errors show it: as it is written.
+fn amount_shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
     }
 }
 

@@ -28,11 +28,20 @@ const ABSENT: usize = 3;
 const TEMPLATES: [&str; 2] = ["PodTemplateSpec", "PodSpec"];
 
 /// Kinds whose mutations are a part of every run.
-const EVERY_RUN: [&str; 4] = [
+const EVERY_RUN: [&str; 13] = [
+    "controllerrevisions.v1.apps",
+    "cronjobs.v1.batch",
+    "daemonsets.v1.apps",
+    "deployments.v1.apps",
     "horizontalpodautoscalers.v1.autoscaling",
+    "jobs.v1.batch",
     "poddisruptionbudgets.v1.policy",
+    "podtemplates.v1",
     "priorityclasses.v1.scheduling.k8s.io",
+    "replicasets.v1.apps",
+    "replicationcontrollers.v1",
     "resourcequotas.v1",
+    "statefulsets.v1.apps",
 ];
 
 /// What is not mutated: a dry run there answers with the version that came, whatever it is, for no storage has refused it.

@@ -42,6 +42,8 @@ impl Registry {
         let empties = prepare::decode(definition, &mut object, options)?;
         prepare::identity_of_new(self, definition, namespace, &mut object, options.dry_run)?;
         let shares_labels = strategy::shares_labels(definition, &object);
+        options.warnings.extend(crate::validation::owners_twice(&object));
+        prepare::owners_once(&mut object);
         prepare::defaults(definition, &mut object);
         // Before what the server itself changes: nobody owns that.
         if !options.applied {
@@ -63,9 +65,10 @@ impl Registry {
             allocator.create(&mut object)?;
         }
         prepare::validate_new(definition, &object, &empties)?;
-        let mut request = AdmissionRequest::write(definition, &key, &mut object, None, options);
-        let _held = self.admit_final(&mut request).await?;
         options.warnings.extend(crate::kinds::remarks(definition, &object, None));
+        let mut request = AdmissionRequest::write(definition, &key, &mut object, None, options);
+        request.sent_empty = Some(&empties);
+        let _held = self.admit_final(&mut request).await?;
         prepare::owners_once(&mut object);
         crate::kinds::forget_empties(definition, &mut object);
         let shown = prepare::shown(definition, &object);

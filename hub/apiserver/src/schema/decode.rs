@@ -68,6 +68,11 @@ impl Empties {
         }
     }
 
+    /// Whether the field at a JSON pointer was sent so.
+    pub fn has(&self, pointer: &str) -> bool {
+        self.0.iter().any(|(at, _)| at == pointer)
+    }
+
     /// Whether there are none.
     pub fn is_none(&self) -> bool {
         self.0.is_empty()

@@ -117,6 +117,16 @@ impl Quantity {
         div_up(self.nanos, NANO)
     }
 
+    /// The amount in whole units as 64 bits hold it: what is larger comes out as its last bits.
+    pub fn value(self) -> i64 {
+        away_from_zero(self.nanos, NANO) as i64
+    }
+
+    /// The amount in thousandths as 64 bits hold it.
+    pub fn milli_value(self) -> i64 {
+        away_from_zero(self.nanos, NANO / 1000) as i64
+    }
+
     /// The amount in thousandths, rounded up.
     pub fn millis(self) -> i128 {
         div_up(self.nanos, NANO / 1000)
@@ -158,6 +168,10 @@ impl PartialOrd for Quantity {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.nanos.cmp(&other.nanos))
     }
+}
+
+fn away_from_zero(value: i128, by: i128) -> i128 {
+    value.signum() * div_up(value.abs(), by)
 }
 
 fn div_up(value: i128, by: i128) -> i128 {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::selector::label_selector;
-use super::{Errors, entries, immutable, invalid_each, list, names, one_of, text};
+use super::{Errors, amount_shown, entries, immutable, invalid_each, list, names, one_of, text};
 use crate::schema::path::Path;
 use crate::schema::quantity::Quantity;
 use crate::schema::{FieldError, Shown};
@@ -169,10 +169,11 @@ pub(super) fn claim_spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     super::volume_sources::access_modes(spec, path, errors);
     let resources = path.child("resources");
     let storage = resources.key("storage");
-    match Quantity::from_value(&spec["resources"]["requests"]["storage"]) {
+    let asked = &spec["resources"]["requests"]["storage"];
+    match Quantity::from_value(asked) {
         None => errors.push(FieldError::required(&storage, "")),
         Some(size) if size.nanos() <= 0 => {
-            errors.push(FieldError::invalid(&storage, size.canonical(), "must be greater than zero"));
+            errors.push(FieldError::invalid(&storage, amount_shown(asked), "must be greater than zero"));
         }
         Some(_) => {}
     }
@@ -181,7 +182,7 @@ pub(super) fn claim_spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
         invalid_each(errors, &path.child("storageClassName"), class, names::dns_subdomain(class));
     }
     let mode = text(spec, "volumeMode");
-    if !matches!(mode, "" | "Block" | "Filesystem") {
+    if spec["volumeMode"].is_string() && !matches!(mode, "Block" | "Filesystem") {
         errors.push(FieldError::not_supported(&path.child("volumeMode"), mode, &["Block", "Filesystem"]));
     }
     data_sources(spec, path, errors);
@@ -211,13 +212,21 @@ fn data_sources(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
         if !group.is_empty() {
             invalid_each(errors, &at.child("apiGroup"), group, names::dns_subdomain(group));
         }
+        let namespace = text(source, "namespace");
+        if !namespace.is_empty() {
+            invalid_each(errors, &at.child("namespace"), namespace, names::dns_label(namespace));
+        }
     }
     let (source, reference) = (&spec["dataSource"], &spec["dataSourceRef"]);
     let differ = ["apiGroup", "kind", "name"].iter().any(|part| source[*part] != reference[*part]);
-    if source.is_object() && reference.is_object() && differ {
+    let detail = match text(reference, "namespace") {
+        "" if reference.is_object() && differ => "must match dataSourceRef",
+        "" => return,
+        _ => "may not be specified when dataSourceRef.namespace is specified",
+    };
+    if source.is_object() {
         // The value is a path of fields, which shows nothing of itself: so kube-apiserver says it.
-        let shown = Shown::Raw("{}".to_owned());
-        errors.push(FieldError::invalid(path, shown, "must match dataSourceRef"));
+        errors.push(FieldError::invalid(path, Shown::Raw("{}".to_owned()), detail));
     }
 }
 

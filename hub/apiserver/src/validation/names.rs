@@ -204,7 +204,8 @@ pub(super) fn port_number(number: i64) -> Vec<String> {
 /// A port's name.
 pub(super) fn port_name(text: &str) -> Vec<String> {
     let mut out: Vec<String> = too_long(text, 15).into_iter().collect();
-    if !text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') {
+    let known = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    if text.is_empty() || !text.bytes().all(known) {
         out.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned());
     }
     if !text.bytes().any(|b| b.is_ascii_lowercase()) {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Errors, entries, invalid_each, list, names, text};
+use super::{Errors, amount_shown, entries, invalid_each, list, names, text};
 use crate::schema::FieldError;
 use crate::schema::path::Path;
 use crate::schema::quantity::Quantity;
@@ -11,7 +11,8 @@ use crate::schema::quantity::Quantity;
 pub(super) fn amount(name: &str, value: &Value, path: &Path<'_>, errors: &mut Errors) {
     let Some(quantity) = Quantity::from_value(value) else { return };
     if quantity.nanos() < 0 {
-        errors.push(FieldError::invalid(path, value.clone(), "must be greater than or equal to 0"));
+        let shown = amount_shown(value);
+        errors.push(FieldError::invalid(path, shown, "must be greater than or equal to 0"));
     }
     // Counted in thousandths, of which there are as many as a number of 64 bits can tell.
     let thousandths = quantity.millis().clamp(i128::from(i64::MIN), i128::from(i64::MAX));
@@ -120,13 +121,13 @@ pub(super) fn claims(resources: &Value, of_pod: &[Value], path: &Path<'_>, error
         if !of_pod.iter().any(|one| one["name"] == name) {
             let mut error = FieldError::not_found(&at, name);
             error.detail = "must be one of the names in pod.spec.resourceClaims".to_owned();
-            if of_pod.is_empty() {
-                error.detail.push_str(" which is empty");
-            } else {
-                let mut all: Vec<&str> =
-                    of_pod.iter().map(|one| text(one, "name")).filter(|name| !name.is_empty()).collect();
-                all.sort_unstable();
-                error.detail.push_str(&format!(": {}", all.join(", ")));
+            let mut all: Vec<&str> =
+                of_pod.iter().map(|one| text(one, "name")).filter(|name| !name.is_empty()).collect();
+            all.sort_unstable();
+            all.dedup();
+            match &all[..] {
+                [] => error.detail.push_str(" which is empty"),
+                all => error.detail.push_str(&format!(": {}", all.join(", "))),
             }
             errors.push(error);
         }

@@ -45,7 +45,7 @@ pub(super) fn pod(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
         let detail = "ShareProcessNamespace and HostPID cannot both be enabled";
         errors.push(FieldError::invalid(&at.child("shareProcessNamespace"), true, detail));
     }
-    sysctls(context, &at.child("sysctls"), errors);
+    sysctls(spec, &at.child("sysctls"), errors);
     if let Some(policy) = context["fsGroupChangePolicy"]
         .as_str()
         .filter(|policy| !matches!(*policy, "Always" | "OnRootMismatch"))
@@ -65,9 +65,39 @@ pub(super) fn pod(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn sysctls(context: &Value, path: &Path<'_>, errors: &mut Errors) {
+/// What part of the node a setting of its kernel belongs to: `hostNetwork`, `hostIPC`, or none that Pods have of their own.
+fn shared_by(sysctl: &str) -> Option<&'static str> {
+    const OF_PROCESSES: [&str; 10] = [
+        "kernel.sem",
+        "kernel.shmall",
+        "kernel.shmmax",
+        "kernel.shmmni",
+        "kernel.shm_rmid_forced",
+        "kernel.shm",
+        "kernel.msgmax",
+        "kernel.msgmnb",
+        "kernel.msgmni",
+        "kernel.msg",
+    ];
+    let swap = |sign| match sign {
+        '.' => '/',
+        '/' => '.',
+        other => other,
+    };
+    let name: String = match sysctl.find(['.', '/']) {
+        Some(at) if sysctl[at..].starts_with('/') => sysctl.chars().map(swap).collect(),
+        _ => sysctl.to_owned(),
+    };
+    match name.split('*').next().unwrap_or_default() {
+        name if OF_PROCESSES.contains(&name) || name.starts_with("fs.mqueue.") => Some("hostIPC"),
+        name if name.starts_with("net.") => Some("hostNetwork"),
+        _ => None,
+    }
+}
+
+fn sysctls(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     let mut seen = BTreeSet::new();
-    for (index, one) in list(context, "sysctls").iter().enumerate() {
+    for (index, one) in list(&spec["securityContext"], "sysctls").iter().enumerate() {
         let (at, name) = (path.index(index), text(one, "name"));
         let at = at.child("name");
         if name.is_empty() {
@@ -75,8 +105,13 @@ fn sysctls(context: &Value, path: &Path<'_>, errors: &mut Errors) {
         } else if name.len() > 253 || !SYSCTL_REGEX.is_match(name) {
             let detail = format!("must have at most 253 characters and match regex {SYSCTL}");
             errors.push(FieldError::invalid(&at, name, detail));
-        } else if !seen.insert(name) {
+        } else if seen.contains(name) {
             errors.push(FieldError::duplicate(&at, name));
+        }
+        seen.insert(name);
+        if let Some(shared) = shared_by(name).filter(|shared| spec[*shared] == true) {
+            let detail = format!("may not be specified when '{shared}' is true");
+            errors.push(FieldError::invalid(&at, name, detail));
         }
     }
 }

@@ -14,7 +14,7 @@ type Warnings = Vec<String>;
 /// Warnings about an object that is created (`old` absent) or changed.
 pub fn warnings(group: &str, kind: &str, new: &Value, old: Option<&Value>) -> Vec<String> {
     let mut out = Warnings::new();
-    owners(new, &mut out);
+    out.extend(owners(new));
     match (group, kind) {
         ("", "Pod") if old.is_none() => {
             pod_name("the Pod's hostname", new, &mut out);
@@ -67,7 +67,7 @@ pub fn warnings(group: &str, kind: &str, new: &Value, old: Option<&Value>) -> Ve
 }
 
 /// Owners that are there twice: the later ones are forgotten.
-fn owners(new: &Value, out: &mut Warnings) {
+pub(crate) fn owners(new: &Value) -> Option<String> {
     let all = list(&new["metadata"], "ownerReferences");
     let mut twice: Vec<&str> = Vec::new();
     for (index, one) in all.iter().enumerate() {
@@ -76,13 +76,13 @@ fn owners(new: &Value, out: &mut Warnings) {
             twice.push(uid);
         }
     }
-    if !twice.is_empty() {
-        out.push(format!(
+    (!twice.is_empty()).then(|| {
+        format!(
             ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may \
              reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
             twice.join(",")
-        ));
-    }
+        )
+    })
 }
 
 fn pod_name(what: &str, new: &Value, out: &mut Warnings) {
@@ -280,10 +280,11 @@ fn volumes(place: &str, spec: &Value, out: &mut Warnings) {
 
 fn fraction(at: &str, resources: &Value, out: &mut Warnings) {
     for name in ["memory", "ephemeral-storage", "storage"] {
-        if Quantity::from_value(&resources[name]).is_some_and(|size| size.millis() % 1000 != 0) {
+        let size = Quantity::from_value(&resources[name]);
+        if size.is_some_and(|size| size.milli_value() % 1000 != 0) {
             out.push(format!(
                 "{at}[{name}]: fractional byte value {:?} is invalid, must be an integer",
-                resources[name].as_str().unwrap_or_default()
+                super::amount_shown(&resources[name])
             ));
         }
     }
