@@ -5,11 +5,14 @@
 //! not; then nothing was written. A write that would change nothing is not written. When a call returns, the cache shows it.
 
 mod create;
+mod decode;
 mod delete;
 mod dropped;
+mod identity;
 mod label_keys;
 pub(crate) mod prepare;
 mod services;
+pub(crate) mod storage;
 pub(crate) mod strategy;
 mod unstored;
 mod update;
@@ -24,7 +27,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 pub use delete::{DeleteOptions, Deleted, Orphaning, Preconditions};
-pub use prepare::generated_name;
+pub use identity::generated_name;
 pub(crate) use services::first_service_address;
 
 use crate::admission::{Admission, Dynamic, Held, Quotas};

@@ -3,7 +3,7 @@
 //! In: each commit's events, after they are durable. Out: batches for the watchers that asked for them.
 //! Memory is bounded by the ring's bytes, whatever watchers do: one that falls off the ring's end is sent to
 //! the backend's own event log (its [`Backlog`]), and where there is none, or it was compacted, is told
-//! that it lost its place.
+//! that it lost its place. Where there is such a log, what every watcher has is dropped: at rest the ring is empty.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -111,7 +111,7 @@ impl Feed {
         }
         state.bytes += events.iter().map(Event::weight).sum::<usize>();
         state.ring.extend(events);
-        state.trim();
+        state.trim(self.backlog.is_some());
         drop(state);
         self.moved.notify_all();
     }
@@ -182,7 +182,10 @@ impl Feed {
 
     /// What watcher `id` has to do next; moves its place past a batch that it returns.
     pub fn step(&self, id: u64) -> Step {
-        self.state.lock().step(id, self.backlog.is_some())
+        let mut state = self.state.lock();
+        let step = state.step(id, self.backlog.is_some());
+        state.trim(self.backlog.is_some());
+        step
     }
 
     /// Reads what is older than the ring.
@@ -216,8 +219,12 @@ impl State {
         }
     }
 
-    fn trim(&mut self) {
-        while self.bytes > self.max_bytes && !self.ring.is_empty() {
+    /// Drops what is beyond the bounds, and what nobody is to get from here any more.
+    fn trim(&mut self, has_backlog: bool) {
+        let last = self.watchers.values().map(|watcher| watcher.position).min().unwrap_or(self.head);
+        let passed = if has_backlog { last } else { 0 };
+        while self.ring.front().is_some_and(|event| self.bytes > self.max_bytes || event.revision() <= passed)
+        {
             self.pop();
         }
     }
@@ -254,5 +261,56 @@ impl State {
             (true, false) => Step::Wait,
             (true, true) => Step::End(WatchError::Closed),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::KeyValue;
+
+    /// A log of all that ever was, by number alone.
+    struct Log;
+
+    impl Backlog for Log {
+        fn read(&self, _: Arc<str>, after: Revision) -> BoxFuture<'static, Result<Chunk, StoreError>> {
+            Box::pin(async move { Ok(Chunk { events: vec![event(after + 1)], through: after + 1 }) })
+        }
+    }
+
+    fn event(revision: Revision) -> Event {
+        let key: Arc<str> = format!("/{revision}").into();
+        let current =
+            KeyValue { key, value: "value".into(), create_revision: revision, mod_revision: revision };
+        Event::Put { current, previous: None }
+    }
+
+    fn held(feed: &Feed) -> usize {
+        feed.state.lock().ring.len()
+    }
+
+    #[tokio::test]
+    async fn what_every_watcher_has_is_held_no_longer_where_a_log_is_behind() {
+        let feed = Arc::new(Feed::new(0, 0, 1 << 20, Some(Box::new(Log))));
+        let (mut one, mut other) = (feed.subscribe("/", 0).unwrap(), feed.subscribe("/", 0).unwrap());
+        feed.publish((1..=3).map(event).collect());
+        assert_eq!(one.next().await.unwrap().unwrap().len(), 3);
+        assert_eq!(held(&feed), 3, "the other has nothing yet");
+        assert_eq!(other.next().await.unwrap().unwrap().len(), 3);
+        assert_eq!(held(&feed), 0);
+        // Who begins further back reads the log.
+        let late = feed.subscribe("/", 1).unwrap().next().await.unwrap().unwrap();
+        assert_eq!(late[0].revision(), 2);
+    }
+
+    #[tokio::test]
+    async fn without_a_log_the_ring_is_the_history() {
+        let feed = Arc::new(Feed::new(0, 0, 1 << 20, None));
+        let mut one = feed.subscribe("/", 0).unwrap();
+        feed.publish((1..=3).map(event).collect());
+        one.next().await.unwrap().unwrap();
+        assert_eq!(held(&feed), 3);
+        let late = feed.subscribe("/", 1).unwrap().next().await.unwrap().unwrap();
+        assert_eq!(late.iter().map(Event::revision).collect::<Vec<_>>(), [2, 3]);
     }
 }

@@ -84,20 +84,20 @@ fn p99(server: &Server, turn: Duration) -> f64 {
     times[(times.len() - 1) * 99 / 100]
 }
 
-/// Lists and writes without end, more at once than may be served. A process of its own that gives way to all others, as a client
-/// on another machine would: what it takes to send and read is not to be the modest one's wait.
+/// Lists and writes without end, more at once than may be served. A process of its own that runs only where nobody else wants to, as
+/// if it were on another machine: what it takes to send and read is not to be the modest one's wait.
 struct Flood(std::process::Child);
 
 impl Flood {
     fn begin(server: &Server) -> Flood {
         let itself = std::env::current_exe().expect("a bench is a program");
-        let child = std::process::Command::new("nice")
-            .args(["-n", "19"])
+        let child = std::process::Command::new("chrt")
+            .args(["--idle", "0"])
             .arg(itself)
             .arg("--flood")
             .arg(server.kubeconfig())
             .spawn()
-            .expect("nice is installed (coreutils)");
+            .expect("chrt is installed (util-linux)");
         // Until all its requests are under way.
         std::thread::sleep(Duration::from_secs(2));
         Flood(child)

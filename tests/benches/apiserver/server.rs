@@ -88,12 +88,11 @@ impl Server {
         self.post("/api/v1/namespaces", &json!({"metadata": {"name": name}}));
     }
 
-    /// Bytes of the JSON of a namespace's ConfigMaps.
-    pub fn stored(&self, namespace: &str) -> f64 {
-        let path = collection(namespace);
+    /// Bytes of the JSON of one object, as it is got.
+    pub fn length(&self, path: &str) -> usize {
         let wire = self.wires(1).remove(0);
-        let listed = runtime().block_on(wire.call(Method::GET, &path, Bytes::new()));
-        listed.unwrap_or_else(|error| panic!("listing {namespace}: {error:#}")).len() as f64
+        let got = runtime().block_on(wire.call(Method::GET, path, Bytes::new()));
+        got.unwrap_or_else(|error| panic!("getting {path}: {error:#}")).len()
     }
 
     /// Makes `count` ConfigMaps of about 2 KB in a namespace, by 32 clients.

@@ -358,3 +358,38 @@ fn nobody_grants_what_they_have_not() {
     admin.send(Method::GET, "/api/v1/nodes", &as_other, "").refusal(403, "Forbidden");
     climber.send(Method::GET, &roles, &[("impersonate-user", "system:admin")], "").refusal(403, "Forbidden");
 }
+
+/// What an aggregated role gathers is its controller's, whoever made the role: who applies the role again without rules takes none
+/// away, and who writes rules of their own loses them.
+#[test]
+fn gathered_rules_belong_to_who_gathers_them() {
+    const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    let subject = shared();
+    let admin = subject.caller();
+    let own = subject.namespace("gather");
+    let label = format!("{own}.example.com/part");
+    let rule = |verb: &str| json!([{"apiGroups": ["example.com"], "resources": ["things"], "verbs": [verb]}]);
+    let part = json!({"metadata": {"name": format!("{own}-part"), "labels": {&label: "true"}}, "rules": rule("get")});
+    admin.post(ROLES, &part).is(201);
+    let path = format!("{ROLES}/{own}-all");
+    let all = json!({"metadata": {"name": format!("{own}-all")}, "rules": rule("delete"),
+        "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {&label: "true"}}]}});
+    admin.post(&format!("{ROLES}?fieldManager=maker"), &all).is(201);
+    let gathered = |verb: &str| {
+        eventually("the role gathers its parts", TIMEOUT, || {
+            let role = admin.get(&path).json();
+            so(role["rules"] == rule(verb), || role.to_string())
+        });
+    };
+    gathered("get");
+    let role = admin.get(&path).json();
+    let managed = role["metadata"]["managedFields"].as_array().unwrap();
+    let of = |manager: &str| managed.iter().find(|entry| entry["manager"] == manager).unwrap();
+    let gatherer = of("clusterrole-aggregation-controller");
+    assert_eq!((&gatherer["operation"], &gatherer["fieldsV1"]), (&json!("Apply"), &json!({"f:rules": {}})));
+    assert_eq!(of("maker")["fieldsV1"]["f:rules"], json!(null));
+    admin.patch("merge", &format!("{ROLES}/{own}-part"), &json!({"rules": rule("list")})).is(200);
+    gathered("list");
+    admin.patch("merge", &path, &json!({"rules": rule("delete")})).is(200);
+    gathered("list");
+}

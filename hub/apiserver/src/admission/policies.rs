@@ -16,7 +16,7 @@ use super::expressions::{self, Expression};
 use super::review;
 use super::rules::Matching;
 use crate::object::{ObjectKey, Stored};
-use crate::registry::{AdmissionRequest, Registry, prepare};
+use crate::registry::{AdmissionRequest, Registry, storage};
 use crate::resource::{ResourceDefinition, StorageId, split_api_version};
 use crate::selector::LabelSelector;
 use crate::status::{Cause, Status};
@@ -280,7 +280,7 @@ impl Binding {
         if found.is_empty() && reference["parameterNotFoundAction"] == "Deny" {
             return Err("no params found for policy binding with `Deny` parameterNotFoundAction".to_owned());
         }
-        Ok(found.iter().map(|object| prepare::from_storage(definition, object.value())).collect())
+        Ok(found.iter().map(|object| storage::from_storage(definition, object.value())).collect())
     }
 }
 

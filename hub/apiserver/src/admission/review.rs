@@ -12,7 +12,7 @@ use super::rules::operation;
 use crate::http::scale;
 use crate::kinds;
 use crate::object::{Stored, encode, meta};
-use crate::registry::{AdmissionRequest, How, Operation, Registry, prepare};
+use crate::registry::{AdmissionRequest, How, Operation, Registry, prepare, storage};
 use crate::resource::ResourceDefinition;
 use crate::status::Status;
 
@@ -39,11 +39,11 @@ async fn convert(
         return Ok(object.clone());
     }
     let revision = meta::text(object, "resourceVersion").parse().unwrap_or(0);
-    let stored = prepare::store(registry, from, object.clone()).await?;
+    let stored = storage::store(registry, from, object.clone()).await?;
     let bytes = encode(&stored, &from.kind, &from.storage_api_version());
     let stored = Stored::read(&bytes, revision).map(Arc::new).map_err(Status::internal)?;
     let viewed = registry.view(to, vec![stored]).await?.remove(0);
-    let mut out = prepare::from_storage(to, viewed.value());
+    let mut out = storage::from_storage(to, viewed.value());
     if revision == 0 {
         meta::of(&mut out).remove("resourceVersion");
     }

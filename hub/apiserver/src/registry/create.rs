@@ -3,7 +3,10 @@
 use karmada_store::{Expect, StoreError};
 use serde_json::Value;
 
-use super::{AdmissionRequest, Registry, WriteOptions, Written, dropped, prepare, store_failed, strategy};
+use super::{
+    AdmissionRequest, Registry, WriteOptions, Written, decode, dropped, identity, prepare, storage,
+    store_failed, strategy,
+};
 use crate::cache::storage_key;
 use crate::object::{ObjectKey, encode, meta};
 use crate::resource::ResourceDefinition;
@@ -39,17 +42,17 @@ impl Registry {
         mut object: Value,
         options: &WriteOptions,
     ) -> Result<Written, Status> {
-        let empties = prepare::decode(definition, &mut object, options)?;
-        prepare::identity_of_new(self, definition, namespace, &mut object, options.dry_run)?;
+        let empties = decode::decode(definition, &mut object, options)?;
+        identity::of_new(self, definition, namespace, &mut object, options.dry_run)?;
         let shares_labels = strategy::shares_labels(definition, &object);
         options.warnings.extend(crate::validation::owners_twice(&object));
-        prepare::owners_once(&mut object);
+        identity::owners_once(&mut object);
         prepare::defaults(definition, &mut object);
         // Before what the server itself changes: nobody owns that.
         if !options.applied {
             prepare::managed_fields(self, definition, None, &mut object, options);
         }
-        prepare::name_of_new(self, definition, &mut object);
+        identity::name_of_new(self, definition, &mut object);
         let key = ObjectKey::new(namespace, meta::name(&object));
         prepare::new_object(self, definition, &mut object, &options.user);
         let mut request = AdmissionRequest::write(definition, &key, &mut object, None, options);
@@ -69,24 +72,24 @@ impl Registry {
         let mut request = AdmissionRequest::write(definition, &key, &mut object, None, options);
         request.sent_empty = Some(&empties);
         let _held = self.admit_final(&mut request).await?;
-        prepare::owners_once(&mut object);
+        identity::owners_once(&mut object);
         crate::kinds::forget_empties(definition, &mut object);
-        let shown = prepare::shown(definition, &object);
-        let stored = prepare::store(self, definition, object).await?;
+        let shown = storage::shown(definition, &object);
+        let stored = storage::store(self, definition, object).await?;
         let bytes = encode(&stored, &definition.kind, &definition.storage_api_version());
-        prepare::check_size(&bytes)?;
+        storage::check_size(&bytes)?;
         if options.dry_run {
             if self.cache().get(&definition.storage, &key).is_some() {
                 return Err(self.exists(definition, &key));
             }
-            let object = prepare::answer(definition, shown, &bytes, 0)?;
+            let object = storage::answer(definition, shown, &bytes, 0)?;
             return Ok(Written { object, created: true });
         }
         let path = storage_key(&definition.storage, &key);
         match self.store().put(&path, bytes.clone(), Expect::Absent).await {
             Ok(revision) => {
                 self.cache().wait_for(revision).await;
-                let object = prepare::answer(definition, shown, &bytes, revision)?;
+                let object = storage::answer(definition, shown, &bytes, revision)?;
                 Ok(Written { object, created: true })
             }
             Err(StoreError::Conflict { .. }) => Err(self.exists(definition, &key)),

@@ -6,7 +6,7 @@ use karmada_store::{Expect, StoreError};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{AdmissionRequest, How, Operation, Registry, User, prepare, store_failed, strategy};
+use super::{AdmissionRequest, How, Operation, Registry, User, storage, store_failed, strategy};
 use crate::cache::storage_key;
 use crate::object::{ObjectKey, Stored, encode, meta};
 use crate::resource::ResourceDefinition;
@@ -128,7 +128,7 @@ impl Registry {
             let whole = definition.custom.as_ref().is_some_and(|custom| custom.asks_webhook());
             // Marking an object for deletion needs no conversion, so that a webhook that is gone holds nothing up.
             let mut object =
-                if whole { live.value() } else { prepare::from_storage(definition, live.value()) };
+                if whole { live.value() } else { storage::from_storage(definition, live.value()) };
             let mut request = AdmissionRequest {
                 definition,
                 operation: Operation::Delete,
@@ -169,7 +169,7 @@ impl Registry {
 
     fn encoded(&self, definition: &ResourceDefinition, object: Value) -> Result<bytes::Bytes, Status> {
         let whole = definition.custom.as_ref().is_some_and(|custom| custom.asks_webhook());
-        let stored = if whole { object } else { prepare::to_storage(definition, object) };
+        let stored = if whole { object } else { storage::to_storage(definition, object) };
         let version = match stored["apiVersion"].as_str().filter(|_| whole) {
             Some(version) => version.to_owned(),
             None => definition.storage_api_version(),

@@ -9,7 +9,8 @@ use karmada_store::{Expect, StoreError};
 use serde_json::Value;
 
 use super::{
-    AdmissionRequest, PatchShown, Registry, WriteOptions, Written, dropped, prepare, store_failed, strategy,
+    AdmissionRequest, PatchShown, Registry, WriteOptions, Written, decode, dropped, identity, prepare,
+    storage, store_failed, strategy,
 };
 use crate::cache::storage_key;
 use crate::object::{ObjectKey, Stored, encode, meta};
@@ -37,7 +38,7 @@ impl Registry {
                 if !create_missing {
                     // What the body holds is read, and told, before it is known to be for nothing.
                     if let Ok(mut object) = change(None) {
-                        prepare::decode(definition, &mut object, options)?;
+                        decode::decode(definition, &mut object, options)?;
                     }
                     return Err(Status::not_found(definition, &key.name));
                 }
@@ -66,10 +67,10 @@ impl Registry {
         change: &mut Change<'_>,
     ) -> Result<Option<Written>, Status> {
         let viewed = self.view(definition, vec![live.clone()]).await?;
-        let old = prepare::from_storage(definition, viewed[0].value());
+        let old = storage::from_storage(definition, viewed[0].value());
         let mut new = change(Some(&old))?;
-        prepare::decode(definition, &mut new, options)?;
-        prepare::identity_of_changed(
+        decode::decode(definition, &mut new, options)?;
+        identity::of_changed(
             definition,
             key,
             live,
@@ -101,10 +102,10 @@ impl Registry {
         let _held = self.admit_final(&mut request).await?;
         crate::kinds::finish_update(definition, &mut new, &old);
         options.warnings.extend(crate::kinds::remarks(definition, &new, Some((&old, live))));
-        prepare::owners_once(&mut new);
+        identity::owners_once(&mut new);
         crate::kinds::forget_empties(definition, &mut new);
         strategy::raise_generation(definition, &old, &mut new);
-        if prepare::same(&old, &new) && prepare::is_stored_as_now(definition, live) {
+        if prepare::same(&old, &new) && storage::is_stored_as_now(definition, live) {
             let object = self.cache().get(&definition.storage, key);
             let object = object.ok_or_else(|| Status::not_found(definition, &key.name))?;
             let object = self.view(definition, vec![object]).await?.remove(0);
@@ -112,12 +113,12 @@ impl Registry {
         }
         let last_finalizer_gone =
             meta::deleting(&old) && meta::finalizers(&new).is_empty() && prepare::no_grace(&new);
-        let shown = prepare::shown(definition, &new);
-        let stored = prepare::store(self, definition, new).await?;
+        let shown = storage::shown(definition, &new);
+        let stored = storage::store(self, definition, new).await?;
         let bytes = encode(&stored, &definition.kind, &definition.storage_api_version());
-        prepare::check_size(&bytes)?;
+        storage::check_size(&bytes)?;
         if options.dry_run {
-            let object = prepare::answer(definition, shown, &bytes, live.revision)?;
+            let object = storage::answer(definition, shown, &bytes, live.revision)?;
             return Ok(Some(Written { object, created: false }));
         }
         let path = storage_key(&definition.storage, key);
@@ -131,7 +132,7 @@ impl Registry {
                 self.cache().wait_for(revision).await;
                 // What goes with its last finalizer is answered as it was written, which it never was.
                 let at = if last_finalizer_gone { live.revision } else { revision };
-                let object = prepare::answer(definition, shown, &bytes, at)?;
+                let object = storage::answer(definition, shown, &bytes, at)?;
                 Ok(Some(Written { object, created: false }))
             }
             Err(StoreError::Conflict { current }) => {

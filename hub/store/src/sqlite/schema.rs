@@ -59,7 +59,8 @@ pub(super) struct FileLock {
     _file: File,
 }
 
-/// What a connection is for decides its page cache, in KiB: together they stay far below the hub's budget.
+/// What a connection is for decides its page cache, in KiB: together they stay far below the hub's budget. A reader goes through pages
+/// once, and what the writer looks up again are the inner pages of its trees.
 #[derive(Clone, Copy)]
 pub(super) enum Role {
     Writer,
@@ -90,8 +91,8 @@ pub(super) fn connect(options: &SqliteOptions, role: Role) -> rusqlite::Result<C
     let db = Connection::open_with_flags(&options.path, flags)?;
     db.busy_timeout(Duration::from_secs(5))?;
     let cache_kib = match role {
-        Role::Writer => 2048,
-        Role::Reader => 1024,
+        Role::Writer => 1024,
+        Role::Reader => 256,
         Role::Checkpointer => 64,
     };
     db.pragma_update(None, "cache_size", -cache_kib)?;
