@@ -17,6 +17,7 @@ mod names;
 mod openapi_rules;
 mod removal;
 mod report;
+mod schema_rules;
 mod selectable_rules;
 mod stored_versions;
 mod structural;
@@ -28,8 +29,9 @@ mod tests;
 pub use custom::{Crd, Custom};
 pub use keeper::{Keeper, is_definition};
 pub use removal::mark_deleted;
+pub use schema_rules::unknown_formats;
 pub use stored_versions::{first_status, remember_storage_version};
-pub use validate::{unknown_formats, validate};
+pub use validate::validate;
 
 /// The group of CustomResourceDefinitions.
 pub const GROUP: &str = "apiextensions.k8s.io";

@@ -82,6 +82,10 @@ fn walk(schema: SchemaRef<'_>, value: &mut Value) {
             for (name, property, _) in schema.properties() {
                 published(name, property, fields);
             }
+            // Amounts of this one are no core type's, and stay as they are.
+            if schema.type_name().is_some_and(|name| name.ends_with(".node.v1.Overhead")) {
+                return;
+            }
             for (name, item) in fields.iter_mut() {
                 if let Some(child) = schema.child(name) {
                     walk(child, item);

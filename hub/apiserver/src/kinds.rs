@@ -175,7 +175,10 @@ pub fn validate(definition: &ResourceDefinition, part: &str, new: &Value, old: O
 /// refuse of a change, had it not been so before. `live` is the object as stored.
 pub fn remarks(definition: &ResourceDefinition, new: &Value, old: Option<(&Value, &Stored)>) -> Vec<String> {
     if crd::is_definition(definition) {
-        return crd::unknown_formats(new, old.map(|(old, _)| old));
+        let old = old.map(|(old, _)| old);
+        let mut all = crate::validation::warnings(&definition.group, &definition.kind, new, old);
+        all.extend(crd::unknown_formats(new, old));
+        return all;
     }
     if definition.family == Family::Builtin {
         let old = old.map(|(old, _)| old);

@@ -252,7 +252,7 @@ impl Registry {
         let (all, _) = self.cache.shard(&definition.storage).list("", None, 0, &|_| true);
         all.iter().filter(|other| other.key != *key).for_each(|other| taken.add(&other.value()));
         let seed = (self.ids)().as_u64_pair().0;
-        Some((guard, services::Allocator { taken, seed }))
+        Some((guard, services::Allocator { taken, seed, dry: false }))
     }
 
     /// What is served now.

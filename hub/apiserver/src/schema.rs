@@ -24,6 +24,7 @@ mod prune;
 pub mod quantity;
 mod regexp;
 mod rules;
+mod scalars;
 mod shape;
 pub mod time;
 mod validate;

@@ -66,8 +66,7 @@ pub fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option<&Value
         Some(old) => metadata_of_changed(group, kind, new, old),
     };
     let out = &mut errors;
-    // What kube-aggregator judges takes any finalizer.
-    if old.is_none() && !rule.is_late() && group != "apiregistration.k8s.io" {
+    if old.is_none() && !rule.is_late() && has_standard_finalizers(group, kind) {
         metadata::standard_finalizers(new, out);
     }
     match (group, kind) {
@@ -123,7 +122,7 @@ pub fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option<&Value
         ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {
             admission_registration::binding(new, out);
         }
-        (crate::crd::GROUP, "CustomResourceDefinition") => out.extend(crate::crd::validate(new, old)),
+        (crate::crd::GROUP, "CustomResourceDefinition") => crate::crd::validate(new, old, out),
         ("", "Endpoints") => endpoints::endpoints(new, old, out),
         ("", "Event") => endpoints::event(new, old, false, out),
         ("events.k8s.io", "Event") => endpoints::event(new, old, true, out),
@@ -134,7 +133,7 @@ pub fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option<&Value
         ("networking.k8s.io", "ServiceCIDR") => cluster::service_cidr(new, old, out),
         ("flowcontrol.apiserver.k8s.io", "FlowSchema") => flow::flow_schema(new, out),
         ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => flow::priority_level(new, out),
-        ("apiregistration.k8s.io", "APIService") => cluster::api_service(new, out),
+        ("apiregistration.k8s.io", "APIService") => cluster::api_service(new, old, out),
         ("certificates.k8s.io", "CertificateSigningRequest") => cluster::certificate_request(new, old, out),
         ("resource.k8s.io", "ResourceSlice") => devices::resource_slice(new, old, out),
         ("resource.k8s.io", "DeviceClass") => devices::device_class(new, out),
@@ -151,16 +150,26 @@ pub fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option<&Value
         // Once as if it were new, once as a change.
         let metadata = metadata_of_changed(group, kind, new, old.unwrap_or(&Value::Null)).len();
         let mut created = validate_metadata(rule, new, None);
-        if group != "apiregistration.k8s.io" {
+        if has_standard_finalizers(group, kind) {
             metadata::standard_finalizers(new, &mut created);
         }
         let again = validate_builtin(group, kind, new, None).split_off(created.len());
         errors.splice(metadata..metadata, again);
     }
-    if errors.is_empty() && rule.is_late() && old.is_none() {
+    if errors.is_empty() && matches!(rule, NameRule::Late | NameRule::Any) && old.is_none() {
         errors = validate_metadata(NameRule::PathSegment, new, old);
     }
     errors
+}
+
+/// Kinds whose finalizers are Kubernetes' own, or have a domain: those that are judged by the rules of the core group.
+fn has_standard_finalizers(group: &str, kind: &str) -> bool {
+    !matches!(
+        (group, kind),
+        ("apiregistration.k8s.io" | "admissionregistration.k8s.io" | crate::crd::GROUP, _)
+            | ("coordination.k8s.io", "Lease")
+            | ("node.k8s.io", "RuntimeClass")
+    )
 }
 
 /// What is wrong with the metadata of a changed object: said as often as kube-apiserver looks at it.
@@ -234,6 +243,30 @@ pub fn validate_part(
 /// The labels of an object inside another.
 pub(crate) fn embedded_labels(metadata: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
     metadata::labels(&metadata["labels"], &path.child("labels"), errors);
+}
+
+/// A new object can have one name alone, and so does what names are made from. Said where names are judged; `besides`: also of
+/// names that are wrong otherwise.
+pub(crate) fn only_name(
+    new: &Value,
+    wanted: &str,
+    detail: &str,
+    besides: bool,
+    errors: &mut Vec<FieldError>,
+) {
+    let mut place = 0;
+    for field in ["generateName", "name"] {
+        let name = text(&new["metadata"], field);
+        let at = Path::field("metadata");
+        let at = at.child(field);
+        let own = at.to_string();
+        let told = errors.iter().rposition(|error| error.field == own);
+        place = told.map_or(place, |last| last + 1);
+        if !name.is_empty() && name != wanted && (besides || told.is_none()) {
+            errors.insert(place, FieldError::invalid(&at, name, detail));
+            place += 1;
+        }
+    }
 }
 
 /// Errors being gathered.

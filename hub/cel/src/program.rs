@@ -113,9 +113,18 @@ impl Program {
     }
 }
 
-/// The parser's message with its margin as cel-go writes it.
-fn worded(message: &str) -> String {
-    message.replace("\n| ", "\n | ")
+/// The parser's message with its margin as cel-go writes it. Where an expression could end, cel-go's parser expects nothing but its
+/// end; of no source at all it tells a place before the first.
+fn worded(message: &str, source: &str) -> String {
+    const END: &str = "expecting {<EOF>, ";
+    let mut message = message.replace("\n| ", "\n | ");
+    while let Some(start) = message.find(END) {
+        let rest = &message[start..];
+        let line = rest.find('\n').unwrap_or(rest.len());
+        let Some(end) = rest[..line].rfind('}') else { break };
+        message.replace_range(start..=start + end, "expecting <EOF>");
+    }
+    if source.is_empty() { message.replacen("<input>:1:1:", "<input>:1:0:", 1) } else { message }
 }
 
 /// An expression that the interpreter can walk, and what is known of it.
@@ -143,7 +152,7 @@ fn read(source: &str, declarations: &Declarations) -> Result<Sound, CompileError
 
 fn parse(source: &str) -> Result<IdedExpr, CompileError> {
     let parsed = Parser::new().enable_optional_syntax(true).parse(source);
-    parsed.map_err(|error| CompileError::Invalid(worded(&error.to_string())))
+    parsed.map_err(|error| CompileError::Invalid(worded(&error.to_string(), source)))
 }
 
 /// The expression with its macros written out, and how deep it is.

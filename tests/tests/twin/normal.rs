@@ -177,6 +177,13 @@ impl Normal {
         for (name, plain) in &self.names {
             text = text.replace(name, plain);
         }
+        // Each server has its own range of addresses.
+        const RANGE: &str = "The range of valid IPs is ";
+        if let Some(start) = text.find(RANGE).map(|at| at + RANGE.len()) {
+            let of_range = |c: char| c.is_ascii_hexdigit() || matches!(c, '.' | ':' | '/');
+            let end = text[start..].find(|c| !of_range(c)).map_or(text.len(), |length| start + length);
+            text.replace_range(start..end, "RANGE");
+        }
         let text = self.uids_in(&sorted_json_in(&structs_in(&text)));
         if let Some(start) = text.find("X509SHA256=") {
             return format!("{}X509SHA256=HASH", &text[..start]);

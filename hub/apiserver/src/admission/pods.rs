@@ -280,7 +280,8 @@ fn may_administer(registry: &Registry, request: &AdmissionRequest<'_>) -> Result
         message: format!(
             "Forbidden: admin access to devices requires the `{LABEL}: true` label on the containing namespace"
         ),
-        field: format!("{path}.devices.requests[{index}].adminAccess"),
+        // The same for a template.
+        field: format!("spec.devices.requests[{index}].adminAccess"),
     };
     let definition = request.definition;
     let causes = asking.into_iter().map(cause).collect();

@@ -20,8 +20,10 @@ const TOTAL_LIMIT: u64 = 100_000_000;
 const LARGEST: u64 = 3 << 20;
 
 /// Checks every rule of the schema. `bounded`: whether what rules cost is looked at, which it is not where they stood before.
+/// `errors` has what is wrong with the schema.
 pub(super) fn validate(schema: &Value, path: &str, bounded: bool, errors: &mut Errors) {
-    let mut costs = Costs { bounded, ..Costs::default() };
+    let wrong = errors.iter().map(|error| error.field.clone()).collect();
+    let mut costs = Costs { bounded, wrong, ..Costs::default() };
     walk(schema, Place { path, lost: None, times: Some(1), root: true }, &mut costs, errors);
     costs.total_told(path, errors);
 }
@@ -41,6 +43,8 @@ struct Place<'a> {
 #[derive(Default)]
 struct Costs {
     bounded: bool,
+    /// Where the schema itself is wrong.
+    wrong: Vec<String>,
     total: u64,
     dearest: Vec<(u64, String)>,
 }
@@ -117,7 +121,8 @@ fn walk(schema: &Value, place: Place<'_>, costs: &mut Costs, errors: &mut Errors
         walk(&schema["items"], Place { path: &within, lost, times, root: false }, costs, errors);
     }
     let rules = items(schema, "x-kubernetes-validations");
-    if rules.is_empty() {
+    // Where the schema is wrong, here or below, its rules are not read.
+    if rules.is_empty() || costs.wrong.iter().any(|field| field.starts_with(path)) {
         return;
     }
     // Messages speak of the types within it by this name and a number, which says nothing.
@@ -127,7 +132,7 @@ fn walk(schema: &Value, place: Place<'_>, costs: &mut Costs, errors: &mut Errors
     let times = place.times.unwrap_or(LARGEST / (extent.smallest + 1));
     for (at, rule) in rules.iter().enumerate() {
         let path = format!("{path}.x-kubernetes-validations[{at}]");
-        let judged = Judged { schema, ty: &ty, extent: &extent, times };
+        let judged = Judged { ty: &ty, extent: &extent, times };
         check(&judged, rule, &path, lost, costs, errors);
     }
 }
@@ -202,7 +207,6 @@ fn text_extent(schema: &Value) -> Extent {
 
 /// What a rule is judged by.
 struct Judged<'a> {
-    schema: &'a Value,
     ty: &'a Type,
     extent: &'a Extent,
     times: u64,
@@ -216,21 +220,8 @@ fn check(
     costs: &mut Costs,
     errors: &mut Errors,
 ) {
-    let (schema, ty) = (of.schema, of.ty);
+    let ty = of.ty;
     let at = |field: &str| format!("{path}.{field}");
-    let before = errors.len();
-    words(rule, path, errors);
-    if let Some(field) = rule["fieldPath"].as_str().filter(|field| !field.is_empty()) {
-        if field.trim().contains('\n') || field.contains('\n') {
-            errors.push(invalid(&at("fieldPath"), field, "must not contain line breaks"));
-        }
-        if !leads_somewhere(schema, field) {
-            errors.push(invalid(&at("fieldPath"), field, "must be a valid path"));
-        }
-    }
-    if text(rule, "rule").trim().is_empty() || errors.len() > before {
-        return;
-    }
     let optional = rule["optionalOldSelf"] == true;
     let old = if optional { Type::Optional(Box::new(ty.clone())) } else { ty.clone() };
     let declared = Declarations::new().with("self", ty.clone()).with("oldSelf", old);
@@ -283,17 +274,18 @@ fn refusal(error: &CompileError, what: &str, prefix: &str) -> String {
     }
 }
 
-fn words(rule: &Value, path: &str, errors: &mut Errors) {
+/// What is wrong with how a rule is written, before it is read.
+pub(super) fn words(schema: &Value, rule: &Value, path: &str, errors: &mut Errors) {
     let at = |field: &str| format!("{path}.{field}");
     let (source, message) = (text(rule, "rule"), text(rule, "message"));
+    let has_lines = |text: &str| text.trim().contains('\n');
     if source.trim().is_empty() {
         errors.push(required(&at("rule"), "rule is not specified"));
-    }
-    if !message.is_empty() && message.trim().is_empty() {
+    } else if !message.is_empty() && message.trim().is_empty() {
         errors.push(invalid(&at("message"), message, "must be non-empty if specified"));
-    } else if message.trim().contains('\n') {
+    } else if has_lines(message) {
         errors.push(invalid(&at("message"), message, "must not contain line breaks"));
-    } else if source.trim().contains('\n') && message.is_empty() {
+    } else if has_lines(source) && message.is_empty() {
         let why = "message must be specified if rule contains line breaks";
         errors.push(required(&at("message"), why));
     }
@@ -304,6 +296,16 @@ fn words(rule: &Value, path: &str, errors: &mut Errors) {
     }
     if let Some(reason) = rule["reason"].as_str().filter(|reason| !REASONS.contains(reason)) {
         errors.push(not_supported(&at("reason"), reason, &REASONS));
+    }
+    let Some(field) = rule["fieldPath"].as_str().filter(|field| !field.is_empty()) else { return };
+    if field.trim().is_empty() {
+        errors.push(invalid(&at("fieldPath"), field, "must be non-empty if specified"));
+    }
+    if field.contains('\n') {
+        errors.push(invalid(&at("fieldPath"), field, "must not contain line breaks"));
+    }
+    if !leads_somewhere(schema, field) {
+        errors.push(invalid(&at("fieldPath"), field, "must be a valid path"));
     }
 }
 

@@ -14,15 +14,7 @@ pub(super) fn validate(conversion: &Value, errors: &mut Errors) {
     let has_reviews = !items(webhook, "conversionReviewVersions").is_empty();
     match text(conversion, "strategy") {
         "" => errors.push(required("spec.conversion.strategy", "")),
-        "None" => {
-            let why = "should not be set when strategy is not set to Webhook";
-            if has_client {
-                errors.push(forbidden(CLIENT, why));
-            }
-            if has_reviews {
-                errors.push(forbidden(REVIEWS, why));
-            }
-        }
+        "None" => {}
         "Webhook" => {
             if has_client {
                 client(&webhook["clientConfig"], errors);
@@ -32,6 +24,16 @@ pub(super) fn validate(conversion: &Value, errors: &mut Errors) {
             reviews(webhook, errors);
         }
         other => errors.push(not_supported("spec.conversion.strategy", other, &["None", "Webhook"])),
+    }
+    if text(conversion, "strategy") == "Webhook" {
+        return;
+    }
+    let why = "should not be set when strategy is not set to Webhook";
+    if has_client {
+        errors.push(forbidden(CLIENT, why));
+    }
+    if has_reviews {
+        errors.push(forbidden(REVIEWS, why));
     }
 }
 
@@ -85,11 +87,8 @@ fn service(service: &Value, errors: &mut Errors) {
     if !given.starts_with('/') {
         errors.push(invalid(&path, given, "must start with a '/'"));
     }
-    let mut segments: Vec<&str> = given.get(1..).unwrap_or_default().split('/').collect();
-    if segments.last() == Some(&"") {
-        segments.pop();
-    }
-    for (at, segment) in segments.iter().enumerate() {
+    let rest = given.get(1..).unwrap_or_default();
+    for (at, segment) in rest.strip_suffix('/').unwrap_or(rest).split('/').enumerate() {
         if segment.is_empty() {
             errors.push(invalid(&path, given, format!("segment[{at}] may not be empty")));
             continue;

@@ -46,13 +46,13 @@ fn check(
     prune_below(compiled, &mut pruned, embedded);
     if pruned != *default {
         errors.push(invalid(path, default.clone(), "must not have unknown fields"));
-        return;
     }
     if embedded && default.is_object() {
-        for field in ["apiVersion", "kind"] {
-            if default.get(field).is_none() {
-                errors.push(required(&format!("{path}.{field}"), ""));
-            }
+        let missing = ["apiVersion", "kind"].into_iter().filter(|field| default.get(*field).is_none());
+        let before = errors.len();
+        errors.extend(missing.map(|field| required(&format!("{path}.{field}"), "")));
+        if errors.len() > before {
+            return;
         }
     }
     for mut error in validate_value(compiled, default) {

@@ -177,7 +177,20 @@ const AT_ROOT: [&str; 22] = [
 
 /// Whether a root schema beside a status subresource has a field that it may not have: the message.
 pub(super) fn refused_at_root(schema: &Value) -> Option<String> {
-    let set = |json_name: &str| !matches!(&schema[json_name], Value::Null | Value::Bool(false));
+    let set = |json_name: &str| match &schema[json_name] {
+        Value::Null => false,
+        Value::Bool(on) => {
+            *on || matches!(
+                json_name,
+                "additionalProperties" | "additionalItems" | "x-kubernetes-preserve-unknown-fields"
+            )
+        }
+        Value::String(text) => {
+            !text.is_empty()
+                || matches!(json_name, "$ref" | "x-kubernetes-list-type" | "x-kubernetes-map-type")
+        }
+        _ => true,
+    };
     let refused = SCHEMA.iter().any(|(name, json_name, _)| !AT_ROOT.contains(name) && set(json_name));
     refused.then(|| {
         format!(
@@ -185,6 +198,12 @@ pub(super) fn refused_at_root(schema: &Value) -> Option<String> {
             AT_ROOT.join(" ")
         )
     })
+}
+
+/// Schemas as the internal type prints them.
+pub(super) fn schemas(list: &Value) -> String {
+    let Some(list) = list.as_array() else { return "null".to_owned() };
+    format!("[{}]", list.iter().map(schema).collect::<Vec<_>>().join(","))
 }
 
 /// A schema as the internal type prints it.
@@ -213,13 +232,14 @@ fn schema_field(map: &Map<String, Value>, name: &str, empty: Empty) -> String {
             Flag => "false".to_owned(),
             Null => "null".to_owned(),
         },
-        (Some(Value::Array(list)), "allOf" | "anyOf" | "oneOf") => {
-            format!("[{}]", list.iter().map(schema).collect::<Vec<_>>().join(","))
+        (Some(list @ Value::Array(_)), "allOf" | "anyOf" | "oneOf") => schemas(list),
+        (Some(list @ Value::Array(_)), "items") => {
+            format!("{{\"Schema\":null,\"JSONSchemas\":{}}}", schemas(list))
         }
         (Some(value), "properties" | "patternProperties" | "definitions") => named(value),
         (Some(value), "not") => schema(value),
         (Some(value), "items") => format!("{{\"Schema\":{},\"JSONSchemas\":null}}", schema(value)),
-        (Some(value), "additionalProperties") => match value {
+        (Some(value), "additionalProperties" | "additionalItems") => match value {
             Value::Bool(allows) => format!("{{\"Allows\":{allows},\"Schema\":null}}"),
             value => format!("{{\"Allows\":true,\"Schema\":{}}}", schema(value)),
         },

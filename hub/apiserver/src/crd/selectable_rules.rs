@@ -10,6 +10,14 @@ const MOST: usize = 8;
 pub(super) fn validate(version: &Value, with_schema: &Value, path: &str, errors: &mut Errors) {
     let root = &with_schema["schema"]["openAPIV3Schema"];
     let list = items(version, "selectableFields");
+    if !list.is_empty() && with_schema["schema"].is_null() {
+        let why = match path {
+            "spec" => "may only be set when validations.schema is included",
+            _ => "may only be set when `version.schema.openAPIV3Schema` is not included",
+        };
+        errors.push(invalid(&format!("{path}.selectableFields"), "", why));
+        return;
+    }
     let mut seen: Vec<&str> = Vec::new();
     let before = errors.len();
     for (at, field) in list.iter().enumerate() {

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::report::{Errors, fields, forbidden, invalid, items, required, text};
+use crate::schema::pattern_problem;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Level {
@@ -15,8 +16,45 @@ enum Level {
 pub(super) fn validate(schema: &Value, path: &str) -> Errors {
     let mut errors = Errors::new();
     node(schema, Level::Root, path, &mut errors);
-    complete(schema, schema, path, path, &mut errors);
+    // Only what the root combines is held against what is declared: so kube-apiserver looks.
+    combined(schema, path, &mut |one, at| complete(Some(schema), one, path, at, &mut errors));
     errors
+}
+
+/// Keywords that no structural schema can hold.
+const UNKNOWN: [&str; 7] =
+    ["id", "$schema", "$ref", "patternProperties", "dependencies", "additionalItems", "definitions"];
+
+/// Why a schema cannot even be read as a structural one; the first reason there is.
+pub(super) fn unreadable(schema: &Value) -> Option<String> {
+    let is_empty = |value: &Value| match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        _ => false,
+    };
+    if let Some(key) = UNKNOWN.into_iter().find(|key| match *key {
+        "additionalItems" => !schema[*key].is_null(),
+        key => !is_empty(&schema[key]),
+    }) {
+        return Some(format!(
+            "OpenAPIV3Schema '{}' is not supported",
+            if key == "$schema" { "schema" } else { key }
+        ));
+    }
+    let mut why = None;
+    combined(schema, "", &mut |one, _| why = why.take().or_else(|| unreadable(one)));
+    if why.is_none() && schema["x-kubernetes-preserve-unknown-fields"] == false {
+        why = Some(
+            "internal error: 'x-kubernetes-preserve-unknown-fields' must be true or undefined".to_owned(),
+        );
+    }
+    if why.is_none() && !items(schema, "items").is_empty() {
+        why = Some("OpenAPIV3Schema 'items' must be a schema, but is an array".to_owned());
+    }
+    let nested = ["items", "additionalProperties"].into_iter().map(|key| &schema[key]);
+    let nested = nested.chain(fields(&schema["properties"]).map(|(_, child)| child));
+    why.or_else(|| nested.filter(|one| one.is_object()).find_map(unreadable))
 }
 
 /// `path.properties[name]`.
@@ -27,10 +65,6 @@ pub(super) fn property(path: &str, name: &str) -> String {
 fn node(schema: &Value, level: Level, path: &str, errors: &mut Errors) {
     let at = |field: &str| format!("{path}.{field}");
     let on = |key: &str| schema[key] == true;
-    if schema["$ref"].is_string() {
-        // Not supported at all, which is said elsewhere.
-        return;
-    }
     let ty = text(schema, "type");
     if schema["items"].is_object() {
         node(&schema["items"], Level::Item, &at("items"), errors);
@@ -41,7 +75,8 @@ fn node(schema: &Value, level: Level, path: &str, errors: &mut Errors) {
     if !schema["additionalProperties"].is_null() {
         if level == Level::Root {
             errors.push(forbidden(&at("additionalProperties"), "must not be used at the root"));
-        } else if schema["additionalProperties"].is_object() {
+        }
+        if schema["additionalProperties"].is_object() {
             node(&schema["additionalProperties"], Level::Field, &at("additionalProperties"), errors);
         }
     }
@@ -54,7 +89,11 @@ fn node(schema: &Value, level: Level, path: &str, errors: &mut Errors) {
         let why = "must be false if x-kubernetes-int-or-string is true";
         errors.push(invalid(&at("x-kubernetes-preserve-unknown-fields"), true, why));
     }
-    lists(schema, path, errors);
+    if int_or_string && embedded {
+        let why = "must be false if x-kubernetes-int-or-string is true";
+        errors.push(invalid(&at("x-kubernetes-embedded-resource"), true, why));
+    }
+    pattern(schema, path, errors);
     nested_all(schema, int_or_string, path, errors);
     if embedded && ty != "object" {
         let why = "must be object if x-kubernetes-embedded-resource is true";
@@ -67,7 +106,7 @@ fn node(schema: &Value, level: Level, path: &str, errors: &mut Errors) {
         };
         errors.push(required(&at("type"), why));
     }
-    if ty == "array" && schema["items"].is_null() {
+    if ty == "array" && !schema["items"].is_object() {
         errors.push(required(&at("items"), "must be specified"));
     }
     if embedded && !schema["additionalProperties"].is_null() {
@@ -101,59 +140,35 @@ fn type_meta(schema: &Value, level: Level, path: &str, errors: &mut Errors) {
     let ty = text(metadata, "type");
     if ty != "object" {
         errors.push(invalid(&format!("{at}.type"), ty, "must be object"));
+    }
+    if level != Level::Root {
         return;
     }
-    if level == Level::Root && metadata.get("default").is_some() {
-        errors.push(forbidden(&format!("{at}.default"), "must not be set in top-level metadata"));
-        return;
-    }
-    let known =
-        |key: &String| matches!(key.as_str(), "type" | "properties" | "description" | "title" | "default");
     let named =
         fields(&metadata["properties"]).all(|(name, _)| matches!(name.as_str(), "name" | "generateName"));
-    if !named || !fields(metadata).all(|(key, _)| known(key)) {
+    // What is told elsewhere, or is forgotten.
+    let known = ["type", "properties", "default", "example", "externalDocs"];
+    if !named || fields(metadata).any(|(key, value)| !known.contains(&key.as_str()) && is_set(value)) {
         let why = "must not specify anything other than name and generateName, but metadata is implicitly specified";
         errors.push(forbidden(&at, why));
     }
 }
 
-/// Lists that merge by key, and sets.
-fn lists(schema: &Value, path: &str, errors: &mut Errors) {
-    let list = text(schema, "x-kubernetes-list-type");
-    let element = &schema["items"];
-    if !matches!(list, "map" | "set") || !element.is_object() {
-        return;
+/// Whether a keyword's value differs from none.
+fn is_set(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(list) => !list.is_empty(),
+        _ => true,
     }
-    let path = format!("{path}.items");
-    if element["nullable"] == true {
-        let why = format!("cannot be nullable when x-kubernetes-list-type is {list}");
-        errors.push(forbidden(&format!("{path}.nullable"), why));
-    }
-    let part = |name: &str| text(element, name);
-    if list == "set" {
-        let why = "must be atomic as item of a list with x-kubernetes-list-type=set";
-        if part("type") == "object" && part("x-kubernetes-map-type") != "atomic" {
-            let value = element["x-kubernetes-map-type"].clone();
-            errors.push(invalid(&format!("{path}.x-kubernetes-map-type"), value, why));
-        }
-        if part("type") == "array" && !matches!(part("x-kubernetes-list-type"), "" | "atomic") {
-            let value = element["x-kubernetes-list-type"].clone();
-            errors.push(invalid(&format!("{path}.x-kubernetes-list-type"), value, why));
-        }
-        return;
-    }
-    for key in items(schema, "x-kubernetes-list-map-keys").iter().filter_map(Value::as_str) {
-        let Some(field) = element["properties"].get(key) else { continue };
-        let path = property(&path, key);
-        if field["nullable"] == true {
-            let why = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
-            errors.push(forbidden(&format!("{path}.nullable"), why));
-        }
-        let needed = items(element, "required").iter().any(|name| name == key);
-        if !needed && field.get("default").is_none() {
-            let why = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
-            errors.push(required(&format!("{path}.default"), why));
-        }
+}
+
+fn pattern(schema: &Value, path: &str, errors: &mut Errors) {
+    let given = text(schema, "pattern");
+    if let Some(why) = pattern_problem(given) {
+        let why = format!("must be a valid regular expression, but isn't: {why}");
+        errors.push(invalid(&format!("{path}.pattern"), given, why));
     }
 }
 
@@ -188,6 +203,7 @@ fn nested_all(schema: &Value, int_or_string: bool, path: &str, errors: &mut Erro
 }
 
 fn nested(schema: &Value, path: &str, errors: &mut Errors) {
+    pattern(schema, path, errors);
     nested_all(schema, false, path, errors);
     if schema["items"].is_object() {
         nested(&schema["items"], &format!("{path}.items"), errors);
@@ -195,11 +211,9 @@ fn nested(schema: &Value, path: &str, errors: &mut Errors) {
     for (name, child) in fields(&schema["properties"]) {
         nested(child, &property(path, name), errors);
     }
-    let set = |key: &str| match &schema[key] {
-        Value::Null | Value::Bool(false) => false,
-        Value::String(text) => !text.is_empty(),
-        Value::Array(list) => !list.is_empty(),
-        _ => true,
+    let set = |key: &str| match key {
+        "x-kubernetes-list-type" | "x-kubernetes-map-type" => schema[key].is_string(),
+        _ => is_set(&schema[key]),
     };
     for (key, state) in [
         ("type", "empty"),
@@ -225,33 +239,24 @@ fn nested(schema: &Value, path: &str, errors: &mut Errors) {
     }
 }
 
-/// What combined schemas restrict must be declared outside them.
-fn complete(declared: &Value, schema: &Value, path: &str, own: &str, errors: &mut Errors) {
-    combined(schema, own, &mut |one, at| complete_with(declared, one, path, at, errors));
-    if std::ptr::eq(declared, schema) {
-        for (name, child) in fields(&schema["properties"]) {
-            let path = property(path, name);
-            complete(child, child, &path, &path, errors);
-        }
-        for key in ["items", "additionalProperties"] {
-            if schema[key].is_object() {
-                let path = format!("{path}.{key}");
-                complete(&schema[key], &schema[key], &path, &path, errors);
-            }
-        }
+/// What combined schemas restrict must be declared outside them. `path`: where it would be declared; `own`: where it is restricted.
+fn complete(declared: Option<&Value>, restricting: &Value, path: &str, own: &str, errors: &mut Errors) {
+    let Some(declared) = declared else {
+        errors.push(required(path, &format!("because it is defined in {own}")));
+        return;
+    };
+    combined(restricting, own, &mut |one, at| complete(Some(declared), one, path, at, errors));
+    if restricting["items"].is_object() {
+        let items = Some(&declared["items"]).filter(|items| items.is_object());
+        complete(items, &restricting["items"], &format!("{path}.items"), &format!("{own}.items"), errors);
     }
-}
-
-fn complete_with(declared: &Value, restricting: &Value, path: &str, own: &str, errors: &mut Errors) {
     for (name, child) in fields(&restricting["properties"]) {
-        let (there, here) = (property(path, name), property(own, name));
-        match declared["properties"].get(name) {
-            Some(field) => complete_with(field, child, &there, &here, errors),
-            None if name == "metadata" => {
-                errors.push(required(&there, &format!("because it is defined in {here}")));
-            }
-            None => {}
-        }
+        complete(
+            declared["properties"].get(name),
+            child,
+            &property(path, name),
+            &property(own, name),
+            errors,
+        );
     }
-    combined(restricting, own, &mut |one, at| complete_with(declared, one, path, at, errors));
 }

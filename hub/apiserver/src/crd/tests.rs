@@ -19,7 +19,8 @@ fn definitions_are_judged_as_kube_apiserver_judges_them() {
         let mut object = case["crd"].clone();
         default_builtin(GROUP, "v1", "CustomResourceDefinition", &mut object);
         object["status"] = first_status(&object);
-        let errors = validate(&object, None);
+        let mut errors = Vec::new();
+        validate(&object, None, &mut errors);
         let got: Vec<String> =
             errors.iter().map(|error| format!("{}: {}", error.field, error.body())).collect();
         let wanted: Vec<String> = case["causes"]
@@ -123,7 +124,9 @@ mod absurd {
                     "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]},
                 "status": {"storedVersions": ["v1"]},
             });
-            if validate(&definition, None).is_empty() {
+            let mut errors = Vec::new();
+            validate(&definition, None, &mut errors);
+            if errors.is_empty() {
                 let compiled = Schema::of_custom(&schema).unwrap();
                 let _ = judge(compiled.root(), &object);
                 let _ = run_rules(compiled.root(), &object, Some(&json!({"a": 1})));

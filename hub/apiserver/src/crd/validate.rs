@@ -3,43 +3,42 @@
 //! In: a defaulted definition and, on update, the stored one. Out: everything that is wrong with its spec. What all versions
 //! share is reported where the older form of a definition had it: `spec.validation`, `spec.subresources`.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::names::APPROVED;
 use super::report::{
-    Errors, duplicate, fields, forbidden, invalid, invalid_raw, items, not_supported, refused_at_root,
-    required, schema, text, versions,
+    Errors, duplicate, invalid, invalid_raw, items, not_supported, required, text, versions,
 };
-use super::{cel_rules, conversion_rules, default_rules, names, openapi_rules, selectable_rules, structural};
-use crate::schema::{FieldError, Schema, is_known_format};
-use crate::validation::{dns_1035_label, dns_subdomain};
+use super::{conversion_rules, names, schema_rules, selectable_rules};
+use crate::schema::FieldError;
+use crate::validation::{dns_1035_label, dns_subdomain, only_name};
 
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: [&str; 8] =
     ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
 
-/// Everything that is wrong with a definition, metadata aside.
-pub fn validate(new: &Value, old: Option<&Value>) -> Errors {
-    let mut errors = Errors::new();
+/// Everything that is wrong with a definition; `errors` has what is wrong with its metadata.
+pub fn validate(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let spec = &new["spec"];
     let expected = format!("{}.{}", text(&spec["names"], "plural"), text(spec, "group"));
-    let name = new["metadata"]["name"].as_str().unwrap_or_default();
-    // A name that is missing is told of as missing.
-    if old.is_none() && !name.is_empty() && name != expected {
-        errors.push(invalid("metadata.name", name, "must be spec.names.plural+\".\"+spec.group"));
+    if old.is_none() {
+        only_name(new, &expected, "must be spec.names.plural+\".\"+spec.group", true, errors);
     }
     // A status that changes, or metadata, does not bring the spec into question again.
     if old.is_none_or(|old| old["spec"] != *spec) {
-        validate_spec(spec, old.map_or(&Value::Null, |old| &old["spec"]), &mut errors);
+        validate_spec(spec, old.map_or(&Value::Null, |old| &old["spec"]), errors);
     }
     if let Some(old) = old {
-        unchanged(new, old, &mut errors);
+        unchanged(new, old, errors);
     }
-    stored_versions(new, &mut errors);
+    stored_versions(new, errors);
     if old.is_none_or(|old| old["spec"] != *spec) {
-        approval(new, &mut errors);
+        approval(new, errors);
+        if spec["preserveUnknownFields"] == true {
+            let why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
+            errors.push(invalid("spec.preserveUnknownFields", true, why));
+        }
     }
-    errors
 }
 
 /// `before`: the spec that is replaced.
@@ -57,13 +56,14 @@ fn validate_spec(spec: &Value, before: &Value, errors: &mut Errors) {
         "Cluster" | "Namespaced" => {}
         other => errors.push(not_supported("spec.scope", other, &["Cluster", "Namespaced"])),
     }
-    if spec["preserveUnknownFields"] == true {
-        let why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
-        errors.push(invalid("spec.preserveUnknownFields", true, why));
-    }
     validate_versions(spec, before, errors);
     validate_names(&spec["names"], errors);
     shared_parts(spec, before, errors);
+    let strategy = text(&spec["conversion"], "strategy");
+    if spec["preserveUnknownFields"] == true && strategy != "None" {
+        let why = "must be None if spec.preserveUnknownFields is true";
+        errors.push(invalid("spec.conversion.strategy", strategy, why));
+    }
     conversion_rules::validate(&spec["conversion"], errors);
 }
 
@@ -85,6 +85,11 @@ fn validate_versions(spec: &Value, before: &Value, errors: &mut Errors) {
             errors.push(required(&format!("spec.versions[{at}].schema.openAPIV3Schema"), ""));
         }
     }
+    let defaulted = |version: &Value| schema_rules::has_default(&version["schema"]["openAPIV3Schema"]);
+    if spec["preserveUnknownFields"] == true && all.iter().any(defaulted) {
+        let why = "must be false in order to use defaults in the schema";
+        errors.push(invalid("spec.preserveUnknownFields", true, why));
+    }
     let with_status = |version: &Value| version["subresources"]["status"].is_object();
     for (at, version) in all.iter().enumerate() {
         let path = format!("spec.versions[{at}]");
@@ -95,7 +100,7 @@ fn validate_versions(spec: &Value, before: &Value, errors: &mut Errors) {
         deprecation(version, &path, errors);
         if shared(spec, "schema").is_none() {
             let status = with_status(version);
-            validate_schema(&version["schema"], before, status, &format!("{path}.schema"), errors);
+            schema_rules::validate(&version["schema"], before, status, &format!("{path}.schema"), errors);
         }
         if shared(spec, "subresources").is_none() {
             subresources(&version["subresources"], &format!("{path}.subresources"), errors);
@@ -147,7 +152,7 @@ fn deprecation(version: &Value, path: &str, errors: &mut Errors) {
 fn shared_parts(spec: &Value, before: &Value, errors: &mut Errors) {
     let status = items(spec, "versions").iter().any(|v| v["subresources"]["status"].is_object());
     if let Some(schema) = shared(spec, "schema") {
-        validate_schema(schema, before, status, "spec.validation", errors);
+        schema_rules::validate(schema, before, status, "spec.validation", errors);
     }
     if let Some(given) = shared(spec, "subresources") {
         subresources(given, "spec.subresources", errors);
@@ -158,43 +163,6 @@ fn shared_parts(spec: &Value, before: &Value, errors: &mut Errors) {
     }
     if shared(spec, "selectableFields").is_some() {
         selectable_rules::validate(first, first, "spec", errors);
-    }
-}
-
-/// Checks a version's schema in kube-apiserver's order: structure first, then what a schema may use, then rules and defaults.
-fn validate_schema(given: &Value, before: &Value, status: bool, path: &str, errors: &mut Errors) {
-    let stood = items(before, "versions").iter().any(|version| version["schema"] == *given);
-    let given = &given["openAPIV3Schema"];
-    if !given.is_object() {
-        return;
-    }
-    let path = format!("{path}.openAPIV3Schema");
-    if status {
-        if !matches!(text(given, "type"), "" | "object") {
-            let why = "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
-            errors.push(invalid(&format!("{path}.type"), text(given, "type"), why));
-        } else if let Some(why) = refused_at_root(given) {
-            errors.push(invalid_raw(&path, schema(given), why));
-            return;
-        }
-    }
-    if given["nullable"] == true {
-        errors.push(forbidden(&format!("{path}.nullable"), "nullable cannot be true at the root"));
-    }
-    let before = errors.len();
-    let mut structure = structural::validate(given, &path);
-    structure.sort_by_key(ToString::to_string);
-    errors.append(&mut structure);
-    openapi_rules::validate(given, &path, errors);
-    if errors.len() > before {
-        return;
-    }
-    match Schema::of_custom(given) {
-        Err(error) => errors.push(invalid(&path, "", format!("error building validator: {error}"))),
-        Ok(compiled) => {
-            cel_rules::validate(given, &path, !stood, errors);
-            default_rules::validate(given, compiled.root(), &path, errors);
-        }
     }
 }
 
@@ -309,18 +277,23 @@ fn stored_versions(object: &Value, errors: &mut Errors) {
         return;
     }
     let all = items(&object["spec"], "versions");
-    for (at, name) in list.iter().enumerate() {
-        let shown = name.as_str().unwrap_or_default();
-        if !all.iter().any(|version| version["name"] == *name) {
-            let why = format!(
-                "missing from spec.versions; {shown} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {shown} and removes {shown} from status.storedVersions"
-            );
-            errors.push(invalid(&format!("{path}[{at}]"), shown, why));
+    // The first version of a name takes it; another of the same name misses it.
+    let mut left: Vec<&Value> = list.iter().collect();
+    for version in all {
+        let taken = left.iter().any(|name| **name == version["name"]);
+        if version["storage"] == true && !taken {
+            let why = format!("must have the storage version {}", text(version, "name"));
+            errors.push(invalid(path, stored.clone(), why));
         }
+        left.retain(|name| **name != version["name"]);
     }
-    let marked = all.iter().filter(|version| version["storage"] == true);
-    if let Some(missing) = marked.map(|v| text(v, "name")).find(|name| !list.contains(&json!(name))) {
-        errors.push(invalid(path, stored.clone(), format!("must have the storage version {missing}")));
+    for name in left {
+        let at = list.iter().rposition(|one| one == name).unwrap_or_default();
+        let shown = name.as_str().unwrap_or_default();
+        let why = format!(
+            "missing from spec.versions; {shown} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {shown} and removes {shown} from status.storedVersions"
+        );
+        errors.push(invalid(&format!("{path}[{at}]"), shown, why));
     }
 }
 
@@ -339,36 +312,6 @@ fn approval(object: &Value, errors: &mut Errors) {
             "protected groups must have approval annotation \"{APPROVED}\" with either a URL or a reason starting with \"unapproved\", {see}"
         );
         errors.push(invalid(&path, said, why));
-    }
-}
-
-/// Formats that nobody knows, each once, where the schemas are new: they are taken and mean nothing.
-pub fn unknown_formats(new: &Value, old: Option<&Value>) -> Vec<String> {
-    let mut found = Vec::new();
-    for version in items(&new["spec"], "versions") {
-        let before = old.into_iter().flat_map(|old| items(&old["spec"], "versions"));
-        let mut before = before.filter(|one| one["name"] == version["name"]);
-        if before.all(|one| one["schema"] != version["schema"]) {
-            formats(&version["schema"]["openAPIV3Schema"], &mut found);
-        }
-    }
-    found
-}
-
-fn formats(schema: &Value, found: &mut Vec<String>) {
-    let format = text(schema, "format");
-    let told = format!("unrecognized format {format:?}");
-    if !format.is_empty() && !is_known_format(format) && !found.contains(&told) {
-        found.push(told);
-    }
-    fields(&schema["properties"]).for_each(|(_, child)| formats(child, found));
-    for key in ["items", "additionalProperties", "not"] {
-        if schema[key].is_object() {
-            formats(&schema[key], found);
-        }
-    }
-    for key in ["allOf", "anyOf", "oneOf"] {
-        items(schema, key).iter().for_each(|one| formats(one, found));
     }
 }
 

@@ -65,6 +65,7 @@ impl Registry {
         }
         let mut service = self.service_allocator(definition, &key).await;
         if let Some((_, allocator)) = &mut service {
+            allocator.dry = options.dry_run;
             allocator.create(&mut object)?;
         }
         prepare::validate_new(definition, &object, &empties)?;

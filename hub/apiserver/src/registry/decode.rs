@@ -105,6 +105,35 @@ fn converting(definition: &ResourceDefinition, version: &str, kind: &str) -> Str
     )
 }
 
+/// The refusal of a body in the version that the kind is stored in, sent to another: it is read as what it says it is first.
+fn as_stored(definition: &ResourceDefinition, object: &Value, options: &WriteOptions) -> Option<Status> {
+    let (version, kind) = (object["apiVersion"].as_str()?, object["kind"].as_str()?);
+    let (expected, stored) = (definition.api_version(), definition.storage_api_version());
+    if definition.family != Family::Builtin
+        || version != stored
+        || stored == expected
+        || kind != &*definition.kind
+    {
+        return None;
+    }
+    let (group, short) = version.split_once('/').unwrap_or(("", version));
+    let refuse = |why: String| {
+        let begin = format!("{kind} in version \"{short}\" cannot be handled as a {kind}: ");
+        Some(Status::bad_request(format!("{begin}{why}")))
+    };
+    let mut problems = options.body_problems.clone();
+    match crate::schema::Kind::builtin(group, short, kind)?.decode(&mut object.clone()) {
+        Err(error) => return refuse(error.to_string()),
+        Ok(more) => problems.extend(more),
+    }
+    if options.field_validation == FieldValidation::Strict && !problems.is_empty() {
+        return refuse(format!("strict decoding error: {}", problems.join(", ")));
+    }
+    Some(Status::bad_request(format!(
+        "the API version in the data ({version}) does not match the expected API version ({expected})"
+    )))
+}
+
 /// Reads the body into the kind; what the kind does not know is dropped, and said as asked. Answers what was sent empty.
 pub(crate) fn decode(
     definition: &ResourceDefinition,
@@ -128,6 +157,9 @@ pub(crate) fn decode(
         };
         Err(Status::invalid("", "", "", vec![cause]))
     };
+    if let (PatchShown::None, Some(refusal)) = (&options.patch, as_stored(definition, object, options)) {
+        return Err(refusal);
+    }
     let mut problems = options.body_problems.clone();
     let read = check_type(definition, object).and_then(|()| kinds::read(definition, object));
     let empties = match (read, &shown) {

@@ -48,6 +48,11 @@ pub(super) fn settle(definition: &ResourceDefinition, part: &str, new: &mut Valu
         ("batch", "cronjobs") => at(new, old, "/spec/jobTemplate/spec/template/spec", pod),
         ("", "podtemplates") => at(new, old, "/template/spec", pod),
         ("", "persistentvolumeclaims") => claim(&mut new["spec"], old.map(|old| &old["spec"])),
+        ("", "serviceaccounts") => {
+            for secret in each(new, "secrets") {
+                secret.retain(|field, _| field == "name");
+            }
+        }
         ("", "nodes") => forget(new, old, "spec", &["configSource"]),
         ("coordination.k8s.io", "leases") => forget(new, old, "spec", &["strategy", "preferredHolder"]),
         ("storage.k8s.io", "csidrivers") => {
@@ -224,9 +229,7 @@ fn claim(spec: &mut Value, old: Option<&Value>) {
     let stood = |field: &str| old.is_some_and(|old| old[field].is_object());
     let Some(fields) = spec.as_object_mut() else { return };
     let elsewhere = |source: &Value| source["namespace"].as_str().is_some_and(|space| !space.is_empty());
-    if !stood("dataSourceRef")
-        && fields.get("dataSourceRef").is_some_and(|source| !source["namespace"].is_null())
-    {
+    if !stood("dataSourceRef") && fields.get("dataSourceRef").is_some_and(elsewhere) {
         fields.remove("dataSourceRef");
     }
     if !stood("dataSource") && !stood("dataSourceRef") && !fields.contains_key("dataSourceRef") {
@@ -260,13 +263,15 @@ fn devices(devices: &mut Value, _old: Option<&Value>) {
             one.remove("capacity");
         }
     }
-    for one in each(devices, "constraints") {
-        one.remove("distinctAttribute");
-    }
 }
 
 fn slice(spec: &mut Value, _old: Option<&Value>) {
     for one in each(spec, "devices") {
+        for capacity in one.get_mut("capacity").and_then(Value::as_object_mut).into_iter().flatten() {
+            if let Some(fields) = capacity.1.as_object_mut() {
+                fields.remove("requestPolicy");
+            }
+        }
         for field in [
             "taints",
             "consumesCounters",

@@ -6,7 +6,6 @@
 use serde_json::{Value, json};
 
 use super::{Registry, strategy};
-use crate::kinds;
 use crate::object::{ObjectKey, Stored, meta};
 use crate::resource::ResourceDefinition;
 use crate::status::{Cause, Status};
@@ -34,7 +33,7 @@ pub(crate) fn of_new(
     for server_side in ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         metadata.remove(server_side);
     }
-    if kinds::has_generation(definition) {
+    if super::prepare::counts_from_one(definition) {
         metadata.remove("generation");
     }
     metadata.insert("uid".into(), json!(uid));

@@ -17,6 +17,11 @@ pub(crate) fn defaults(definition: &ResourceDefinition, object: &mut Value) {
     kinds::default(definition, object);
 }
 
+/// Whether new objects are the first generation, whatever they say; a CSIDriver's changes alone are counted.
+pub(super) fn counts_from_one(definition: &ResourceDefinition) -> bool {
+    kinds::has_generation(definition) && &*definition.plural != "csidrivers"
+}
+
 /// What the server decides about a new object: no status of the client's, first generation.
 pub(crate) fn new_object(
     registry: &Registry,
@@ -38,7 +43,7 @@ pub(crate) fn new_object(
     if crate::aggregation::is_local(definition, object) {
         object["status"] = crate::aggregation::local_status(&registry.now_text());
     }
-    if kinds::has_generation(definition) && &*definition.plural != "csidrivers" {
+    if counts_from_one(definition) {
         meta::of(object).insert("generation".into(), json!(1));
     }
     match (&*definition.group, &*definition.plural) {

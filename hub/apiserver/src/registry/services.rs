@@ -49,6 +49,8 @@ impl Taken {
 pub(super) struct Allocator {
     pub(super) taken: Taken,
     pub(super) seed: u64,
+    /// Nothing will be stored.
+    pub(super) dry: bool,
 }
 
 fn list<'a>(value: &'a Value, field: &str) -> &'a [Value] {
@@ -145,7 +147,7 @@ impl Allocator {
         if !needs_address(spec) || is_headless(spec) {
             return Ok(());
         }
-        if text(&service["metadata"], "name").is_empty() {
+        if !self.dry && text(&service["metadata"], "name").is_empty() {
             // The address' own object would name its Service, and cannot.
             return Err(Status::internal("failed to allocate a serviceIP: range is full"));
         }
@@ -183,6 +185,12 @@ impl Allocator {
                 } else {
                     refuse("provided IP is already allocated")
                 }
+            }
+            Some(IpAddr::V4(_)) if self.dry => {
+                let (first, bits) = (Ipv4Addr::from(FIRST), SIZE.leading_zeros() + 1);
+                refuse(&format!(
+                    "the provided IP ({asked}) is not in the valid range. The range of valid IPs is {first}/{bits}"
+                ))
             }
             Some(_) => refuse("the provided network does not match the current range"),
         }
@@ -285,11 +293,11 @@ fn families(service: &mut Value, before: Option<&Value>, old: Option<&Value>) ->
     }
     let selectorless = spec["selector"].as_object().is_none_or(Map::is_empty);
     let unbound = text(spec, "clusterIP") == "None" && selectorless;
-    let policy = match (text(spec, "ipFamilyPolicy"), before.map_or("", |b| text(b, "ipFamilyPolicy"))) {
-        ("", "") if unbound => "RequireDualStack",
-        ("", "") => "SingleStack",
-        ("", before) => before,
-        (given, _) => given,
+    let policy = match (spec["ipFamilyPolicy"].as_str(), before.map_or("", |b| text(b, "ipFamilyPolicy"))) {
+        (None, "") if unbound => "RequireDualStack",
+        (None, "") => "SingleStack",
+        (None, before) => before,
+        (Some(given), _) => given,
     }
     .to_owned();
     put(&mut service["spec"], "ipFamilyPolicy", json!(policy));
@@ -463,7 +471,7 @@ mod tests {
     fn allocator(others: &[Value]) -> Allocator {
         let mut taken = Taken::default();
         others.iter().for_each(|other| taken.add(other));
-        Allocator { taken, seed: 7 }
+        Allocator { taken, seed: 7, dry: false }
     }
 
     #[allow(clippy::needless_pass_by_value, reason = "a literal is handed over")]

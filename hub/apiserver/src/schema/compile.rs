@@ -169,7 +169,9 @@ impl Compiler {
         depth: usize,
         node: &mut Node,
     ) -> Result<(), SchemaError> {
-        if let Some(items) = map.get("items") {
+        // An empty list of schemas says nothing.
+        let several = |items: &&Value| !items.as_array().is_some_and(Vec::is_empty);
+        if let Some(items) = map.get("items").filter(several) {
             node.items = self.compile(items, depth + 1)?;
         }
         match map.get("additionalProperties") {

@@ -3,14 +3,13 @@
 //!
 //! Getting this form right matters beyond looks: apply's field ownership and "did anything change" compare it.
 
-use base64::Engine as _;
 use serde_json::{Map, Value, json};
 
 use super::arena::{Format, Type, flag};
 use super::duplicate::REPORT_LIMIT;
 use super::navigate::SchemaRef;
 use super::path::Path;
-use super::quantity::Quantity;
+use super::scalars::{bytes, int_or_string, integer, quantity, timestamp};
 use super::{field_error::quote, time};
 
 /// A body that cannot be held by the kind's Go type. `Display` is Go's message; the caller wraps it as
@@ -39,9 +38,9 @@ pub fn decode_go(schema: SchemaRef<'_>, value: &mut Value) -> Result<Vec<String>
 /// # Errors
 /// As [`decode_go`].
 pub fn read_go(schema: SchemaRef<'_>, value: &mut Value) -> Result<Read, DecodeError> {
-    let mut decoder = Decoder { read: Read::default() };
+    let mut decoder = Decoder::default();
     decoder.value(schema, value, Place { owner: "", path: &Path::ROOT, go_type: "" })?;
-    Ok(decoder.read)
+    decoder.read()
 }
 
 /// What a decoder tells beside the value.
@@ -79,20 +78,25 @@ impl Empties {
     }
 }
 
-struct Decoder {
+#[derive(Default)]
+struct Decoder<'s> {
     read: Read,
+    /// The first mismatch: Go's decoder goes on behind it, and a type that reads itself and fails is told of instead.
+    mismatch: Option<DecodeError>,
+    /// The schema of schemas, once it was met.
+    props: Option<SchemaRef<'s>>,
 }
 
 /// Where the decoder is: the struct it is in, the path, and the Go type expected.
 #[derive(Clone, Copy)]
-struct Place<'a> {
-    owner: &'a str,
-    path: &'a Path<'a>,
-    go_type: &'a str,
+pub(super) struct Place<'a> {
+    pub(super) owner: &'a str,
+    pub(super) path: &'a Path<'a>,
+    pub(super) go_type: &'a str,
 }
 
 impl Place<'_> {
-    fn mismatch(&self, what: &str) -> DecodeError {
+    pub(super) fn mismatch(&self, what: &str) -> DecodeError {
         if self.owner.is_empty() {
             return DecodeError(format!(
                 "json: cannot unmarshal {what} into Go value of type {}",
@@ -113,7 +117,7 @@ pub(crate) fn go_kind(value: &Value) -> &'static str {
     what(value)
 }
 
-fn what(value: &Value) -> &'static str {
+pub(super) fn what(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",
@@ -124,8 +128,19 @@ fn what(value: &Value) -> &'static str {
     }
 }
 
-impl Decoder {
-    fn value(&mut self, schema: SchemaRef<'_>, value: &mut Value, at: Place<'_>) -> Result<(), DecodeError> {
+impl<'s> Decoder<'s> {
+    /// What was read, or the first mismatch.
+    fn read(self) -> Result<Read, DecodeError> {
+        self.mismatch.map_or(Ok(self.read), Err)
+    }
+
+    /// Notes a value that does not fit; what is behind it is still read.
+    fn refuse(&mut self, error: DecodeError) -> Result<(), DecodeError> {
+        self.mismatch.get_or_insert(error);
+        Ok(())
+    }
+
+    fn value(&mut self, schema: SchemaRef<'s>, value: &mut Value, at: Place<'_>) -> Result<(), DecodeError> {
         match schema.format() {
             Format::Quantity => return quantity(value),
             Format::IntOrString => return int_or_string(value, at),
@@ -134,28 +149,60 @@ impl Decoder {
                 return timestamp(value, "2006-01-02T15:04:05.000000Z07:00", time::micros, at);
             }
             Format::FieldsV1 => return Ok(()),
-            Format::Byte => return bytes(value, at),
+            Format::Byte => return bytes(value, at).or_else(|error| self.refuse(error)),
             _ => {}
         }
         match schema.ty() {
-            Type::Any => Ok(()),
+            Type::Any => self.schema_or_else(schema, value, at),
             _ if schema.preserves_unknown() && !schema.is_struct() => Ok(()),
             Type::String if value.is_string() => Ok(()),
             Type::Boolean if value.is_boolean() => Ok(()),
             Type::Number if value.is_number() => Ok(()),
-            Type::Integer => integer(schema, value, at),
+            Type::Integer => integer(schema, value, at).or_else(|error| self.refuse(error)),
             Type::Array => self.list(schema, value, at),
             Type::Object if schema.is_struct() => self.structure(schema, value, at),
             Type::Object => self.map(schema, value, at),
-            _ => Err(at.mismatch(what(value))),
+            _ => self.refuse(at.mismatch(what(value))),
         }
     }
 
-    fn list(&mut self, schema: SchemaRef<'_>, value: &mut Value, at: Place<'_>) -> Result<(), DecodeError> {
+    /// Where a schema or something else may stand: such types read themselves, apart from what is around them.
+    fn schema_or_else(
+        &mut self,
+        schema: SchemaRef<'s>,
+        value: &mut Value,
+        at: Place<'_>,
+    ) -> Result<(), DecodeError> {
+        let name = schema.type_name().and_then(|name| name.rsplit('.').next()).unwrap_or_default();
+        let (Some(props), Some(other)) = (self.props, name.strip_prefix("JSONSchemaPropsOr")) else {
+            return Ok(());
+        };
+        let mut apart = Decoder { props: self.props, ..Decoder::default() };
+        match (other, &mut *value) {
+            (_, Value::Object(_)) => apart.value(props, value, at)?,
+            ("Bool", Value::Bool(_)) => {}
+            ("Bool", _) => return Err(DecodeError("boolean or JSON schema expected".to_owned())),
+            ("Array", Value::Array(items)) => {
+                for item in items {
+                    apart.value(props, item, at)?;
+                }
+            }
+            ("StringArray", Value::Array(items)) => {
+                if let Some(wrong) = items.iter().find(|item| !item.is_string() && !item.is_null()) {
+                    return Err(Place { go_type: "string", ..at }.mismatch(what(wrong)));
+                }
+            }
+            // Anything else is there, and says nothing.
+            _ => *value = json!([]),
+        }
+        apart.read().map(|_| ())
+    }
+
+    fn list(&mut self, schema: SchemaRef<'s>, value: &mut Value, at: Place<'_>) -> Result<(), DecodeError> {
         let mismatch = what(value);
-        let Value::Array(items) = value else { return Err(at.mismatch(mismatch)) };
+        let Value::Array(items) = value else { return self.refuse(at.mismatch(mismatch)) };
         let Some(element) = schema.items() else { return Ok(()) };
-        let go_type = at.go_type.strip_prefix("[]").unwrap_or(at.go_type);
+        let go_type = at.go_type.strip_prefix("[]").unwrap_or_else(|| named_type(element));
         for (index, item) in items.iter_mut().enumerate() {
             if item.is_null() {
                 *item = zero(element);
@@ -165,9 +212,9 @@ impl Decoder {
         Ok(())
     }
 
-    fn map(&mut self, schema: SchemaRef<'_>, value: &mut Value, at: Place<'_>) -> Result<(), DecodeError> {
+    fn map(&mut self, schema: SchemaRef<'s>, value: &mut Value, at: Place<'_>) -> Result<(), DecodeError> {
         let mismatch = what(value);
-        let Value::Object(entries) = value else { return Err(at.mismatch(mismatch)) };
+        let Value::Object(entries) = value else { return self.refuse(at.mismatch(mismatch)) };
         let Some(element) = schema.additional() else {
             // A struct without fields, such as FieldsV1's empty kin: every field is unknown.
             if schema.type_name().is_some() && !schema.preserves_unknown() && !schema.open() {
@@ -178,10 +225,11 @@ impl Decoder {
             }
             return Ok(());
         };
-        let go_type = at.go_type.split_once(']').map_or(at.go_type, |(_, element)| element);
+        let go_type = at.go_type.split_once(']').map_or_else(|| named_type(element), |(_, element)| element);
         for (key, item) in entries.iter_mut() {
             if item.is_null() {
-                *item = zero(element);
+                // Storage gives no bytes back as such of no length.
+                *item = if element.format() == Format::Byte { json!("") } else { zero(element) };
                 continue;
             }
             self.value(element, item, Place { path: &at.path.entry(key), go_type, ..at })?;
@@ -191,13 +239,16 @@ impl Decoder {
 
     fn structure(
         &mut self,
-        schema: SchemaRef<'_>,
+        schema: SchemaRef<'s>,
         value: &mut Value,
         at: Place<'_>,
     ) -> Result<(), DecodeError> {
         let mismatch = what(value);
-        let Value::Object(fields) = value else { return Err(at.mismatch(mismatch)) };
+        let Value::Object(fields) = value else { return self.refuse(at.mismatch(mismatch)) };
         let owner = schema.type_name().map_or("", |name| name.rsplit('.').next().unwrap_or(name));
+        if owner == "JSONSchemaProps" {
+            self.props = Some(schema);
+        }
         let mut drop = Vec::new();
         for (name, item) in fields.iter_mut() {
             let Some(property) = schema.property(name) else {
@@ -215,7 +266,7 @@ impl Decoder {
         for name in drop {
             fields.remove(&name);
         }
-        encode(schema, fields, &mut |name, empty| {
+        encode(schema, fields, at.path, &mut |name, empty| {
             if matches!(empty, Value::Array(_) | Value::Object(_)) {
                 self.read.empties.0.push((at.path.child(name).pointer(), empty));
             }
@@ -231,7 +282,12 @@ impl Decoder {
 }
 
 /// Leaves the fields as a Go encoder writes them; `dropped` is told what it leaves out.
-fn encode(schema: SchemaRef<'_>, fields: &mut Map<String, Value>, dropped: &mut dyn FnMut(&str, Value)) {
+fn encode(
+    schema: SchemaRef<'_>,
+    fields: &mut Map<String, Value>,
+    path: &Path<'_>,
+    dropped: &mut dyn FnMut(&str, Value),
+) {
     for (name, property, _) in schema.properties() {
         let kind = property.node().go_kind;
         if kind == 0 {
@@ -247,7 +303,7 @@ fn encode(schema: SchemaRef<'_>, fields: &mut Map<String, Value>, dropped: &mut 
         if pointer {
             continue;
         }
-        if omit && is_empty(present) && kind != b's' && !is_told_from_none(schema, name, fields) {
+        if omit && is_empty(present) && kind != b's' && !is_told_from_none(schema, name, fields, path) {
             let empty = fields.remove(name).unwrap_or_default();
             dropped(name, empty);
         }
@@ -256,11 +312,22 @@ fn encode(schema: SchemaRef<'_>, fields: &mut Map<String, Value>, dropped: &mut 
 
 /// Lists and maps whose being there and empty is refused where their absence is not, or in other words: what holds one is never
 /// stored.
-fn is_told_from_none(schema: SchemaRef<'_>, name: &str, fields: &Map<String, Value>) -> bool {
+fn is_told_from_none(
+    schema: SchemaRef<'_>,
+    name: &str,
+    fields: &Map<String, Value>,
+    path: &Path<'_>,
+) -> bool {
     let owner = schema.type_name().map_or("", |name| name.rsplit('.').next().unwrap_or(name));
     match (owner, name) {
         ("HPAScalingRules", "policies") | ("PersistentVolumeSpec", "capacity") => true,
         ("IngressSpec", "rules") => !fields.contains_key("defaultBackend"),
+        // Whatever is there at a root beside a status is refused.
+        ("JSONSchemaProps", _) => fields[name].is_array() || fields[name].is_object(),
+        // A claim's template takes labels and annotations alone.
+        ("ObjectMeta", "managedFields" | "ownerReferences" | "finalizers") => {
+            path.fields() == "spec.metadata"
+        }
         _ => false,
     }
 }
@@ -273,16 +340,23 @@ pub fn forget_empties(schema: SchemaRef<'_>, value: &mut Value) {
             items.iter_mut().for_each(|item| forget_empties(element, item));
         }
         Value::Object(fields) if schema.is_struct() => {
-            for (name, item) in fields.iter_mut() {
-                let Some(property) = schema.property(name) else { continue };
-                let listed =
-                    matches!(property.node().go_kind, b'l' | b'm') && !property.has(flag::GO_POINTER);
+            fields.retain(|name, item| {
+                let Some(property) = schema.property(name) else { return true };
+                let listed = match property.node().go_kind {
+                    b'l' | b'm' => !property.has(flag::GO_POINTER),
+                    // What read itself and says nothing.
+                    _ => {
+                        let several = ".JSONSchemaPropsOrArray";
+                        item.is_array() && property.type_name().is_some_and(|name| name.ends_with(several))
+                    }
+                };
                 if listed && !item.is_null() && is_empty(item) {
                     *item = Value::Null;
-                } else {
-                    forget_empties(property, item);
+                    return !property.has(flag::GO_OMIT_EMPTY);
                 }
-            }
+                forget_empties(property, item);
+                true
+            });
         }
         Value::Object(fields) => {
             let Some(element) = schema.additional() else { return };
@@ -317,11 +391,20 @@ fn zero(schema: SchemaRef<'_>) -> Value {
         (_, Type::Array) => Value::Null,
         (_, Type::Object) if schema.is_struct() => {
             let mut fields = Map::new();
-            encode(schema, &mut fields, &mut |_, _| {});
+            encode(schema, &mut fields, &Path::ROOT, &mut |_, _| {});
             Value::Object(fields)
         }
         (_, Type::Object) if schema.preserves_unknown() || schema.additional().is_some() => Value::Null,
         (_, Type::Object) => json!({}),
+    }
+}
+
+/// The Go name of a type that has one, of others what it is.
+fn named_type(schema: SchemaRef<'_>) -> &str {
+    let end = |name: &str| name.rmatch_indices('.').nth(1).map_or(0, |(at, _)| at + 1);
+    match schema.type_name() {
+        Some(name) if schema.ty() == Type::Object => &name[end(name)..],
+        _ => type_of(schema),
     }
 }
 
@@ -336,70 +419,4 @@ fn type_of(schema: SchemaRef<'_>) -> &'static str {
         (Type::Array, _) => "[]interface {}",
         _ => "map[string]interface {}",
     }
-}
-
-fn integer(schema: SchemaRef<'_>, value: &Value, at: Place<'_>) -> Result<(), DecodeError> {
-    let Value::Number(number) = value else { return Err(at.mismatch(what(value))) };
-    let fits = match (schema.format(), number.as_i64()) {
-        (_, None) => false,
-        (Format::Int32, Some(n)) => i32::try_from(n).is_ok(),
-        _ => true,
-    };
-    if fits { Ok(()) } else { Err(at.mismatch(&format!("number {number}"))) }
-}
-
-fn quantity(value: &mut Value) -> Result<(), DecodeError> {
-    if value.is_null() {
-        *value = json!("0");
-        return Ok(());
-    }
-    let text = match &*value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
-    *value = Value::String(Quantity::written(text.trim()).map_err(|why| DecodeError(why.to_owned()))?);
-    Ok(())
-}
-
-fn int_or_string(value: &Value, at: Place<'_>) -> Result<(), DecodeError> {
-    match value {
-        Value::String(_) => Ok(()),
-        Value::Number(number) if number.as_i64().is_some_and(|n| i32::try_from(n).is_ok()) => Ok(()),
-        Value::Number(number) => Err(Place { go_type: "int32", ..at }.mismatch(&format!("number {number}"))),
-        other => Err(Place { go_type: "int32", ..at }.mismatch(what(other))),
-    }
-}
-
-fn timestamp(
-    value: &mut Value,
-    layout: &str,
-    write: fn(jiff::Timestamp) -> String,
-    at: Place<'_>,
-) -> Result<(), DecodeError> {
-    let Value::String(text) = value else {
-        return Err(Place { go_type: "string", ..at }.mismatch(what(value)));
-    };
-    if let Some(why) = time::problem(text, layout) {
-        return Err(DecodeError(why));
-    }
-    let refuse = || DecodeError(format!("parsing time {text:?}: day out of range"));
-    let parsed = time::parse(text).ok_or_else(refuse)?;
-    *value = Value::String(write(parsed));
-    Ok(())
-}
-
-fn bytes(value: &Value, at: Place<'_>) -> Result<(), DecodeError> {
-    let Value::String(text) = value else { return Err(at.mismatch(what(value))) };
-    let engine = base64::engine::general_purpose::STANDARD;
-    // Go skips line breaks inside base64.
-    let clean: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
-    engine.decode(&clean).map(|_| ()).map_err(|error| {
-        let offset = match error {
-            base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => at,
-            base64::DecodeError::InvalidLength(_) | base64::DecodeError::InvalidPadding => {
-                clean.len() / 4 * 4
-            }
-        };
-        DecodeError(format!("illegal base64 data at input byte {offset}"))
-    })
 }

@@ -253,3 +253,62 @@ fn errors_render_as_text_and_cause() {
     );
     assert_eq!(error.cause()["reason"], "FieldValueNotSupported");
 }
+
+#[test]
+fn a_type_that_reads_itself_is_told_of_before_a_mismatch() {
+    let mut body = json!({"series": {"count": "two", "lastObservedTime": "2026-01-02T03:04:05Z"}});
+    let told = decode("events.k8s.io", "v1", "Event", &mut body).unwrap_err();
+    assert!(told.contains("cannot parse \"Z\" as \".000000\""), "{told}");
+    let mut body = json!({"action": 1, "reason": 2});
+    let told = decode("events.k8s.io", "v1", "Event", &mut body).unwrap_err();
+    assert!(
+        told.ends_with("json: cannot unmarshal number into Go struct field Event.action of type string"),
+        "{told}"
+    );
+}
+
+#[test]
+fn bytes_are_read_from_numbers_too() {
+    let mut body = json!({"data": {"a": [7, null], "b": null}});
+    decode("", "v1", "Secret", &mut body).unwrap();
+    assert_eq!(body["data"], json!({"a": "BwA=", "b": ""}));
+    let told = decode("", "v1", "Secret", &mut json!({"data": {"a": [300]}})).unwrap_err();
+    assert!(
+        told.ends_with("cannot unmarshal number 300 into Go struct field Secret.data of type uint8"),
+        "{told}"
+    );
+    let told = decode("", "v1", "Secret", &mut json!({"data": {"a": ["x"]}})).unwrap_err();
+    assert!(
+        told.ends_with("cannot unmarshal string into Go struct field Secret.data of type uint8"),
+        "{told}"
+    );
+}
+
+#[test]
+fn what_may_be_a_schema_or_something_else_reads_itself() {
+    let read = |schema: Value| {
+        let mut body = json!({"spec": {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": schema}}]}});
+        let unknown = decode("apiextensions.k8s.io", "v1", "CustomResourceDefinition", &mut body)?;
+        assert_eq!(unknown, Vec::<String>::new(), "such types tell of no unknown fields");
+        Ok::<Value, String>(body["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone())
+    };
+    let told = read(json!({"additionalProperties": "text"})).unwrap_err();
+    assert!(told.ends_with(": boolean or JSON schema expected"), "{told}");
+    assert_eq!(read(json!({"additionalProperties": false})), Ok(json!({"additionalProperties": false})));
+    let nested = json!({"additionalProperties": {"type": "string", "odd": 1}});
+    assert_eq!(read(nested), Ok(json!({"additionalProperties": {"type": "string"}})));
+    assert_eq!(read(json!({"items": "text"})), Ok(json!({"items": []})));
+    let told = read(json!({"dependencies": {"a": [7]}})).unwrap_err();
+    assert!(told.contains("cannot unmarshal number into Go struct field JSONSchemaProps."), "{told}");
+}
+
+#[test]
+fn empty_lists_of_schemas_stand_until_they_are_stored() {
+    let kind = Kind::builtin("apiextensions.k8s.io", "v1", "CustomResourceDefinition").unwrap();
+    let schema = json!({"allOf": [], "items": [], "default": []});
+    let mut body = json!({"spec": {"versions": [{"schema": {"openAPIV3Schema": schema}}]}});
+    kind.decode(&mut body).unwrap();
+    assert_eq!(body["spec"]["versions"][0]["schema"]["openAPIV3Schema"], schema);
+    forget_empties(kind.schema, &mut body);
+    assert_eq!(body["spec"]["versions"][0]["schema"]["openAPIV3Schema"], json!({"default": []}));
+}

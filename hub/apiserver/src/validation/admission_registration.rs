@@ -31,8 +31,10 @@ fn qualified_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
         errors.push(FieldError::required(path, ""));
         return;
     }
-    super::invalid_each(errors, path, name, super::names::dns_subdomain(name));
-    if name.split('.').count() < 3 {
+    let problems = super::names::dns_subdomain(name);
+    if !problems.is_empty() {
+        errors.push(FieldError::invalid(path, name, problems.join(",")));
+    } else if name.split('.').count() < 3 {
         errors.push(FieldError::invalid(
             path,
             name,
@@ -48,11 +50,11 @@ fn webhook(hook: &Value, mutating: bool, path: &Path<'_>, errors: &mut Errors) {
     }
     one_of(hook, "failurePolicy", &["Fail", "Ignore"], path, errors);
     one_of(hook, "matchPolicy", &["Equivalent", "Exact"], path, errors);
-    if text(hook, "sideEffects").is_empty() {
-        let why = "must specify one of None, NoneOnDryRun";
-        errors.push(FieldError::required(&path.child("sideEffects"), why));
-    } else {
-        one_of(hook, "sideEffects", &["None", "NoneOnDryRun"], path, errors);
+    let (effects, at) = (["None", "NoneOnDryRun"], path.child("sideEffects"));
+    match hook["sideEffects"].as_str() {
+        None => errors.push(FieldError::required(&at, "must specify one of None, NoneOnDryRun")),
+        Some(given) if effects.contains(&given) => {}
+        Some(given) => errors.push(FieldError::not_supported(&at, given, &effects)),
     }
     if let Some(seconds) = hook["timeoutSeconds"].as_i64().filter(|seconds| !(1..=30).contains(seconds)) {
         let why = "the timeout value must be between 1 and 30 seconds";
@@ -321,11 +323,12 @@ pub(super) fn policy(new: &Value, errors: &mut Errors) {
     for (index, one) in list(spec, "auditAnnotations").iter().enumerate() {
         let path = all.index(index);
         let key = text(one, "key");
-        let whole = format!("{}/{key}", text(&new["metadata"], "name"));
-        let at = path.child("key");
-        super::invalid_each(errors, &at, &whole, super::names::qualified_name(&whole));
-        if list(spec, "auditAnnotations")[..index].iter().any(|before| text(before, "key") == key) {
-            errors.push(FieldError::duplicate(&at, key));
+        let (name, at) = (text(&new["metadata"], "name"), path.child("key"));
+        if name.is_empty() {
+            errors.push(FieldError::invalid(&at, key, "requires metadata.name be non-empty"));
+        } else {
+            let whole = format!("{name}/{key}");
+            super::invalid_each(errors, &at, &whole, super::names::qualified_name(&whole));
         }
         let at = path.child("valueExpression");
         let source = text(one, "valueExpression");
@@ -335,6 +338,9 @@ pub(super) fn policy(new: &Value, errors: &mut Errors) {
             errors.push(FieldError::required(&at, "must not exceed 5kB in length"));
         } else {
             expression(source, &names, Expected::TextOrNull, &at, errors);
+        }
+        if list(spec, "auditAnnotations")[..index].iter().any(|before| text(before, "key") == key) {
+            errors.push(FieldError::duplicate(&path.child("key"), key));
         }
     }
 }

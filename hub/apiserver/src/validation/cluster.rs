@@ -113,13 +113,15 @@ pub(super) fn service_cidr(new: &Value, old: Option<&Value>, errors: &mut Errors
     }
 }
 
-pub(super) fn api_service(new: &Value, errors: &mut Errors) {
+pub(super) fn api_service(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
     let (group, version) = (text(spec, "group"), text(spec, "version"));
     let (name, wanted) = (text(&new["metadata"], "name"), format!("{version}.{group}"));
-    if !name.is_empty() && names::path_segment(name).is_empty() && name != wanted {
+    let detail = format!("must be `spec.version+\".\"+spec.group`: {wanted:?}");
+    if old.is_none() {
+        super::only_name(new, &wanted, &detail, false, errors);
+    } else if name != wanted {
         let meta = Path::field("metadata");
-        let detail = format!("must be `spec.version+\".\"+spec.group`: {wanted:?}");
         errors.push(FieldError::invalid(&meta.child("name"), name, detail));
     }
     if group.is_empty() && version != "v1" {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::selector::label_selector;
-use super::{Errors, amount_shown, entries, immutable, invalid_each, list, names, one_of, text};
+use super::{Errors, amount_shown, entries, immutable, invalid_each, list, names, text};
 use crate::schema::path::Path;
 use crate::schema::quantity::Quantity;
 use crate::schema::{FieldError, Shown};
@@ -289,7 +289,12 @@ pub(super) fn storage_class(new: &Value, old: Option<&Value>, errors: &mut Error
     if !matches!(policy, "" | "Delete" | "Retain") {
         errors.push(FieldError::not_supported(&Path::field("reclaimPolicy"), policy, &["Delete", "Retain"]));
     }
-    one_of(new, "volumeBindingMode", &["Immediate", "WaitForFirstConsumer"], &Path::ROOT, errors);
+    const MODES: [&str; 2] = ["Immediate", "WaitForFirstConsumer"];
+    match new["volumeBindingMode"].as_str() {
+        None => errors.push(FieldError::required(&Path::field("volumeBindingMode"), "")),
+        Some(mode) if MODES.contains(&mode) => {}
+        Some(mode) => errors.push(FieldError::not_supported(&Path::field("volumeBindingMode"), mode, &MODES)),
+    }
     if old.is_none() {
         topologies(new, &Path::field("allowedTopologies"), errors);
     }
@@ -313,8 +318,10 @@ pub(super) fn storage_class(new: &Value, old: Option<&Value>, errors: &mut Error
 
 /// Where volumes of a class may be: each key of a term once, each value of a key once.
 fn topologies(new: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let mut seen_terms: Vec<Vec<(String, Vec<String>)>> = Vec::new();
-    for (index, term) in list(new, "allowedTopologies").iter().enumerate() {
+    let terms = list(new, "allowedTopologies");
+    // An empty term is told as a duplicate as often as there are terms: so kube-apiserver counts.
+    let mut seen_terms: Vec<Vec<(String, Vec<String>)>> = vec![Vec::new(); terms.len()];
+    for (index, term) in terms.iter().enumerate() {
         let at = path.index(index);
         let at = at.child("matchLabelExpressions");
         let mut keys: Vec<(String, Vec<String>)> = Vec::new();
@@ -341,7 +348,7 @@ fn topologies(new: &Value, path: &Path<'_>, errors: &mut Errors) {
             keys.push((key.to_owned(), seen));
         }
         keys.sort();
-        if seen_terms.contains(&keys) {
+        for _ in seen_terms.iter().filter(|before| **before == keys) {
             errors.push(FieldError::duplicate(&at, ""));
         }
         seen_terms.push(keys);

@@ -139,7 +139,9 @@ pub(super) fn resource_claim_template(new: &Value, old: Option<&Value>, errors: 
     labels(&metadata["labels"], &at.child("labels"), errors);
     for (field, value) in entries(spec, "metadata") {
         if !matches!(field.as_str(), "annotations" | "labels") && !value.is_null() {
-            errors.push(FieldError::forbidden(&at.child(field), "cannot be set"));
+            // Go's name of the field with its first letter made small.
+            let named = if field == "uid" { "uID" } else { field };
+            errors.push(FieldError::forbidden(&at.child(named), "cannot be set"));
         }
     }
     claim_spec(&spec["spec"], &path.child("spec"), errors);
@@ -201,10 +203,11 @@ fn claim_spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     for (index, one) in all.iter().enumerate() {
         let at = at.index(index);
         references(one, devices, &at, errors);
-        let at = at.child("matchAttribute");
-        match one["matchAttribute"].as_str() {
-            None => errors.push(FieldError::required(&at, "")),
-            Some(name) => {
+        let given = ["matchAttribute", "distinctAttribute"].into_iter();
+        match given.filter_map(|field| Some((field, one[field].as_str()?))).next() {
+            None => errors.push(FieldError::required(&at.child("matchAttribute"), "")),
+            Some((field, name)) => {
+                let at = at.child(field);
                 attribute_name(name, &at, errors);
                 if !name.is_empty() && !name.contains('/') {
                     errors.push(FieldError::invalid(&at, name, "must include a domain"));
@@ -307,6 +310,10 @@ fn attribute_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
         errors.push(FieldError::required(path, "name required"));
         return;
     }
+    if name.matches('/').count() > 1 {
+        // Of more parts kube-apiserver judges none.
+        return;
+    }
     let (domain, name) = name.split_once('/').map_or((None, name), |(domain, name)| (Some(domain), name));
     match domain {
         Some("") => errors.push(FieldError::required(path, "the domain must not be empty")),
@@ -388,7 +395,8 @@ fn place(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
         if terms.len() != 1 {
             let shown = terms.iter().map(shown_term).collect::<Vec<_>>().join(",");
             let detail = "must have exactly one node selector term";
-            let shown = Shown::Raw(format!("[{shown}]"));
+            let none = spec["nodeSelector"]["nodeSelectorTerms"].is_null();
+            let shown = Shown::Raw(if none { "null".to_owned() } else { format!("[{shown}]") });
             errors.push(FieldError::invalid(&at.child("nodeSelectorTerms"), shown, detail));
         }
     }

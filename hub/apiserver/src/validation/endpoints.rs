@@ -258,6 +258,7 @@ fn strict_create(new: &Value, errors: &mut Errors) {
     // The rest of the metadata's rules are said here, after what the older version says.
     let metadata = super::validate_metadata(super::NameRule::Subdomain, new, None);
     errors.extend(metadata);
+    super::metadata::standard_finalizers(new, errors);
     if new["series"].is_object() {
         if new["series"]["count"].as_i64().unwrap_or(0) < 2 {
             errors.push(FieldError::invalid(&Path::field("series.count"), "", "should be at least 2"));

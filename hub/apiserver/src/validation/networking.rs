@@ -254,7 +254,7 @@ pub(super) fn network_policy(new: &Value, old: Option<&Value>, errors: &mut Erro
 
 fn policy_port(port: &Value, path: &Path<'_>, errors: &mut Errors) {
     let protocol = text(port, "protocol");
-    if !matches!(protocol, "" | "TCP" | "UDP" | "SCTP") {
+    if port["protocol"].is_string() && !matches!(protocol, "TCP" | "UDP" | "SCTP") {
         errors.push(FieldError::not_supported(&path.child("protocol"), protocol, &["TCP", "UDP", "SCTP"]));
     }
     let end = port["endPort"].as_i64();

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::resources::{amount, container_resource, is_standard, may_overcommit, resource_name};
-use super::{Errors, entries, invalid_each, is_empty, list, names, text};
+use super::{Errors, amount_shown, entries, invalid_each, is_empty, list, names, text};
 use crate::schema::path::Path;
 use crate::schema::quantity::Quantity;
 use crate::schema::{FieldError, Shown};
@@ -183,7 +183,7 @@ pub(super) fn limit_range(new: &Value, errors: &mut Errors) {
 
 fn limits(limit: &Value, kind: &str, at: &Path<'_>, errors: &mut Errors) {
     let mut keys = BTreeSet::new();
-    let mut of: BTreeMap<&str, BTreeMap<&str, Quantity>> = BTreeMap::new();
+    let mut of: BTreeMap<&str, BTreeMap<&str, Amount>> = BTreeMap::new();
     for field in ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"] {
         if kind == "Pod" && matches!(field, "default" | "defaultRequest") {
             if !is_empty(&limit[field]) {
@@ -209,7 +209,8 @@ fn limits(limit: &Value, kind: &str, at: &Path<'_>, errors: &mut Errors) {
             }
             keys.insert(name.as_str());
             if let Some(quantity) = Quantity::from_value(value) {
-                of.entry(field).or_default().insert(name, quantity);
+                let amount = Amount { quantity, text: amount_shown(value) };
+                of.entry(field).or_default().insert(name, amount);
             }
         }
     }
@@ -219,31 +220,37 @@ fn limits(limit: &Value, kind: &str, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
+/// An amount, and how it is written.
+struct Amount {
+    quantity: Quantity,
+    text: String,
+}
+
 /// How the bounds and defaults of one resource lie to each other.
-fn relations<'q>(key: &str, get: &dyn Fn(&str) -> Option<&'q Quantity>, at: &Path<'_>, errors: &mut Errors) {
+fn relations<'q>(key: &str, get: &dyn Fn(&str) -> Option<&'q Amount>, at: &Path<'_>, errors: &mut Errors) {
     let (min, max, default, request, ratio) =
         (get("min"), get("max"), get("default"), get("defaultRequest"), get("maxLimitRequestRatio"));
-    let mut refuse = |field: &'static str, value: &Quantity, detail: String| {
-        errors.push(FieldError::invalid(&at.child(field).key(key), value.canonical(), detail));
+    let mut refuse = |field: &'static str, value: &Amount, detail: String| {
+        errors.push(FieldError::invalid(&at.child(field).key(key), value.text.clone(), detail));
     };
-    let say = |q: &Quantity| q.canonical();
+    let say = |of: &'q Amount| of.text.as_str();
     if let (Some(min), Some(max)) = (min, max)
-        && min > max
+        && min.quantity > max.quantity
     {
         refuse("min", min, format!("min value {} is greater than max value {}", say(min), say(max)));
     }
     if let Some(request) = request {
-        if let Some(min) = min.filter(|min| *min > request) {
+        if let Some(min) = min.filter(|min| min.quantity > request.quantity) {
             let detail =
                 format!("min value {} is greater than default request value {}", say(min), say(request));
             refuse("defaultRequest", request, detail);
         }
-        if let Some(max) = max.filter(|max| request > *max) {
+        if let Some(max) = max.filter(|max| request.quantity > max.quantity) {
             let detail =
                 format!("default request value {} is greater than max value {}", say(request), say(max));
             refuse("defaultRequest", request, detail);
         }
-        if let Some(default) = default.filter(|default| request > *default) {
+        if let Some(default) = default.filter(|default| request.quantity > default.quantity) {
             let detail = format!(
                 "default request value {} is greater than default limit value {}",
                 say(request),
@@ -253,18 +260,18 @@ fn relations<'q>(key: &str, get: &dyn Fn(&str) -> Option<&'q Quantity>, at: &Pat
         }
     }
     if let Some(default) = default {
-        if let Some(min) = min.filter(|min| *min > default) {
+        if let Some(min) = min.filter(|min| min.quantity > default.quantity) {
             let detail = format!("min value {} is greater than default value {}", say(min), say(default));
             refuse("default", min, detail);
         }
-        if let Some(max) = max.filter(|max| default > *max) {
+        if let Some(max) = max.filter(|max| default.quantity > max.quantity) {
             let detail = format!("default value {} is greater than max value {}", say(default), say(max));
             refuse("default", max, detail);
         }
     }
     if let Some(ratio) = ratio {
-        let part = |q: &Quantity| q.nanos() as f64;
-        if ratio.nanos() < 1_000_000_000 {
+        let part = |of: &Amount| of.quantity.nanos() as f64;
+        if ratio.quantity.nanos() < 1_000_000_000 {
             refuse("maxLimitRequestRatio", ratio, format!("ratio {} is less than 1", say(ratio)));
         }
         if let (Some(min), Some(max)) = (min, max) {
@@ -277,7 +284,7 @@ fn relations<'q>(key: &str, get: &dyn Fn(&str) -> Option<&'q Quantity>, at: &Pat
     }
     if let (Some(default), Some(request)) = (default, request)
         && !may_overcommit(key)
-        && default.nanos() != request.nanos()
+        && default.quantity.nanos() != request.quantity.nanos()
     {
         let detail = format!(
             "default value {} must equal to defaultRequest value {} in {key}",

@@ -309,7 +309,7 @@ fn traffic(spec: &Value, ty: &str, path: &Path<'_>, errors: &mut Errors) {
         (true, _) => number_each(errors, &at, health),
     }
     let policy = text(spec, "internalTrafficPolicy");
-    if !matches!(policy, "" | "Cluster" | "Local") {
+    if spec["internalTrafficPolicy"].is_string() && !matches!(policy, "Cluster" | "Local") {
         let at = path.child("internalTrafficPolicy");
         errors.push(FieldError::not_supported(&at, policy, &["Cluster", "Local"]));
     }

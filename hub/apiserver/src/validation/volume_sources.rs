@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::resources::amount;
 use super::scheduling::node_selector;
-use super::{Errors, entries, invalid_each, is_empty, list, names, text, volumes};
+use super::{Errors, amount_shown, entries, invalid_each, is_empty, list, names, text, volumes};
 use crate::schema::path::Path;
 use crate::schema::quantity::Quantity;
 use crate::schema::{FieldError, Shown, go_json};
@@ -115,12 +115,11 @@ fn capacity(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     for (name, value) in all {
         let Some(size) = Quantity::from_value(value) else { continue };
         let at = at.key(name);
-        if size.nanos() < 0 {
-            let shown = Shown::Raw((size.nanos() / 1_000_000_000).to_string());
-            errors.push(FieldError::invalid(&at, shown, "must be a valid resource quantity"));
+        if size.value() < 0 {
+            errors.push(FieldError::invalid(&at, size.value(), "must be a valid resource quantity"));
         }
         if size.nanos() <= 0 {
-            errors.push(FieldError::invalid(&at, size.canonical(), "must be greater than zero"));
+            errors.push(FieldError::invalid(&at, amount_shown(value), "must be greater than zero"));
         }
     }
 }
@@ -483,9 +482,8 @@ fn update(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
 pub(super) fn basic_amounts(of: &Value, field: &str, path: &Path<'_>, errors: &mut Errors) {
     let at = path.child(field);
     for (name, value) in entries(of, field) {
-        let Some(size) = Quantity::from_value(value).filter(|size| size.nanos() < 0) else { continue };
-        let shown = Shown::Raw((size.nanos() / 1_000_000_000).to_string());
-        errors.push(FieldError::invalid(&at.key(name), shown, "must be a valid resource quantity"));
+        let Some(size) = Quantity::from_value(value).filter(|size| size.value() < 0) else { continue };
+        errors.push(FieldError::invalid(&at.key(name), size.value(), "must be a valid resource quantity"));
     }
 }
 

@@ -32,6 +32,9 @@ pub fn warnings(group: &str, kind: &str, new: &Value, old: Option<&Value>) -> Ve
                 pod("spec.template.", &new["spec"]["template"], &mut out);
             }
         }
+        ("", "Node") if !text(&new["spec"], "externalID").is_empty() => {
+            out.push("spec.externalID: this field is deprecated, and is unused by Kubernetes".to_owned());
+        }
         ("batch", "Job" | "CronJob") => {
             if old.is_none() {
                 pod_name("Pod names and hostnames", new, &mut out);
