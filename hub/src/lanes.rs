@@ -35,15 +35,16 @@ pub struct Lanes {
 type Connection = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Lanes {
-    /// The prompt lane is the runtime that this is called on; the heavy one has as many threads, and whoever was heavy stays for
-    /// `stay`.
+    /// The prompt lane is the runtime that this is called on; the heavy one has half as many threads, and whoever was heavy stays
+    /// for `stay`. Half: a kernel may let a thread of any priority finish its slice before one that wakes, which is 4 ms on many;
+    /// who wakes finds a core without heavy work where there is more than one.
     ///
     /// # Errors
     /// Threads cannot be started.
     pub fn new(stay: Duration) -> std::io::Result<Arc<Lanes>> {
         let prompt = Handle::current();
         let heavy = Builder::new_multi_thread()
-            .worker_threads(prompt.metrics().num_workers())
+            .worker_threads((prompt.metrics().num_workers() / 2).max(1))
             .thread_name("heavy-requests")
             .on_thread_start(give_way)
             .enable_time()

@@ -17,7 +17,7 @@ use crate::openapi::{self, Documents};
 use crate::patch::{self, PatchError};
 use crate::resource::{Catalogue, Family, ResourceDefinition, StorageId, Subresource};
 use crate::schema::catalogue::{self, Resource};
-use crate::schema::{FieldError, Kind, Style};
+use crate::schema::{FieldError, Kind, Read, Style};
 use crate::status::{Cause, Status};
 use crate::table;
 
@@ -104,9 +104,13 @@ fn kind(definition: &ResourceDefinition) -> Option<Kind<'_>> {
 /// Reads the body into the kind: types checked (400 where they do not fit), fields that the kind does not have dropped. Returns
 /// a sentence for each of those.
 pub fn decode(definition: &ResourceDefinition, object: &mut Value) -> Result<Vec<String>, Status> {
-    let Some(kind) = kind(definition) else { return Ok(Vec::new()) };
-    kind.decode(object)
-        .map_err(|error| Status::bad_request(error.wrap(&definition.version, &definition.kind)))
+    Ok(read(definition, object)?.unknown)
+}
+
+/// The same, with what was sent empty told too.
+pub(crate) fn read(definition: &ResourceDefinition, object: &mut Value) -> Result<Read, Status> {
+    let Some(kind) = kind(definition) else { return Ok(Read::default()) };
+    kind.read(object).map_err(|error| Status::bad_request(error.wrap(&definition.version, &definition.kind)))
 }
 
 /// Fields that appear twice in the body, a sentence for each.

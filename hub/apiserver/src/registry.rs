@@ -9,6 +9,7 @@ mod decode;
 mod delete;
 mod dropped;
 mod identity;
+mod label_keys;
 pub(crate) mod prepare;
 mod services;
 pub(crate) mod storage;
@@ -33,6 +34,7 @@ use crate::admission::{Admission, Dynamic, Held, Quotas};
 use crate::cache::Cache;
 use crate::object::{ObjectKey, Stored};
 use crate::resource::{Catalogue, ResourceDefinition};
+use crate::schema::Empties;
 use crate::status::Status;
 
 /// The wall clock, as text for timestamps and as seconds for comparisons.
@@ -380,6 +382,8 @@ pub struct AdmissionRequest<'a> {
     pub how: How<'a>,
     /// What the caller should know.
     pub warnings: &'a Warnings,
+    /// What a new object was sent with, and is not stored with.
+    pub sent_empty: Option<&'a Empties>,
 }
 
 impl<'a> AdmissionRequest<'a> {
@@ -401,6 +405,7 @@ impl<'a> AdmissionRequest<'a> {
             user: &options.user,
             how: How::Write(options),
             warnings: &options.warnings,
+            sent_empty: None,
         }
     }
 }

@@ -34,7 +34,7 @@ pub use builtin::Schemas;
 pub use compile::SchemaError;
 pub(crate) use decode::forget_empties;
 pub(crate) use decode::go_kind;
-pub use decode::{DecodeError, decode_go};
+pub use decode::{DecodeError, Empties, Read, decode_go};
 pub use default::{apply_defaults, drop_nulls};
 pub use duplicate::duplicate_fields;
 pub use field_error::{ErrorType, FieldError, Shown};

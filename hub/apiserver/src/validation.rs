@@ -41,7 +41,7 @@ pub(crate) use addresses::parse as parse_address;
 pub use metadata::{NameRule, annotations_fit, validate_metadata, validate_metadata_update};
 pub(crate) use names::{dns_1035_label, dns_subdomain, path_segment, qualified_name};
 pub(crate) use service::addresses as service_addresses;
-pub(crate) use warnings::warnings;
+pub(crate) use warnings::{owners as owners_twice, warnings};
 
 #[cfg(test)]
 mod tests;

@@ -173,6 +173,15 @@ fn runtime(registry: &Registry, request: &mut AdmissionRequest<'_>) -> Result<()
     let Some(name) = request.object["spec"]["runtimeClassName"].as_str().map(str::to_owned) else {
         return Ok(());
     };
+    // A name that is no part of a path cannot even be asked for.
+    let odd = crate::validation::path_segment(&name);
+    if name.is_empty() || !odd.is_empty() {
+        let message = match &*name {
+            "" => "resource name may not be empty".to_owned(),
+            name => format!("invalid resource name {name:?}: [{}]", odd.join(" ")),
+        };
+        return Err(Status { code: 500, reason: "".into(), message, details: None });
+    }
     let storage = StorageId("node.k8s.io/runtimeclasses".into());
     let Some(class) = registry.cache().get(&storage, &ObjectKey::new("", &name)) else {
         return Err(refused(request, &format!("pod rejected: RuntimeClass {name:?} not found")));
@@ -236,7 +245,8 @@ pub(crate) fn last_look(registry: &Registry, request: &AdmissionRequest<'_>) -> 
 /// Nobody makes up what a runtime costs.
 fn known_overhead(registry: &Registry, request: &AdmissionRequest<'_>) -> Result<(), Status> {
     let spec = &request.object["spec"];
-    if spec["overhead"].is_null() {
+    let sent_empty = request.sent_empty.is_some_and(|empties| empties.has("/spec/overhead"));
+    if spec["overhead"].is_null() && !sent_empty {
         return Ok(());
     }
     let storage = StorageId("node.k8s.io/runtimeclasses".into());

@@ -49,16 +49,18 @@ fn is_huge(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
-/// What all containers have together, by resource; written as the first of them writes it.
+/// What all containers have together, by resource; written as they write it.
 fn of_containers(spec: &Fields, side: &str) -> BTreeMap<String, Value> {
     let spec = Value::Object(spec.clone());
     let lists = ["containers", "initContainers"].map(|list| spec[list].as_array());
     let mut out = BTreeMap::new();
     for one in lists.into_iter().flatten().flatten() {
         for (name, amount) in one["resources"][side].as_object().into_iter().flatten() {
-            if let Some(first) = Quantity::from_value(amount).filter(|_| !out.contains_key(name)) {
-                let sum = Quantity::of_nanos(together(&spec, side, name), first).canonical();
-                out.insert(name.clone(), sum.into());
+            if !out.contains_key(name)
+                && Quantity::from_value(amount).is_some()
+                && let Some(sum) = together(&spec, side, name)
+            {
+                out.insert(name.clone(), sum.text.into());
             }
         }
     }

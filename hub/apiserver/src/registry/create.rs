@@ -42,9 +42,11 @@ impl Registry {
         mut object: Value,
         options: &WriteOptions,
     ) -> Result<Written, Status> {
-        decode::decode(definition, &mut object, options)?;
+        let empties = decode::decode(definition, &mut object, options)?;
         identity::of_new(self, definition, namespace, &mut object, options.dry_run)?;
         let shares_labels = strategy::shares_labels(definition, &object);
+        options.warnings.extend(crate::validation::owners_twice(&object));
+        identity::owners_once(&mut object);
         prepare::defaults(definition, &mut object);
         // Before what the server itself changes: nobody owns that.
         if !options.applied {
@@ -66,10 +68,11 @@ impl Registry {
             allocator.dry = options.dry_run;
             allocator.create(&mut object)?;
         }
-        prepare::validate(definition, "", &object, None)?;
-        let mut request = AdmissionRequest::write(definition, &key, &mut object, None, options);
-        let _held = self.admit_final(&mut request).await?;
+        prepare::validate_new(definition, &object, &empties)?;
         options.warnings.extend(crate::kinds::remarks(definition, &object, None));
+        let mut request = AdmissionRequest::write(definition, &key, &mut object, None, options);
+        request.sent_empty = Some(&empties);
+        let _held = self.admit_final(&mut request).await?;
         identity::owners_once(&mut object);
         crate::kinds::forget_empties(definition, &mut object);
         let shown = storage::shown(definition, &object);

@@ -9,6 +9,7 @@ use super::{FieldValidation, PatchShown, WriteOptions, strategy};
 use crate::kinds;
 use crate::object::meta;
 use crate::resource::{Family, ResourceDefinition};
+use crate::schema::{Empties, Read};
 use crate::status::{Cause, Status};
 
 /// Checks that the body is the kind that the path names.
@@ -133,12 +134,12 @@ fn as_stored(definition: &ResourceDefinition, object: &Value, options: &WriteOpt
     )))
 }
 
-/// Reads the body into the kind; what the kind does not know is dropped, and said as asked.
+/// Reads the body into the kind; what the kind does not know is dropped, and said as asked. Answers what was sent empty.
 pub(crate) fn decode(
     definition: &ResourceDefinition,
     object: &mut Value,
     options: &WriteOptions,
-) -> Result<(), Status> {
+) -> Result<Empties, Status> {
     if object.is_null() && !definition.is_structural() {
         *object = json!({});
     }
@@ -160,13 +161,14 @@ pub(crate) fn decode(
         return Err(refusal);
     }
     let mut problems = options.body_problems.clone();
-    let read = check_type(definition, object).and_then(|()| kinds::decode(definition, object));
-    match (read, &shown) {
-        (Ok(mut more), _) => {
+    let read = check_type(definition, object).and_then(|()| kinds::read(definition, object));
+    let empties = match (read, &shown) {
+        (Ok(Read { unknown: mut more, empties }), _) => {
             if definition.is_structural() {
                 more.sort_by_key(|problem| !problem.contains("\"metadata."));
             }
             problems.extend(more);
+            empties
         }
         (Err(status), Some(shown)) if !definition.is_structural() => {
             let marker = format!("cannot be handled as a {}: ", definition.kind);
@@ -177,9 +179,9 @@ pub(crate) fn decode(
             };
         }
         (Err(status), _) => return Err(status),
-    }
+    };
     if problems.is_empty() {
-        return Ok(());
+        return Ok(empties);
     }
     match options.field_validation {
         FieldValidation::Ignore => {}
@@ -195,7 +197,7 @@ pub(crate) fn decode(
             )));
         }
     }
-    Ok(())
+    Ok(empties)
 }
 
 /// What cannot be read, as the converter says it that strategic merges go through instead of a JSON decoder.

@@ -139,6 +139,7 @@ impl Registry {
                 user,
                 how: How::Delete(options, dry_run),
                 warnings: &options.warnings,
+                sent_empty: None,
             };
             if options.admitted {
                 self.gates(&mut request)?;

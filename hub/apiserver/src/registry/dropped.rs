@@ -36,7 +36,12 @@ pub(super) fn settle(definition: &ResourceDefinition, part: &str, new: &mut Valu
                 }
             }
         }
-        ("", "pods") => pod(&mut new["spec"], old.map(|old| &old["spec"])),
+        ("", "pods") => {
+            pod(&mut new["spec"], old.map(|old| &old["spec"]));
+            if old.is_none() {
+                super::label_keys::lay_in(new);
+            }
+        }
         ("apps", "deployments" | "replicasets" | "daemonsets")
         | ("", "replicationcontrollers")
         | ("batch", "jobs") => at(new, old, "/spec/template/spec", pod),

@@ -9,6 +9,7 @@ use super::{Registry, User, WriteOptions};
 use crate::kinds;
 use crate::object::meta;
 use crate::resource::ResourceDefinition;
+use crate::schema::Empties;
 use crate::status::Status;
 
 /// Fills in defaults.
@@ -182,6 +183,20 @@ fn put_or_remove(object: &mut Value, field: &str, value: Option<Value>) {
         Some(value) => members.insert(field.to_owned(), value),
         None => members.remove(field),
     };
+}
+
+/// Judges a new object as it was sent: with what is empty and not stored.
+pub(crate) fn validate_new(
+    definition: &ResourceDefinition,
+    object: &Value,
+    empties: &Empties,
+) -> Result<(), Status> {
+    if empties.is_none() {
+        return validate(definition, "", object, None);
+    }
+    let mut sent = object.clone();
+    empties.lay_in(&mut sent);
+    validate(definition, "", &sent, None)
 }
 
 /// Refuses an object that breaks its kind's rules, naming all of them.

@@ -46,6 +46,7 @@ impl Registry {
             user: &options.user,
             how: How::Write(options),
             warnings: &options.warnings,
+            sent_empty: None,
         };
         let Some(configured) = self.dynamic.for_request(&request) else { return Ok(()) };
         name_type(definition, request.subresource, request.object);

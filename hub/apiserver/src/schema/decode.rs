@@ -30,14 +30,57 @@ impl DecodeError {
 /// # Errors
 /// The first type mismatch, range error or malformed quantity, time or base64.
 pub fn decode_go(schema: SchemaRef<'_>, value: &mut Value) -> Result<Vec<String>, DecodeError> {
+    Ok(read_go(schema, value)?.unknown)
+}
+
+/// The same, with what was sent empty told too.
+///
+/// # Errors
+/// As [`decode_go`].
+pub fn read_go(schema: SchemaRef<'_>, value: &mut Value) -> Result<Read, DecodeError> {
     let mut decoder = Decoder::default();
     decoder.value(schema, value, Place { owner: "", path: &Path::ROOT, go_type: "" })?;
     decoder.read()
 }
 
+/// What a decoder tells beside the value.
+#[derive(Debug, Default)]
+pub struct Read {
+    /// Unknown fields, each as `unknown field "spec.foo"`.
+    pub unknown: Vec<String>,
+    /// What was sent as an empty list or map, and is left out of the value, as it is in every encoding.
+    pub empties: Empties,
+}
+
+/// Lists and maps that were sent empty: only validation tells them from none.
+#[derive(Debug, Default)]
+pub struct Empties(Vec<(String, Value)>);
+
+impl Empties {
+    /// Lays them in where nothing else was put, and where what holds them is still there.
+    pub fn lay_in(&self, value: &mut Value) {
+        for (at, empty) in &self.0 {
+            let Some((above, name)) = at.rsplit_once('/') else { continue };
+            if let Some(fields) = value.pointer_mut(above).and_then(Value::as_object_mut) {
+                fields.entry(name).or_insert_with(|| empty.clone());
+            }
+        }
+    }
+
+    /// Whether the field at a JSON pointer was sent so.
+    pub fn has(&self, pointer: &str) -> bool {
+        self.0.iter().any(|(at, _)| at == pointer)
+    }
+
+    /// Whether there are none.
+    pub fn is_none(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 #[derive(Default)]
 struct Decoder<'s> {
-    unknown: Vec<String>,
+    read: Read,
     /// The first mismatch: Go's decoder goes on behind it, and a type that reads itself and fails is told of instead.
     mismatch: Option<DecodeError>,
     /// The schema of schemas, once it was met.
@@ -86,9 +129,9 @@ pub(super) fn what(value: &Value) -> &'static str {
 }
 
 impl<'s> Decoder<'s> {
-    /// What was read: the unknown fields, or the first mismatch.
-    fn read(self) -> Result<Vec<String>, DecodeError> {
-        self.mismatch.map_or(Ok(self.unknown), Err)
+    /// What was read, or the first mismatch.
+    fn read(self) -> Result<Read, DecodeError> {
+        self.mismatch.map_or(Ok(self.read), Err)
     }
 
     /// Notes a value that does not fit; what is behind it is still read.
@@ -223,19 +266,28 @@ impl<'s> Decoder<'s> {
         for name in drop {
             fields.remove(&name);
         }
-        encode(schema, fields, at.path);
+        encode(schema, fields, at.path, &mut |name, empty| {
+            if matches!(empty, Value::Array(_) | Value::Object(_)) {
+                self.read.empties.0.push((at.path.child(name).pointer(), empty));
+            }
+        });
         Ok(())
     }
 
     fn note(&mut self, path: &Path<'_>, name: &str) {
-        if self.unknown.len() < REPORT_LIMIT {
-            self.unknown.push(format!("unknown field {}", quote(&path.child(name).to_string())));
+        if self.read.unknown.len() < REPORT_LIMIT {
+            self.read.unknown.push(format!("unknown field {}", quote(&path.child(name).to_string())));
         }
     }
 }
 
-/// Leaves the fields as a Go encoder writes them.
-fn encode(schema: SchemaRef<'_>, fields: &mut Map<String, Value>, path: &Path<'_>) {
+/// Leaves the fields as a Go encoder writes them; `dropped` is told what it leaves out.
+fn encode(
+    schema: SchemaRef<'_>,
+    fields: &mut Map<String, Value>,
+    path: &Path<'_>,
+    dropped: &mut dyn FnMut(&str, Value),
+) {
     for (name, property, _) in schema.properties() {
         let kind = property.node().go_kind;
         if kind == 0 {
@@ -252,7 +304,8 @@ fn encode(schema: SchemaRef<'_>, fields: &mut Map<String, Value>, path: &Path<'_
             continue;
         }
         if omit && is_empty(present) && kind != b's' && !is_told_from_none(schema, name, fields, path) {
-            fields.remove(name);
+            let empty = fields.remove(name).unwrap_or_default();
+            dropped(name, empty);
         }
     }
 }
@@ -338,7 +391,7 @@ fn zero(schema: SchemaRef<'_>) -> Value {
         (_, Type::Array) => Value::Null,
         (_, Type::Object) if schema.is_struct() => {
             let mut fields = Map::new();
-            encode(schema, &mut fields, &Path::ROOT);
+            encode(schema, &mut fields, &Path::ROOT, &mut |_, _| {});
             Value::Object(fields)
         }
         (_, Type::Object) if schema.preserves_unknown() || schema.additional().is_some() => Value::Null,

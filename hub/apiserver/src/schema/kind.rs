@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::builtin::Schemas;
 use super::catalogue;
-use super::decode::{DecodeError, decode_go};
+use super::decode::{DecodeError, Read, decode_go, read_go};
 use super::field_error::FieldError;
 use super::navigate::SchemaRef;
 use crate::validation::{NameRule, validate_metadata, validate_metadata_update};
@@ -66,8 +66,16 @@ impl<'a> Kind<'a> {
     /// # Errors
     /// The body does not fit the kind's Go types: 400, message by [`DecodeError::wrap`].
     pub fn decode(&self, value: &mut Value) -> Result<Vec<String>, DecodeError> {
+        Ok(self.read(value)?.unknown)
+    }
+
+    /// The same, with what was sent empty told too.
+    ///
+    /// # Errors
+    /// As [`Kind::decode`].
+    pub fn read(&self, value: &mut Value) -> Result<Read, DecodeError> {
         if self.style != Style::Crd {
-            return decode_go(self.schema, value);
+            return read_go(self.schema, value);
         }
         let mut unknown = super::prune::prune(self.schema, value);
         if let Some(metadata) = value.get_mut("metadata") {
@@ -78,7 +86,7 @@ impl<'a> Kind<'a> {
         }
         unknown.extend(super::embedded::decode(self.schema, value)?);
         super::prune::whole_numbers(value);
-        Ok(unknown)
+        Ok(Read { unknown, ..Read::default() })
     }
 
     /// Lays in the kind's defaults: Go's for built-in kinds, the schema's for the others.

@@ -56,6 +56,18 @@ impl<'a> Path<'a> {
         self.segment.is_none()
     }
 
+    /// The path as a JSON pointer.
+    pub fn pointer(&self) -> String {
+        let before = self.parent.map(Path::pointer).unwrap_or_default();
+        match self.segment {
+            None => before,
+            Some(Segment::Index(index)) => format!("{before}/{index}"),
+            Some(Segment::Field(name) | Segment::Key(name) | Segment::Entry(name)) => {
+                format!("{before}/{}", name.replace('~', "~0").replace('/', "~1"))
+            }
+        }
+    }
+
     /// The fields alone, joined by dots, as a Go decoder's error gives them.
     pub fn fields(&self) -> String {
         let mut out = self.parent.map(Path::fields).unwrap_or_default();

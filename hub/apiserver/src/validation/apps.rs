@@ -5,13 +5,13 @@ use std::ops::Not;
 
 use serde_json::{Value, json};
 
-use super::selector::{is_blank, is_right, label_selector, matches};
+use super::selector::{self, is_blank, is_right, label_selector, matches};
 use super::{
     Errors, at_most_all, immutable, int_or_percent, invalid_each, is_empty, list, names, non_negative,
     one_of, pod, text,
 };
 use crate::schema::path::Path;
-use crate::schema::{FieldError, Shown};
+use crate::schema::{FieldError, Shown, go_json};
 
 const SPEC: &str = "spec";
 
@@ -25,7 +25,7 @@ fn required_selector(spec: &Value, path: &Path<'_>, kind: &str, errors: &mut Err
     label_selector(&spec["selector"], &at, errors);
     if is_blank(&spec["selector"]) {
         let detail = format!("empty selector is invalid for {kind}");
-        errors.push(FieldError::invalid(&at, spec["selector"].clone(), detail));
+        errors.push(FieldError::invalid(&at, selector::shown(&spec["selector"]), detail));
     }
 }
 
@@ -45,6 +45,10 @@ fn template(spec: &Value, path: &Path<'_>, kind: &str, errors: &mut Errors) {
             "`selector` does not match template `labels`",
         ));
     }
+    if kind == "DaemonSet" && !selector.is_null() && is_blank(selector) {
+        let detail = "empty selector is invalid for daemonset";
+        errors.push(FieldError::invalid(&path.child("selector"), selector::shown(selector), detail));
+    }
     pod::template(&spec["template"], &at, errors);
     if kind == "StatefulSet" {
         // Looked at twice.
@@ -52,6 +56,12 @@ fn template(spec: &Value, path: &Path<'_>, kind: &str, errors: &mut Errors) {
         super::metadata::labels(&metadata["labels"], &at.child("labels"), errors);
         super::metadata::annotations(metadata, &at.child("annotations"), errors);
     }
+    restarts(spec, kind, path, errors);
+}
+
+/// Pods of a set start again whenever they end.
+fn restarts(spec: &Value, kind: &str, path: &Path<'_>, errors: &mut Errors) {
+    let at = path.child("template");
     let pod = at.child(SPEC);
     let policy = text(&spec["template"]["spec"], "restartPolicy");
     if policy != "Always" {
@@ -63,13 +73,6 @@ fn template(spec: &Value, path: &Path<'_>, kind: &str, errors: &mut Errors) {
     }
 }
 
-/// A selector with its fields in the order of Go's struct.
-fn selector_shown(selector: &Value) -> Shown {
-    let fields = ["matchLabels", "matchExpressions"].iter().filter(|field| !selector[**field].is_null());
-    let fields: Vec<String> = fields.map(|field| format!("\"{field}\":{}", selector[*field])).collect();
-    Shown::Raw(format!("{{{}}}", fields.join(",")))
-}
-
 /// The template of a kind that does not look at it where the selector is none.
 fn selected_template(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     let (mut wrong, at) = (Errors::new(), path.child("selector"));
@@ -79,7 +82,7 @@ fn selected_template(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     if wrong.is_empty() {
         template(spec, path, "ReplicaSet", errors);
     } else {
-        errors.push(FieldError::invalid(&at, selector_shown(&spec["selector"]), "invalid label selector"));
+        errors.push(FieldError::invalid(&at, selector::shown(&spec["selector"]), "invalid label selector"));
     }
 }
 
@@ -102,9 +105,24 @@ pub(super) fn deployment(new: &Value, old: Option<&Value>, errors: &mut Errors) 
     }
 }
 
-/// A strategy as an internal struct prints.
-fn shown(strategy: &Value) -> Shown {
-    Shown::Raw(format!("{{\"Type\":{},\"RollingUpdate\":{}}}", strategy["type"], strategy["rollingUpdate"]))
+/// A strategy as Go prints kube-apiserver's own struct, which has numbers where there are none.
+fn shown(strategy: &Value, kind: &str) -> Shown {
+    let rolling = &strategy["rollingUpdate"];
+    let number = |field: &str| if rolling[field].is_null() { json!(0) } else { rolling[field].clone() };
+    let rolling = match (rolling.is_object(), kind) {
+        (false, _) => "null".to_owned(),
+        (true, "StatefulSet") => {
+            format!(
+                "{{\"Partition\":{},\"MaxUnavailable\":{}}}",
+                number("partition"),
+                rolling["maxUnavailable"]
+            )
+        }
+        (true, _) => {
+            format!("{{\"MaxUnavailable\":{},\"MaxSurge\":{}}}", number("maxUnavailable"), number("maxSurge"))
+        }
+    };
+    Shown::Raw(format!("{{\"Type\":{},\"RollingUpdate\":{rolling}}}", go_json(&strategy["type"])))
 }
 
 /// Whether an int-or-percent is nothing; a text that is neither counts as nothing.
@@ -140,7 +158,11 @@ fn strategy(strategy: &Value, path: &Path<'_>, errors: &mut Errors) {
             }
             at_most_all(&rolling["maxUnavailable"], &at.child("maxUnavailable"), errors);
         }
-        _ => errors.push(FieldError::not_supported(path, shown(strategy), &["Recreate", "RollingUpdate"])),
+        _ => errors.push(FieldError::not_supported(
+            path,
+            shown(strategy, "Deployment"),
+            &["Recreate", "RollingUpdate"],
+        )),
     }
 }
 
@@ -158,10 +180,10 @@ pub(super) fn replica_set(new: &Value, old: Option<&Value>, errors: &mut Errors)
 pub(super) fn replication_controller(new: &Value, errors: &mut Errors) {
     let (spec, path) = (&new[SPEC], Path::field(SPEC));
     non_negative(spec, "minReadySeconds", &path, errors);
-    non_negative(spec, "replicas", &path, errors);
     if is_empty(&spec["selector"]) {
         errors.push(FieldError::required(&path.child("selector"), ""));
     }
+    non_negative(spec, "replicas", &path, errors);
     if spec["template"].is_null() {
         errors.push(FieldError::required(&path.child("template"), ""));
         return;
@@ -219,7 +241,8 @@ pub(super) fn stateful_set(new: &Value, old: Option<&Value>, errors: &mut Errors
     if is_right(&spec["selector"]) {
         template(&whole, &path, "StatefulSet", errors);
     } else {
-        errors.push(FieldError::invalid(&path.child("selector"), selector_shown(&spec["selector"]), ""));
+        errors.push(FieldError::invalid(&path.child("selector"), selector::shown(&spec["selector"]), ""));
+        restarts(spec, "StatefulSet", &path, errors);
     }
     if let Some(old) = old {
         stateful_set_update(spec, &old[SPEC], &path, errors);
@@ -270,16 +293,18 @@ fn update_strategy(strategy: &Value, path: &Path<'_>, errors: &mut Errors) {
         }
         "" => errors.push(FieldError::required(path, "")),
         _ => {
-            errors.push(FieldError::invalid(path, shown(strategy), "must be 'RollingUpdate' or 'OnDelete'"));
+            errors.push(FieldError::invalid(
+                path,
+                shown(strategy, "StatefulSet"),
+                "must be 'RollingUpdate' or 'OnDelete'",
+            ));
         }
     }
 }
 
 pub(super) fn daemon_set(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new[SPEC], Path::field(SPEC));
-    if !spec["selector"].is_null() {
-        required_selector(spec, &path, "daemonset", errors);
-    }
+    label_selector(&spec["selector"], &path.child("selector"), errors);
     template(spec, &path, "DaemonSet", errors);
     non_negative(spec, "minReadySeconds", &path, errors);
     non_negative(spec, "revisionHistoryLimit", &path, errors);
@@ -289,9 +314,7 @@ pub(super) fn daemon_set(new: &Value, old: Option<&Value>, errors: &mut Errors) 
         "RollingUpdate" => daemon_rolling(&strategy["rollingUpdate"], &at.child("rollingUpdate"), errors),
         _ => {
             let known = ["RollingUpdate", "OnDelete"];
-            let rolling = &strategy["rollingUpdate"];
-            let shown = format!("{{\"Type\":{},\"RollingUpdate\":{rolling}}}", strategy["type"]);
-            errors.push(FieldError::not_supported(&at, Shown::Raw(shown), &known));
+            errors.push(FieldError::not_supported(&at, shown(strategy, "DaemonSet"), &known));
         }
     }
     if let Some(old) = old {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::selector::{is_right, label_selector, matches};
+use super::selector::{self, is_right, label_selector, matches};
 use super::{Errors, at_most_all, immutable, int_or_percent, list, non_negative, one_of, pod, text};
 use crate::schema::path::Path;
 use crate::schema::{FieldError, Shown, go_json};
@@ -57,7 +57,7 @@ fn generated_selector(new: &Value, path: &Path<'_>, errors: &mut Errors) {
     });
     if is_right(selector) && !matches(selector, &labels) {
         let at = path.child("selector");
-        errors.push(FieldError::invalid(&at, selector.clone(), "`selector` not auto-generated"));
+        errors.push(FieldError::invalid(&at, selector::shown(selector), "`selector` not auto-generated"));
     }
 }
 
@@ -189,6 +189,10 @@ fn job_spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
                     format!("must be less than or equal to {MOST}"),
                 ));
             }
+            if number("completions").is_some_and(|all| all > MOST) && number("backoffLimitPerIndex").is_some()
+            {
+                of_many(spec, path, errors);
+            }
         }
         other => {
             let at = path.child("completionMode");
@@ -212,6 +216,21 @@ fn job_spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
         }
         "OnFailure" | "Never" => {}
         other => errors.push(FieldError::not_supported(&policy, other, &["OnFailure", "Never"])),
+    }
+}
+
+/// With very many indexes, few Pods may run and fail at once.
+fn of_many(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    const WHEN: &str = "completions are above 100000 and used with backoff limit per index";
+    if spec["maxFailedIndexes"].is_null() {
+        let detail = "must be specified when completions is above 100000";
+        errors.push(FieldError::required(&path.child("maxFailedIndexes"), detail));
+    }
+    for field in ["parallelism", "maxFailedIndexes"] {
+        if let Some(number) = spec[field].as_i64().filter(|number| *number > 10_000) {
+            let detail = format!("must be less than or equal to 10000 when {WHEN}");
+            errors.push(FieldError::invalid(&path.child(field), number, detail));
+        }
     }
 }
 
@@ -323,7 +342,17 @@ fn success_policy(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
         return;
     }
     if text(spec, "completionMode") != "Indexed" {
-        let shown = Shown::Raw(format!("{{\"Rules\":{}}}", policy["rules"]));
+        let rule = |rule: &Value| {
+            format!(
+                "{{\"SucceededIndexes\":{},\"SucceededCount\":{}}}",
+                rule["succeededIndexes"], rule["succeededCount"]
+            )
+        };
+        let rules = match &policy["rules"] {
+            Value::Array(all) => format!("[{}]", all.iter().map(rule).collect::<Vec<_>>().join(",")),
+            _ => "null".to_owned(),
+        };
+        let shown = Shown::Raw(format!("{{\"Rules\":{rules}}}"));
         errors.push(FieldError::invalid(path, shown, "requires indexed completion mode"));
         return;
     }
@@ -433,11 +462,6 @@ fn time_zone(zone: &str, path: &Path<'_>, errors: &mut Errors) {
 
 pub(super) fn cron_job(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
-    let name = text(&new["metadata"], "name");
-    if old.is_none() && name.len() > 52 {
-        let meta = Path::field("metadata");
-        errors.push(FieldError::invalid(&meta.child("name"), name, "must be no more than 52 characters"));
-    }
     let (schedule, at) = (text(spec, "schedule"), path.child("schedule"));
     if schedule.is_empty() {
         errors.push(FieldError::required(&at, ""));
@@ -450,22 +474,28 @@ pub(super) fn cron_job(new: &Value, old: Option<&Value>, errors: &mut Errors) {
             errors.push(FieldError::invalid(&at, schedule, detail));
         }
     }
-    for field in ["startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"] {
-        non_negative(spec, field, &path, errors);
-    }
-    one_of(spec, "concurrencyPolicy", &["Allow", "Forbid", "Replace"], &path, errors);
+    non_negative(spec, "startingDeadlineSeconds", &path, errors);
     if spec["timeZone"].is_string() {
         time_zone(text(spec, "timeZone"), &path.child("timeZone"), errors);
     }
+    one_of(spec, "concurrencyPolicy", &["Allow", "Forbid", "Replace"], &path, errors);
     let template = path.child("jobTemplate");
     let (job, at) = (&spec["jobTemplate"]["spec"], template.child("spec"));
     job_spec(job, &at, errors);
+    if job["selector"].is_object() {
+        let detail = "`selector` will be auto-generated";
+        errors.push(FieldError::invalid(&at.child("selector"), selector::shown(&job["selector"]), detail));
+    }
     if job["manualSelector"] == true {
         errors.push(FieldError::not_supported(&at.child("manualSelector"), true, &["nil", "false"]));
     }
-    if job["selector"].is_object() {
-        let detail = "`selector` will be auto-generated";
-        errors.push(FieldError::invalid(&at.child("selector"), job["selector"].clone(), detail));
+    for field in ["successfulJobsHistoryLimit", "failedJobsHistoryLimit"] {
+        non_negative(spec, field, &path, errors);
+    }
+    let name = text(&new["metadata"], "name");
+    if old.is_none() && name.len() > 52 {
+        let meta = Path::field("metadata");
+        errors.push(FieldError::invalid(&meta.child("name"), name, "must be no more than 52 characters"));
     }
 }
 

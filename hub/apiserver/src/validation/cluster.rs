@@ -5,7 +5,7 @@ use base64::Engine as _;
 use serde_json::Value;
 
 use super::metadata::labels;
-use super::{Errors, immutable, invalid_each, is_empty, list, names, resources, text};
+use super::{Errors, immutable, invalid_each, list, names, resources, text};
 use crate::schema::path::Path;
 use crate::schema::{FieldError, Shown, go_json};
 
@@ -382,19 +382,17 @@ fn conditions(new: &Value, old: Option<&Value>, errors: &mut Errors) {
 }
 
 pub(super) fn controller_revision(new: &Value, old: Option<&Value>, errors: &mut Errors) {
-    if let Some(old) = old {
-        if new["data"] != old["data"] {
-            errors.push(FieldError::invalid(
-                &Path::field("data"),
-                Shown::Raw(go_json(&new["data"])),
-                "field is immutable",
-            ));
-        }
-    } else if is_empty(&new["data"]) && new["data"].is_null() {
-        errors.push(FieldError::required(&Path::field("data"), "data is mandatory"));
-    }
     if let Some(revision) = new["revision"].as_i64().filter(|revision| *revision < 0) {
         let detail = "must be greater than or equal to 0";
         errors.push(FieldError::invalid(&Path::field("revision"), revision, detail));
+    }
+    let (data, path) = (&new["data"], Path::field("data"));
+    match (old, data) {
+        (Some(old), data) if *data != old["data"] => {
+            errors.push(FieldError::invalid(&path, Shown::Raw(go_json(data)), "field is immutable"));
+        }
+        (Some(_), _) | (None, Value::Object(_)) => {}
+        (None, Value::Null) => errors.push(FieldError::required(&path, "data is mandatory")),
+        (None, _) => errors.push(FieldError::required(&path, "data must be a valid JSON object")),
     }
 }

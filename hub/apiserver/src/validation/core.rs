@@ -212,13 +212,21 @@ fn data_sources(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
         if !group.is_empty() {
             invalid_each(errors, &at.child("apiGroup"), group, names::dns_subdomain(group));
         }
+        let namespace = text(source, "namespace");
+        if !namespace.is_empty() {
+            invalid_each(errors, &at.child("namespace"), namespace, names::dns_label(namespace));
+        }
     }
     let (source, reference) = (&spec["dataSource"], &spec["dataSourceRef"]);
     let differ = ["apiGroup", "kind", "name"].iter().any(|part| source[*part] != reference[*part]);
-    if source.is_object() && reference.is_object() && differ {
+    let detail = match text(reference, "namespace") {
+        "" if reference.is_object() && differ => "must match dataSourceRef",
+        "" => return,
+        _ => "may not be specified when dataSourceRef.namespace is specified",
+    };
+    if source.is_object() {
         // The value is a path of fields, which shows nothing of itself: so kube-apiserver says it.
-        let shown = Shown::Raw("{}".to_owned());
-        errors.push(FieldError::invalid(path, shown, "must match dataSourceRef"));
+        errors.push(FieldError::invalid(path, Shown::Raw("{}".to_owned()), detail));
     }
 }
 

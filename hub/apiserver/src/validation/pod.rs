@@ -30,7 +30,7 @@ pub(super) use windows_options::options as options_for_windows;
 
 /// A Pod itself.
 pub(super) fn pod(new: &Value, old: Option<&Value>, errors: &mut Errors) {
-    spec(&new["spec"], true, &Path::field("spec"), errors);
+    spec(&new["spec"], Some(&new["metadata"]), &Path::field("spec"), errors);
     containers::images(&new["spec"], &Path::field("spec"), errors);
     tokens(&new["spec"], errors);
     if old.is_none() && !list(&new["spec"], "ephemeralContainers").is_empty() {
@@ -72,16 +72,18 @@ fn tokens(spec: &Value, errors: &mut Errors) {
 pub(super) fn template(template: &Value, path: &Path<'_>, errors: &mut Errors) {
     labels(&template["metadata"]["labels"], &path.child("labels"), errors);
     annotations(&template["metadata"], &path.child("annotations"), errors);
-    spec(&template["spec"], false, &path.child("spec"), errors);
+    spec(&template["spec"], None, &path.child("spec"), errors);
     if !list(&template["spec"], "ephemeralContainers").is_empty() {
         let detail = "ephemeral containers not allowed in pod template";
         errors.push(FieldError::forbidden(&path.child("spec").child("ephemeralContainers"), detail));
     }
 }
 
-/// The spec of a Pod or (`is_pod` says which) of its template.
-fn spec(spec: &Value, is_pod: bool, path: &Path<'_>, errors: &mut Errors) {
-    let volumes = named_volumes(spec, &path.child("volumes"), errors);
+/// The spec of a Pod, whose metadata is `metadata`, or of a template, without any.
+fn spec(spec: &Value, metadata: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    let name = metadata.map_or("", |metadata| text(metadata, "name"));
+    let is_pod = metadata.is_some();
+    let volumes = named_volumes(spec, name, &path.child("volumes"), errors);
     resource_claims(spec, &path.child("resourceClaims"), errors);
     containers::containers(&Of { spec, volumes: &volumes }, path, errors);
     resources::of_pod(spec, &path.child("resources"), errors);
@@ -120,7 +122,10 @@ fn spec(spec: &Value, is_pod: bool, path: &Path<'_>, errors: &mut Errors) {
     named(spec, &["hostname", "subdomain"], names::dns_label, path, errors);
     scheduling::tolerations(spec, &path.child("tolerations"), errors);
     volumes::host_aliases(spec, &path.child("hostAliases"), errors);
-    named(spec, &["priorityClassName", "runtimeClassName"], names::dns_subdomain, path, errors);
+    named(spec, &["priorityClassName"], names::dns_subdomain, path, errors);
+    if let Some(class) = spec["runtimeClassName"].as_str() {
+        invalid_each(errors, &path.child("runtimeClassName"), class, names::dns_subdomain(class));
+    }
     if let Some(policy) = spec["preemptionPolicy"].as_str() {
         scheduling::preemption(policy, &path.child("preemptionPolicy"), errors);
     }
@@ -209,13 +214,26 @@ fn named(
     }
 }
 
-/// Names of the volumes that are well formed.
-fn named_volumes<'s>(spec: &'s Value, path: &Path<'_>, errors: &mut Errors) -> BTreeMap<String, &'s Value> {
+/// Names of the volumes that are well formed; `pod`: what the Pod is called, where it is no template.
+fn named_volumes<'s>(
+    spec: &'s Value,
+    pod: &str,
+    path: &Path<'_>,
+    errors: &mut Errors,
+) -> BTreeMap<String, &'s Value> {
+    let made = |claim: &str| {
+        let of = |volume: &&Value| volume["ephemeral"].is_object();
+        !pod.is_empty()
+            && list(spec, "volumes")
+                .iter()
+                .filter(of)
+                .any(|one| format!("{pod}-{}", text(one, "name")) == claim)
+    };
     let mut known = BTreeMap::new();
     for (index, volume) in list(spec, "volumes").iter().enumerate() {
         let at = path.index(index);
         let before = errors.len();
-        volumes::source(volume, &at, errors);
+        volumes::source(volume, pod, &at, errors);
         let name = text(volume, "name");
         if name.is_empty() {
             errors.push(FieldError::required(&at.child("name"), ""));
@@ -227,6 +245,12 @@ fn named_volumes<'s>(spec: &'s Value, path: &Path<'_>, errors: &mut Errors) -> B
         }
         if errors.len() == before {
             known.insert(name.to_owned(), volume);
+        }
+        let claim = &volume["persistentVolumeClaim"];
+        if claim.is_object() && made(text(claim, "claimName")) {
+            let detail = "must not reference a PVC that gets created for an ephemeral volume";
+            let at = at.child("persistentVolumeClaim");
+            errors.push(FieldError::invalid(&at.child("claimName"), text(claim, "claimName"), detail));
         }
     }
     known

@@ -121,13 +121,13 @@ pub(super) fn claims(resources: &Value, of_pod: &[Value], path: &Path<'_>, error
         if !of_pod.iter().any(|one| one["name"] == name) {
             let mut error = FieldError::not_found(&at, name);
             error.detail = "must be one of the names in pod.spec.resourceClaims".to_owned();
-            if of_pod.is_empty() {
-                error.detail.push_str(" which is empty");
-            } else {
-                let mut all: Vec<&str> =
-                    of_pod.iter().map(|one| text(one, "name")).filter(|name| !name.is_empty()).collect();
-                all.sort_unstable();
-                error.detail.push_str(&format!(": {}", all.join(", ")));
+            let mut all: Vec<&str> =
+                of_pod.iter().map(|one| text(one, "name")).filter(|name| !name.is_empty()).collect();
+            all.sort_unstable();
+            all.dedup();
+            match &all[..] {
+                [] => error.detail.push_str(" which is empty"),
+                all => error.detail.push_str(&format!(": {}", all.join(", "))),
             }
             errors.push(error);
         }
@@ -162,8 +162,9 @@ pub(super) fn amounts(resources: &Value, check: Name, path: &Path<'_>, errors: &
                     _ => None,
                 };
                 if let Some(relation) = relation {
-                    let detail = format!("must be {relation} {name} limit of {}", limit.canonical());
-                    errors.push(FieldError::invalid(&requests, request.canonical(), detail));
+                    let detail =
+                        format!("must be {relation} {name} limit of {}", text(&resources["limits"], name));
+                    errors.push(FieldError::invalid(&requests, value.clone(), detail));
                 }
             }
             (Some(_), None) if !may_overcommit(name) => {
@@ -187,7 +188,7 @@ fn pages(name: &str, value: &Value, path: &Path<'_>, errors: &mut Errors) {
     let page = name.strip_prefix("hugepages-").and_then(Quantity::parse);
     let (Some(page), Some(all)) = (page, Quantity::from_value(value)) else { return };
     if page.nanos() <= 0 || all.nanos() % page.nanos() != 0 {
-        let all = all.canonical();
+        let all = value.as_str().unwrap_or_default();
         let detail = format!("{all} is not positive integer multiple of {name}");
         errors.push(FieldError::invalid(path, all, detail));
     }

@@ -106,20 +106,32 @@ fn pod_term(term: &Value, path: &Path<'_>, errors: &mut Errors) {
     invalid_each(errors, &path.child("topologyKey"), key, names::qualified_name(key));
 }
 
+/// Keys of the Pod's own labels, whose values are, or are not, to be those of others. They were written into the selector before.
 fn label_keys(term: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let has_selector = term["labelSelector"].is_object();
+    let selector = &term["labelSelector"];
     for field in ["matchLabelKeys", "mismatchLabelKeys"] {
         let keys = list(term, field);
         let at = path.child(field);
         if keys.is_empty() {
             continue;
         }
-        if !has_selector {
+        if !selector.is_object() {
             errors.push(FieldError::forbidden(&at, "must not be specified when labelSelector is not set"));
+            continue;
         }
         for (index, key) in keys.iter().filter_map(Value::as_str).enumerate() {
             invalid_each(errors, &at.index(index), key, names::qualified_name(key));
         }
+    }
+    let mut selected: BTreeSet<&str> =
+        entries(selector, "matchLabels").map(|(key, _)| key.as_str()).collect();
+    for key in list(selector, "matchExpressions").iter().map(|one| text(one, "key")) {
+        let place = list(term, "matchLabelKeys").iter().rposition(|other| other == key);
+        if let Some(place) = place.filter(|_| selected.contains(key)) {
+            let detail = "exists in both matchLabelKeys and labelSelector";
+            errors.push(FieldError::invalid(&path.index(place), key, detail));
+        }
+        selected.insert(key);
     }
     let mismatch = list(term, "mismatchLabelKeys");
     let at = path.child("matchLabelKeys");
@@ -167,29 +179,8 @@ pub(super) fn spread(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
                 errors.push(FieldError::not_supported(&at.child(field), policy, &["Honor", "Ignore"]));
             }
         }
-        spread_keys(one, &at.child("matchLabelKeys"), errors);
+        label_keys(one, &at, errors);
         label_selector(&one["labelSelector"], &at.child("labelSelector"), errors);
-    }
-}
-
-fn spread_keys(one: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let keys = list(one, "matchLabelKeys");
-    if keys.is_empty() {
-        return;
-    }
-    let selector = &one["labelSelector"];
-    if !selector.is_object() {
-        errors.push(FieldError::forbidden(path, "must not be specified when labelSelector is not set"));
-    }
-    let mut selected: BTreeSet<&str> =
-        entries(selector, "matchLabels").map(|(key, _)| key.as_str()).collect();
-    selected.extend(list(selector, "matchExpressions").iter().map(|one| text(one, "key")));
-    for (index, key) in keys.iter().filter_map(Value::as_str).enumerate() {
-        let at = path.index(index);
-        invalid_each(errors, &at, key, names::qualified_name(key));
-        if selected.contains(key) {
-            errors.push(FieldError::invalid(&at, key, "exists in both matchLabelKeys and labelSelector"));
-        }
     }
 }
 

@@ -34,13 +34,6 @@ pub(super) fn descending(target: &str, path: &Path<'_>, errors: &mut Errors) {
 pub(super) fn pod(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     let context = &spec["securityContext"];
     let at = path.child("securityContext");
-    if spec["hostPID"] == true && spec["shareProcessNamespace"] == true {
-        let detail = "ShareProcessNamespace and HostPID cannot both be enabled";
-        errors.push(FieldError::invalid(&at.child("shareProcessNamespace"), true, detail));
-    }
-    if !context.is_object() {
-        return;
-    }
     id(&context["fsGroup"], &at.child("fsGroup"), errors);
     id(&context["runAsUser"], &at.child("runAsUser"), errors);
     id(&context["runAsGroup"], &at.child("runAsGroup"), errors);
@@ -48,7 +41,11 @@ pub(super) fn pod(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     for (index, group) in list(context, "supplementalGroups").iter().enumerate() {
         id(group, &groups.index(index), errors);
     }
-    sysctls(context, &at.child("sysctls"), errors);
+    if spec["hostPID"] == true && spec["shareProcessNamespace"] == true {
+        let detail = "ShareProcessNamespace and HostPID cannot both be enabled";
+        errors.push(FieldError::invalid(&at.child("shareProcessNamespace"), true, detail));
+    }
+    sysctls(spec, &at.child("sysctls"), errors);
     if let Some(policy) = context["fsGroupChangePolicy"]
         .as_str()
         .filter(|policy| !matches!(*policy, "Always" | "OnRootMismatch"))
@@ -68,9 +65,39 @@ pub(super) fn pod(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn sysctls(context: &Value, path: &Path<'_>, errors: &mut Errors) {
+/// What part of the node a setting of its kernel belongs to: `hostNetwork`, `hostIPC`, or none that Pods have of their own.
+fn shared_by(sysctl: &str) -> Option<&'static str> {
+    const OF_PROCESSES: [&str; 10] = [
+        "kernel.sem",
+        "kernel.shmall",
+        "kernel.shmmax",
+        "kernel.shmmni",
+        "kernel.shm_rmid_forced",
+        "kernel.shm",
+        "kernel.msgmax",
+        "kernel.msgmnb",
+        "kernel.msgmni",
+        "kernel.msg",
+    ];
+    let swap = |sign| match sign {
+        '.' => '/',
+        '/' => '.',
+        other => other,
+    };
+    let name: String = match sysctl.find(['.', '/']) {
+        Some(at) if sysctl[at..].starts_with('/') => sysctl.chars().map(swap).collect(),
+        _ => sysctl.to_owned(),
+    };
+    match name.split('*').next().unwrap_or_default() {
+        name if OF_PROCESSES.contains(&name) || name.starts_with("fs.mqueue.") => Some("hostIPC"),
+        name if name.starts_with("net.") => Some("hostNetwork"),
+        _ => None,
+    }
+}
+
+fn sysctls(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     let mut seen = BTreeSet::new();
-    for (index, one) in list(context, "sysctls").iter().enumerate() {
+    for (index, one) in list(&spec["securityContext"], "sysctls").iter().enumerate() {
         let (at, name) = (path.index(index), text(one, "name"));
         let at = at.child("name");
         if name.is_empty() {
@@ -78,8 +105,13 @@ fn sysctls(context: &Value, path: &Path<'_>, errors: &mut Errors) {
         } else if name.len() > 253 || !SYSCTL_REGEX.is_match(name) {
             let detail = format!("must have at most 253 characters and match regex {SYSCTL}");
             errors.push(FieldError::invalid(&at, name, detail));
-        } else if !seen.insert(name) {
+        } else if seen.contains(name) {
             errors.push(FieldError::duplicate(&at, name));
+        }
+        seen.insert(name);
+        if let Some(shared) = shared_by(name).filter(|shared| spec[*shared] == true) {
+            let detail = format!("may not be specified when '{shared}' is true");
+            errors.push(FieldError::invalid(&at, name, detail));
         }
     }
 }
@@ -122,9 +154,7 @@ fn app_armor(profile: &Value, path: &Path<'_>, errors: &mut Errors) {
     let kind = text(profile, "type");
     let at = path.child("localhostProfile");
     match (kind, profile["localhostProfile"].as_str()) {
-        ("Localhost", None) => {
-            errors.push(FieldError::required(&at, "must be set when AppArmor type is Localhost"));
-        }
+        ("Localhost", place) => local_profile(place.unwrap_or_default(), &at, errors),
         ("RuntimeDefault" | "Unconfined", Some(place)) => {
             errors.push(FieldError::invalid(&at, place, "can only be set when AppArmor type is Localhost"));
         }
@@ -136,6 +166,19 @@ fn app_armor(profile: &Value, path: &Path<'_>, errors: &mut Errors) {
         }
         (one, _) if TYPES.contains(&one) => {}
         (other, _) => errors.push(FieldError::not_supported(&path.child("type"), other, &TYPES)),
+    }
+}
+
+/// The name of a profile of the node's.
+fn local_profile(place: &str, path: &Path<'_>, errors: &mut Errors) {
+    const LONGEST: u64 = 4095;
+    if place.trim() != place {
+        errors.push(FieldError::invalid(path, place, "must not be padded with whitespace"));
+    } else if place.is_empty() {
+        errors.push(FieldError::required(path, "must be set when AppArmor type is Localhost"));
+    }
+    if place.len() as u64 > LONGEST {
+        errors.push(FieldError::too_long(path, LONGEST));
     }
 }
 

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::metadata::labels;
 use super::{Errors, entries, invalid_each, list, names, text};
-use crate::schema::FieldError;
 use crate::schema::path::Path;
+use crate::schema::{FieldError, Shown, go_json};
 
 /// What is wrong with a label selector.
 pub(super) fn label_selector(selector: &Value, path: &Path<'_>, errors: &mut Errors) {
@@ -52,6 +52,27 @@ pub(super) fn key_and_values(expression: &Value, judged: bool, at: &Path<'_>, er
     for (index, value) in values.enumerate().filter(|_| judged) {
         invalid_each(errors, &at.index(index), value, names::label_value(value));
     }
+}
+
+/// A selector as it is shown in a refusal: its fields in the order of Go's struct, without what is empty.
+pub(super) fn shown(selector: &Value) -> Shown {
+    let requirement = |one: &Value| {
+        let values = if list(one, "values").is_empty() {
+            String::new()
+        } else {
+            format!(",\"values\":{}", go_json(&one["values"]))
+        };
+        format!("{{\"key\":{},\"operator\":{}{values}}}", go_json(&one["key"]), go_json(&one["operator"]))
+    };
+    let mut fields = Vec::new();
+    if entries(selector, "matchLabels").next().is_some() {
+        fields.push(format!("\"matchLabels\":{}", go_json(&selector["matchLabels"])));
+    }
+    let all: Vec<String> = list(selector, "matchExpressions").iter().map(requirement).collect();
+    if !all.is_empty() {
+        fields.push(format!("\"matchExpressions\":[{}]", all.join(",")));
+    }
+    Shown::Raw(format!("{{{}}}", fields.join(",")))
 }
 
 /// Whether there is nothing wrong with a selector.

@@ -44,8 +44,8 @@ const SOURCES: [&str; 29] = [
     "ephemeral",
 ];
 
-/// The source of one volume: one, of which the first is judged.
-pub(super) fn source(volume: &Value, path: &Path<'_>, errors: &mut Errors) {
+/// The source of one volume: one, of which the first is judged. `pod`: what the Pod is called, where it is no template.
+pub(super) fn source(volume: &Value, pod: &str, path: &Path<'_>, errors: &mut Errors) {
     let mut given = SOURCES.into_iter().filter(|field| volume[*field].is_object());
     let Some(first) = given.next() else {
         errors.push(FieldError::required(path, "must specify a volume type"));
@@ -54,16 +54,12 @@ pub(super) fn source(volume: &Value, path: &Path<'_>, errors: &mut Errors) {
     // Told as kube-apiserver tells it.
     let told = if first == "gcePersistentDisk" { "persistentDisk" } else { first };
     one(first, &volume[first], &path.child(told), errors);
-    let mut tell_name = |field: &str| {
-        let source = &volume[field];
-        let length = text(volume, "name").len() + 1 + text(source, "targetPortal").len();
-        if field == "iscsi" && source["initiatorName"].is_string() && length > 64 {
-            let detail = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if \
-                          iscsi.initiatorName is specified.";
-            errors.push(FieldError::invalid(&path.child("name"), text(volume, "name"), detail));
-        }
-    };
-    tell_name(first);
+    if first == "iscsi" {
+        portal(volume, path, errors);
+    }
+    if first == "ephemeral" {
+        claim_name(text(volume, "name"), pod, path, errors);
+    }
     for extra in given {
         let told = match extra {
             "cephfs" => "cephFS",
@@ -71,6 +67,31 @@ pub(super) fn source(volume: &Value, path: &Path<'_>, errors: &mut Errors) {
             other => other,
         };
         errors.push(FieldError::forbidden(&path.child(told), "may not specify more than 1 volume type"));
+        if extra == "iscsi" {
+            portal(volume, path, errors);
+        }
+    }
+}
+
+/// With a name of its own for the initiator, the volume's and the portal's make one.
+fn portal(volume: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let (name, source) = (text(volume, "name"), &volume["iscsi"]);
+    if source["initiatorName"].is_string() && name.len() + 1 + text(source, "targetPortal").len() > 64 {
+        let detail = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if \
+                      iscsi.initiatorName is specified.";
+        errors.push(FieldError::invalid(&path.child("name"), name, detail));
+    }
+}
+
+/// The claim that is made for a volume is called after the Pod and the volume.
+fn claim_name(volume: &str, pod: &str, path: &Path<'_>, errors: &mut Errors) {
+    if pod.is_empty() || volume.is_empty() {
+        return;
+    }
+    let name = format!("{pod}-{volume}");
+    for message in names::dns_subdomain(&name) {
+        let detail = format!("PVC name {name:?}: {message}");
+        errors.push(FieldError::invalid(&path.child("name"), volume, detail));
     }
 }
 
@@ -145,7 +166,8 @@ fn claim_template(template: &Value, path: &Path<'_>, errors: &mut Errors) {
     labels(&metadata["labels"], &at.child("labels"), errors);
     for field in meta::FIELDS.into_iter().filter(|field| !matches!(*field, "labels" | "annotations")) {
         let value = &metadata[field];
-        if !value.is_null() && *value != "" && *value != 0 {
+        let unset = value.is_null() || *value == "" || (field == "generation" && *value == 0);
+        if !unset {
             let told = if field == "uid" { "uID" } else { field };
             errors.push(FieldError::forbidden(&at.child(told), "cannot be set"));
         }

@@ -1,5 +1,7 @@
 //! What is taken of built-in kinds, but warned of, in kube-apiserver's words.
 
+mod paths;
+
 use std::collections::BTreeMap;
 
 use serde_json::Value;
@@ -12,7 +14,7 @@ type Warnings = Vec<String>;
 /// Warnings about an object that is created (`old` absent) or changed.
 pub fn warnings(group: &str, kind: &str, new: &Value, old: Option<&Value>) -> Vec<String> {
     let mut out = Warnings::new();
-    owners(new, &mut out);
+    out.extend(owners(new));
     match (group, kind) {
         ("", "Pod") if old.is_none() => {
             pod_name("the Pod's hostname", new, &mut out);
@@ -68,7 +70,7 @@ pub fn warnings(group: &str, kind: &str, new: &Value, old: Option<&Value>) -> Ve
 }
 
 /// Owners that are there twice: the later ones are forgotten.
-fn owners(new: &Value, out: &mut Warnings) {
+pub(crate) fn owners(new: &Value) -> Option<String> {
     let all = list(&new["metadata"], "ownerReferences");
     let mut twice: Vec<&str> = Vec::new();
     for (index, one) in all.iter().enumerate() {
@@ -77,13 +79,13 @@ fn owners(new: &Value, out: &mut Warnings) {
             twice.push(uid);
         }
     }
-    if !twice.is_empty() {
-        out.push(format!(
+    (!twice.is_empty()).then(|| {
+        format!(
             ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may \
              reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
             twice.join(",")
-        ));
-    }
+        )
+    })
 }
 
 fn pod_name(what: &str, new: &Value, out: &mut Warnings) {
@@ -124,7 +126,9 @@ fn pod(place: &str, of: &Value, out: &mut Warnings) {
             out.push(format!("{place}spec.nodeSelector[{key}]: {words}"));
         }
     }
+    node_terms(place, spec, out);
     spread(place, spec, out);
+    annotations(place, of, out);
     volumes(place, spec, out);
     for (field, part, what) in [("hostAliases", "ip", "ip"), ("imagePullSecrets", "name", "name")] {
         let all = list(spec, field);
@@ -153,6 +157,57 @@ fn pod(place: &str, of: &Value, out: &mut Warnings) {
     }
     for (index, one) in list(spec, "hostAliases").iter().enumerate() {
         out.extend(addresses::warning(&format!("{place}spec.hostAliases[{index}].ip"), text(one, "ip")));
+    }
+}
+
+/// Choices of nodes by labels that have newer names, or by values that no label has.
+fn node_terms(place: &str, spec: &Value, out: &mut Warnings) {
+    let of = &spec["affinity"]["nodeAffinity"];
+    let (required, preferred) =
+        ("requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution");
+    let at = format!("{place}spec.affinity.nodeAffinity");
+    for (index, term) in list(&of[required], "nodeSelectorTerms").iter().enumerate() {
+        node_term(&format!("{at}.{required}.nodeSelectorTerms[{index}]"), term, false, out);
+    }
+    for (index, term) in list(of, preferred).iter().enumerate() {
+        node_term(&format!("{at}.{preferred}[{index}].preference"), &term["preference"], true, out);
+    }
+}
+
+fn node_term(at: &str, term: &Value, with_values: bool, out: &mut Warnings) {
+    for (index, one) in list(term, "matchExpressions").iter().enumerate() {
+        let at = format!("{at}.matchExpressions[{index}]");
+        let key = text(one, "key");
+        if let Some(words) = old_label(key) {
+            out.push(format!("{at}.key: {key} is {words}"));
+        }
+        let values = list(one, "values").iter().filter_map(Value::as_str).filter(|_| with_values);
+        for (index, value) in values.enumerate() {
+            let problems = names::label_value(value).into_iter();
+            out.extend(problems.map(|why| format!("{at}.values[{index}]: {value} is invalid, {why}")));
+        }
+    }
+}
+
+/// Annotations that once did something.
+fn annotations(place: &str, of: &Value, out: &mut Warnings) {
+    for (key, words) in [
+        (
+            "scheduler.alpha.kubernetes.io/critical-pod",
+            "non-functional in v1.16+; use the \"priorityClassName\" field instead",
+        ),
+        (
+            "security.alpha.kubernetes.io/sysctls",
+            "non-functional in v1.11+; use the \"sysctls\" field instead",
+        ),
+        (
+            "security.alpha.kubernetes.io/unsafe-sysctls",
+            "non-functional in v1.11+; use the \"sysctls\" field instead",
+        ),
+    ] {
+        if of["metadata"]["annotations"][key].is_string() {
+            out.push(format!("{place}metadata.annotations[{key}]: {words}"));
+        }
     }
 }
 
@@ -206,6 +261,9 @@ const GONE: [(&str, &str, &str); 9] = [
     ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 
+/// The volume after whose mention that of claims comes.
+const CLAIMS_AFTER: &str = "glusterfs";
+
 fn volumes(place: &str, spec: &Value, out: &mut Warnings) {
     let all = list(spec, "volumes");
     for (index, one) in all.iter().enumerate() {
@@ -213,14 +271,14 @@ fn volumes(place: &str, spec: &Value, out: &mut Warnings) {
             if one[field].is_object() {
                 out.push(format!("{place}spec.volumes[{index}].{named}: {words}"));
             }
+            if field == CLAIMS_AFTER {
+                let template = &one["ephemeral"]["volumeClaimTemplate"];
+                let at = format!("{place}spec.volumes[{index}].ephemeral.volumeClaimTemplate.spec");
+                claim_spec(&at, &template["spec"], out);
+            }
         }
     }
-    for one in all {
-        let empty = |source: &&Value| source.as_object().is_none_or(serde_json::Map::is_empty);
-        for _ in list(&one["projected"], "sources").iter().filter(empty) {
-            out.push(format!("volume {:?} (Projected) has no sources provided", text(one, "name")));
-        }
-    }
+    paths::warnings(all, out);
 }
 
 fn fraction(at: &str, resources: &Value, out: &mut Warnings) {
@@ -279,6 +337,16 @@ fn ports(all: &[(String, &Value)], out: &mut Warnings) {
             let host = |port: &Value| port["hostPort"].as_i64().unwrap_or(0);
             let ip = |port: &Value| text(port, "hostIP").to_owned();
             let key = format!("{}/{}", port["containerPort"], text(port, "protocol"));
+            if !ip(port).is_empty() && host(port) == 0 {
+                // A port as Go prints one.
+                out.push(format!(
+                    "{at}: hostIP set without hostPort: {{Name:{} HostPort:0 ContainerPort:{} Protocol:{} HostIP:{}}}",
+                    text(port, "name"),
+                    port["containerPort"],
+                    text(port, "protocol"),
+                    ip(port)
+                ));
+            }
             let others = seen.entry(key).or_default();
             for (other, before) in others.iter() {
                 let same_port = host(port) == host(before);

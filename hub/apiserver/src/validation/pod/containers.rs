@@ -147,8 +147,8 @@ pub(super) fn container(container: &Value, of: &Of<'_>, path: &Path<'_>, errors:
     devices(container, of.volumes, &path.child("volumeDevices"), errors);
     one_of(container, "imagePullPolicy", &["Always", "IfNotPresent", "Never"], path, errors);
     let at = path.child("resources");
-    claims(&container["resources"], list(of.spec, "resourceClaims"), &at, errors);
     requirements(&container["resources"], &at, errors);
+    claims(&container["resources"], list(of.spec, "resourceClaims"), &at, errors);
     resize_policy(container, text(of.spec, "restartPolicy"), &path.child("resizePolicy"), errors);
     security::container(
         &container["securityContext"],

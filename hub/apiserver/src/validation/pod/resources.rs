@@ -8,7 +8,7 @@ use crate::schema::FieldError;
 use crate::schema::path::Path;
 use crate::schema::quantity::Quantity;
 use crate::validation::resources::{amounts, claims, resource_name};
-use crate::validation::{Errors, entries, list};
+use crate::validation::{Errors, amount_shown, entries, list, text};
 
 /// `spec.resources`.
 pub(super) fn of_pod(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
@@ -26,7 +26,8 @@ pub(super) fn of_pod(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
     amounts(resources, known, path, errors);
     claims(resources, list(spec, "resourceClaims"), path, errors);
-    sums(spec, &path.child("requests"), errors);
+    sums(spec, "requests", path, errors);
+    sums(spec, "limits", path, errors);
     let all = path.child("containers");
     for (index, one) in list(spec, "containers").iter().enumerate() {
         let at = all.index(index);
@@ -36,9 +37,16 @@ pub(super) fn of_pod(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
                 (Quantity::from_value(limit), whole.and_then(Quantity::from_value))
                 && limit > whole
             {
-                let detail = format!("must be less than or equal to pod limits of {}", whole.canonical());
+                let detail = format!(
+                    "must be less than or equal to pod limits of {}",
+                    text(&resources["limits"], name)
+                );
                 let at = at.key(name);
-                errors.push(FieldError::invalid(&at.child("limits"), limit.canonical(), detail));
+                errors.push(FieldError::invalid(
+                    &at.child("limits"),
+                    text(&one["resources"]["limits"], name),
+                    detail,
+                ));
             }
         }
     }
@@ -53,34 +61,69 @@ fn known(name: &str, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// The whole is not less than what containers that run together ask for.
-fn sums(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
-    for (name, whole) in entries(&spec["resources"], "requests") {
+/// The whole is not less than what containers that run together ask for, or have of huge pages at most.
+fn sums(spec: &Value, side: &str, path: &Path<'_>, errors: &mut Errors) {
+    let path = path.child(side);
+    let all = entries(&spec["resources"], side);
+    for (name, whole) in all.filter(|(name, _)| side == "requests" || name.starts_with("hugepages-")) {
         let Some(whole) = Quantity::from_value(whole) else { continue };
-        let sum = together(spec, "requests", name);
-        if sum > whole.nanos() {
-            let sum = Quantity::of_nanos(sum, whole).canonical();
-            let detail = format!("must be greater than or equal to aggregate container requests of {sum}");
-            errors.push(FieldError::invalid(&path.key(name), whole.canonical(), detail));
+        if let Some(sum) = together(spec, side, name).filter(|sum| sum.quantity > whole) {
+            let detail =
+                format!("must be greater than or equal to aggregate container {side} of {}", sum.text);
+            errors.push(FieldError::invalid(&path.key(name), text(&spec["resources"][side], name), detail));
         }
     }
 }
 
-/// What containers that run together have at most of a resource, by their `requests` or `limits`, in units of 10⁻⁹.
-pub(crate) fn together(spec: &Value, side: &str, name: &str) -> i128 {
-    let amount = |one: &Value| {
-        one["resources"][side].get(name).and_then(Quantity::from_value).map_or(0, Quantity::nanos)
-    };
-    let main: i128 = list(spec, "containers").iter().map(amount).sum();
+/// An amount, and how it is written.
+#[derive(Clone)]
+pub(crate) struct Sum {
+    quantity: Quantity,
+    /// As it came where it is the only one.
+    pub(crate) text: String,
+}
+
+impl Sum {
+    fn of(amount: &Value) -> Option<Sum> {
+        Some(Sum { quantity: Quantity::from_value(amount)?, text: amount_shown(amount) })
+    }
+
+    fn plus(self, other: &Sum) -> Sum {
+        let form = if self.quantity.nanos() == 0 { other.quantity } else { self.quantity };
+        let quantity = Quantity::of_nanos(self.quantity.nanos() + other.quantity.nanos(), form);
+        Sum { quantity, text: quantity.canonical() }
+    }
+}
+
+fn add(one: Option<Sum>, other: &Option<Sum>) -> Option<Sum> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.plus(other)),
+        (one, other) => one.or_else(|| other.clone()),
+    }
+}
+
+fn more(one: Option<Sum>, other: Option<Sum>) -> Option<Sum> {
+    match (one, other) {
+        (Some(one), Some(other)) if other.quantity > one.quantity => Some(other),
+        (one, other) => one.or(other),
+    }
+}
+
+/// What containers that run together have at most of a resource, by their `requests` or `limits`; `None` where no container says.
+pub(crate) fn together(spec: &Value, side: &str, name: &str) -> Option<Sum> {
+    let amount = |one: &Value| one["resources"][side].get(name).and_then(Sum::of);
+    let mut main = list(spec, "containers").iter().fold(None, |sum, one| add(sum, &amount(one)));
     // Those that stay count from their start on; others alone, beside those before them.
-    let (mut beside, mut highest) = (0, 0);
+    let (mut beside, mut highest) = (None, None);
     for one in list(spec, "initContainers") {
+        let own = amount(one);
         if one["restartPolicy"] == "Always" {
-            beside += amount(one);
-            highest = highest.max(beside);
+            main = add(main, &own);
+            beside = add(beside, &own);
+            highest = more(highest, beside.clone());
         } else {
-            highest = highest.max(beside + amount(one));
+            highest = more(highest, add(own, &beside));
         }
     }
-    (main + beside).max(highest)
+    more(main, highest)
 }

@@ -80,7 +80,7 @@ pub(in crate::validation) fn ephemeral(new: &Value, old: &Value, errors: &mut Er
     let at = path.child("ephemeralContainers");
     let (now, before) =
         (list(&new["spec"], "ephemeralContainers"), list(&old["spec"], "ephemeralContainers"));
-    let volumes = named_volumes(&new["spec"], &path.child("volumes"), &mut Errors::new());
+    let volumes = named_volumes(&new["spec"], "", &path.child("volumes"), &mut Errors::new());
     super::ephemeral::containers(&Of { spec: &new["spec"], volumes: &volumes }, &at, errors);
     for one in before {
         let name = text(one, "name");
@@ -97,7 +97,7 @@ pub(in crate::validation) fn ephemeral(new: &Value, old: &Value, errors: &mut Er
 /// Sizes of a Pod that runs: of its containers only what they ask for changes.
 pub(in crate::validation) fn resized(new: &Value, old: &Value, errors: &mut Errors) {
     let path = Path::field("spec");
-    spec(&new["spec"], true, &path, errors);
+    spec(&new["spec"], Some(&new["metadata"]), &path, errors);
     let sized = |object: &Value| {
         let mut spec = object["spec"].clone();
         for kind in ["containers", "initContainers"] {
