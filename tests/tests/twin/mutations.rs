@@ -27,7 +27,7 @@ const ABSENT: usize = 3;
 /// Types that are walked where they are a kind's own, and elsewhere only as far as a sample fills them.
 const TEMPLATES: [&str; 2] = ["PodTemplateSpec", "PodSpec"];
 
-/// Kinds of thousands of mutations each, half of all: not a part of every run.
+/// Kinds of thousands of mutations each, a third of all: not a part of every run.
 const SELDOM: [&str; 3] = ["pods.v1", "persistentvolumes.v1", "volumeattachments.v1.storage.k8s.io"];
 
 /// What is not mutated: a dry run there answers with the version that came, whatever it is, for no storage has refused it.
