@@ -82,7 +82,12 @@ fn applies(data: &[u8]) {
     };
     let Some(one) = step(None, &first, "one") else { return };
     let again = step(Some(&one), &first, "one").expect("what was applied is applied again");
-    assert_eq!(one, again, "what is applied again changes nothing");
+    // Who applied nothing but a name owns nothing: the next apply finds an object that nobody tracks, and what the defaults
+    // set becomes somebody's.
+    let tracked = |object: &Value| object["metadata"].get("managedFields").is_some();
+    if tracked(&one) {
+        assert_eq!(one, again, "what is applied again changes nothing");
+    }
     let Some(two) = step(Some(&one), &second, "two") else { return };
     let again = step(Some(&two), &second, "two").expect("what was applied is applied again");
     assert_eq!(two, again, "what another applies again changes nothing");

@@ -73,7 +73,7 @@ pub fn update_managed(live: Option<&Value>, new: &mut Value, writer: Writer<'_>,
                 live
             },
         );
-        managers = update(&live, new, managers, writer, schema);
+        managers = update(&live, new, managers, writer, &set_by_server(new, writer, schema), schema);
         managers.cap();
     }
     managers.write(new);
@@ -114,7 +114,7 @@ pub fn apply(
     strip(&mut base);
     if managers.is_empty() {
         let before = Writer { manager: "before-first-apply", ..writer };
-        managers = update(&empty(schema), &base, managers, before, schema);
+        managers = update(&empty(schema), &base, managers, before, &unowned(), schema);
     }
     let outcome = match merge_owned(&base, applied, managers.clone(), writer, force, schema) {
         Err(ApplyError::Conflicts(found)) if writer.manager == "kubectl" => {
@@ -257,26 +257,30 @@ fn unowned() -> Set {
     set
 }
 
-/// Ownership after `live` became `new` without apply.
+/// What a plain write of `new` does not own: beside [`unowned`] the finalizer that the server gives to a namespace, whoever made it.
+fn set_by_server(new: &Value, writer: Writer<'_>, schema: SchemaRef<'_>) -> Set {
+    let mut set = unowned();
+    let given = new.pointer("/spec/finalizers").and_then(Value::as_array).map_or(0, Vec::len);
+    if schema.type_name() == Some(NAMESPACE) && writer.subresource.is_empty() && given < 2 {
+        set.insert(&[Element::field("spec"), Element::field("finalizers")]);
+    }
+    set
+}
+
+/// Ownership after `live` became `new` without apply; of what is in `never` nothing is owned.
 fn update(
     live: &Value,
     new: &Value,
     mut managers: Managers,
     writer: Writer<'_>,
+    never: &Set,
     schema: SchemaRef<'_>,
 ) -> Managers {
     let reset = reset_fields(writer, schema);
     let change = compare(Place::Known(schema), live, new).without(&reset);
     let taken = change.modified.union(&change.added);
     managers.change_each(|_, set| set.difference(&set.intersection(&taken)).difference(&change.removed));
-    let mut own = taken.recursive_difference(&reset).difference(&unowned());
-    let given = new.pointer("/spec/finalizers").and_then(Value::as_array).map_or(0, Vec::len);
-    if schema.type_name() == Some(NAMESPACE) && writer.subresource.is_empty() && given < 2 {
-        // The server's own finalizer, whoever made the namespace.
-        let mut finalizers = Set::default();
-        finalizers.insert(&[Element::field("spec"), Element::field("finalizers")]);
-        own = own.difference(&finalizers);
-    }
+    let own = taken.recursive_difference(&reset).difference(never);
     if !own.is_empty() {
         managers.add(writer, Operation::Update, &own);
     }
