@@ -3,13 +3,15 @@
 //! In: writes through one writer thread that commits them in groups; reads on a small pool of connections.
 //! Out: answers after the commit's fdatasync, pages, events. The parts: [`schema`] is the file's layout and
 //! how it is opened and locked; [`writer`] is the thread and its queue; [`batch`] is what one transaction
-//! does; [`reader`] serves gets, lists and old events; [`checkpoint`] moves the log into the file beside the
-//! writer; [`compaction`] forgets old events in small steps.
+//! does; [`recent`] has the keys that the file's index lacks; [`reader`] has the connections that read, [`lookup`] gets and
+//! lists; [`checkpoint`] moves the log into the file beside the writer; [`compaction`] forgets old events in small steps.
 
 mod batch;
 mod checkpoint;
 mod compaction;
+mod lookup;
 mod reader;
+mod recent;
 mod schema;
 mod writer;
 
@@ -26,6 +28,7 @@ use crate::feed::Feed;
 use crate::{Expect, KeyValue, Page, Revision, Store, StoreError, Watch};
 use batch::Operation;
 use reader::Readers;
+use recent::Recent;
 use writer::{Surroundings, WriteQueue};
 
 /// Where the file is, and how it is kept.
@@ -41,6 +44,8 @@ pub struct SqliteOptions {
     pub ring_bytes: usize,
     /// Events kept when the store compacts by itself (it does at twice as many); 0: only when asked to.
     pub keep_events: u64,
+    /// Writes after which the index of keys is brought up to date with the log, all at once.
+    pub index_after: usize,
     /// Connections that read.
     pub readers: usize,
     /// A file up to this many bytes has its structure checked whole when opened (SQLite's `quick_check`);
@@ -57,6 +62,7 @@ impl SqliteOptions {
             first_epoch: 1,
             ring_bytes: 2 << 20,
             keep_events: 10_000,
+            index_after: 2048,
             readers: 2,
             check_up_to: 64 << 20,
         }
@@ -85,7 +91,8 @@ impl SqliteStore {
         let (alive, ended) = watch::channel(());
         // Every thread but the writer holds `running`, so that the writer can be the last to end.
         let (running, others) = sync_channel(0);
-        let readers = Readers::start(options, &opened.lock, &running)?;
+        let recent = Arc::new(Recent::load(&opened.db, &opened.meta).map_err(|error| failed(&error))?);
+        let readers = Readers::start(options, &opened.lock, &running, &recent)?;
         let backlog = Box::new(readers.clone());
         let feed = Arc::new(Feed::new(meta.head, meta.compacted, options.ring_bytes, Some(backlog)));
         readers.follow(&feed);
@@ -95,6 +102,7 @@ impl SqliteStore {
             feed: feed.clone(),
             epoch: epoch.clone(),
             wal,
+            recent,
             readers: readers.clone(),
             others,
             alive,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension};
 
+use super::recent::{self, Keys, Newest};
 use super::schema::{Meta, write_meta};
 use super::{from_sql, to_sql};
 use crate::{Event, Expect, KeyValue, Revision, StoreError};
@@ -42,9 +43,13 @@ pub(super) struct Batch<'a> {
     pub meta: Meta,
     /// What watchers will see then.
     pub events: Vec<Event>,
+    /// What was written before and `live` does not have.
+    recent: &'a Keys,
+    /// What this transaction wrote.
+    written: Keys,
 }
 
-/// A key's row in `live`.
+/// Where a key stands.
 #[derive(Clone, Copy)]
 struct Live {
     revision: Revision,
@@ -52,8 +57,8 @@ struct Live {
 }
 
 impl<'a> Batch<'a> {
-    pub fn new(db: &'a Connection, meta: Meta) -> Self {
-        Batch { db, meta, events: Vec::new() }
+    pub fn new(db: &'a Connection, meta: Meta, recent: &'a Keys) -> Self {
+        Batch { db, meta, events: Vec::new(), recent, written: Keys::new() }
     }
 
     pub fn apply(&mut self, operation: &Operation) -> rusqlite::Result<Answer> {
@@ -74,12 +79,6 @@ impl<'a> Batch<'a> {
         let created = live.map_or(revision, |live| live.created);
         let previous = live.map(|live| self.value(live.revision)).transpose()?;
         self.log(revision, key, created, live, Some(value))?;
-        // Not INSERT OR REPLACE: that would remove the row and insert it again.
-        let place = match live {
-            Some(_) => "UPDATE live SET revision = ?2, created = ?3 WHERE key = ?1",
-            None => "INSERT INTO live (key, revision, created) VALUES (?1, ?2, ?3)",
-        };
-        self.db.prepare_cached(place)?.execute((&**key, to_sql(revision), to_sql(created)))?;
         let current = KeyValue {
             key: key.clone(),
             value: value.clone(),
@@ -97,7 +96,6 @@ impl<'a> Batch<'a> {
         let revision = self.meta.head + 1;
         let previous = self.value(found.revision)?;
         self.log(revision, key, found.created, live, None)?;
-        self.db.prepare_cached("DELETE FROM live WHERE key = ?1")?.execute([&**key])?;
         Ok(self.written(Event::Delete { key: key.clone(), revision, previous }))
     }
 
@@ -120,8 +118,22 @@ impl<'a> Batch<'a> {
         Ok(Ok(self.meta.compacted))
     }
 
+    /// Brings `live` up to date where `most` keys wait for it, and where compaction, which looks at nothing else, has gone beyond
+    /// it. Returns how many keys were written.
+    pub fn index(&mut self, most: usize) -> rusqlite::Result<usize> {
+        let waiting = self.recent.len() + self.written.len();
+        if waiting < most && self.meta.compacted <= self.meta.indexed {
+            return Ok(0);
+        }
+        recent::index(self.db, self.recent.iter().chain(&self.written))?;
+        self.meta.indexed = self.meta.head;
+        write_meta(self.db, "indexed", self.meta.indexed)?;
+        Ok(waiting)
+    }
+
     fn written(&mut self, event: Event) -> Answer {
         self.meta.head = event.revision();
+        self.written.insert(event.key().clone(), Newest::of(&event));
         self.events.push(event);
         Ok(self.meta.head)
     }
@@ -136,6 +148,9 @@ impl<'a> Batch<'a> {
     }
 
     fn live(&self, key: &str) -> rusqlite::Result<Option<Live>> {
+        if let Some(newest) = self.written.get(key).or_else(|| self.recent.get(key)) {
+            return Ok(newest.created.map(|created| Live { revision: newest.revision, created }));
+        }
         let mut statement = self.db.prepare_cached("SELECT revision, created FROM live WHERE key = ?1")?;
         statement
             .query_row([key], |row| {

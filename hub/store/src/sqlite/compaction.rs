@@ -1,40 +1,37 @@
 //! Forgetting events: rows of `log` that no live key and no kept event needs.
 //!
-//! Compacting to C first writes C into `meta`, which is the promise; the rows go afterwards, in steps between
-//! commits, so that writers never wait for a long removal. A row is superfluous when the write that replaced
+//! Compacting to C first writes C into `meta`, which is the promise; the rows go afterwards, in steps: one with
+//! each transaction that writes, which costs no wait for the disk of its own, and the rest while nothing else is to be done. So
+//! nobody waits for a long removal. A row is superfluous when the write that replaced
 //! it is at or below C; a removal's own row when it is. (A kept event above C finds the value it replaced,
 //! because that row was replaced above C.)
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::Connection;
 
 use super::schema::{Meta, write_meta};
 use super::to_sql;
 use crate::Revision;
 
 /// Revisions looked at in one step.
-pub(super) const STEP: u64 = 256;
+const STEP: u64 = 256;
 
 /// Whether rows wait to be removed.
 pub(super) fn is_due(meta: &Meta) -> bool {
     meta.swept < meta.compacted
 }
 
-/// Removes what the next [`STEP`] revisions made superfluous. Returns the revision swept up to. A crash
+/// Removes, inside a transaction, what the next [`STEP`] revisions made superfluous. Returns the revision swept up to. A crash
 /// between steps leaves only rows that the next step after the start removes.
-pub(super) fn sweep(db: &mut Connection, meta: &Meta) -> rusqlite::Result<Revision> {
+pub(super) fn sweep(db: &Connection, meta: &Meta) -> rusqlite::Result<Revision> {
     let through = meta.compacted.min(meta.swept + STEP);
     let range = (to_sql(meta.swept), to_sql(through));
-    let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    transaction
-        .prepare_cached(
-            "DELETE FROM log WHERE revision IN
-             (SELECT previous FROM log WHERE revision > ?1 AND revision <= ?2 AND previous > 0)",
-        )?
+    db.prepare_cached(
+        "DELETE FROM log WHERE revision IN
+         (SELECT previous FROM log WHERE revision > ?1 AND revision <= ?2 AND previous > 0)",
+    )?
+    .execute(range)?;
+    db.prepare_cached("DELETE FROM log WHERE revision > ?1 AND revision <= ?2 AND value IS NULL")?
         .execute(range)?;
-    transaction
-        .prepare_cached("DELETE FROM log WHERE revision > ?1 AND revision <= ?2 AND value IS NULL")?
-        .execute(range)?;
-    write_meta(&transaction, "swept", through)?;
-    transaction.commit()?;
+    write_meta(db, "swept", through)?;
     Ok(through)
 }

@@ -1,4 +1,4 @@
-//! Reads: gets, lists and old events, on a few connections with a thread each.
+//! Reads: gets and lists (see [`lookup`]) and old events, on a few connections with a thread each.
 //!
 //! In: jobs from a bounded queue. Out: answers from one snapshot each. A snapshot may be newer than what the
 //! writer has published; an answer that names its revision waits until it is, so that a caller can always
@@ -11,11 +11,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
 use parking_lot::Mutex;
-use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, Row};
 use tokio::sync::{mpsc, oneshot};
 
-use super::schema::{FileLock, Meta, Role, connect, read_meta};
+use super::lookup::{self, prefix_end};
+use super::recent::Recent;
+use super::schema::{FileLock, Role, connect, read_meta};
 use super::writer::spawn;
 use super::{SqliteOptions, failed, from_sql, to_sql};
 use crate::feed::{BATCH_BYTES, BATCH_EVENTS, Backlog, Chunk, Feed};
@@ -35,6 +36,7 @@ enum Job {
 #[derive(Clone)]
 pub(super) struct Readers {
     jobs: mpsc::Sender<Job>,
+    recent: Arc<Recent>,
     feed: Arc<OnceLock<Weak<Feed>>>,
 }
 
@@ -43,6 +45,7 @@ impl Readers {
         options: &SqliteOptions,
         lock: &Arc<FileLock>,
         running: &SyncSender<()>,
+        recent: &Arc<Recent>,
     ) -> Result<Readers, StoreError> {
         let (sender, jobs) = mpsc::channel(QUEUE);
         let jobs = Arc::new(Mutex::new(jobs));
@@ -56,7 +59,7 @@ impl Readers {
             };
             spawn("store-reader", run)?;
         }
-        Ok(Readers { jobs: sender, feed: Arc::new(OnceLock::new()) })
+        Ok(Readers { jobs: sender, recent: recent.clone(), feed: Arc::new(OnceLock::new()) })
     }
 
     /// Tells the readers whose publishing they have to wait for. (The feed itself reads through them.)
@@ -68,8 +71,8 @@ impl Readers {
         &self,
         key: &str,
     ) -> impl Future<Output = Result<Option<KeyValue>, StoreError>> + Send + 'static {
-        let key: Arc<str> = key.into();
-        self.run(move |db| get(db, &key).map_err(|error| failed(&error)))
+        let (key, recent): (Arc<str>, _) = (key.into(), self.recent.clone());
+        self.run(move |db| lookup::get(db, &recent, &key).map_err(|error| failed(&error)))
     }
 
     pub fn list(
@@ -78,9 +81,11 @@ impl Readers {
         after: Option<&str>,
         limit: usize,
     ) -> impl Future<Output = Result<Page, StoreError>> + Send + 'static {
-        let (prefix, after, feed) = (prefix.to_owned(), after.map(str::to_owned), self.feed.clone());
+        let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
+        let (recent, feed) = (self.recent.clone(), self.feed.clone());
         self.run(move |db| {
-            let page = list(db, &prefix, after.as_deref(), limit).map_err(|error| failed(&error))?;
+            let page = lookup::list(db, &recent, &prefix, after.as_deref(), limit)
+                .map_err(|error| failed(&error))?;
             let feed = feed.get().and_then(Weak::upgrade).ok_or(StoreError::Closed)?;
             if !feed.wait_for(page.revision, PATIENCE) {
                 return Err(StoreError::Backend("a commit's outcome is not known yet".into()));
@@ -132,59 +137,6 @@ fn serve(db: &Connection, jobs: &Mutex<mpsc::Receiver<Job>>) {
             None => return,
         }
     }
-}
-
-fn get(db: &Connection, key: &Arc<str>) -> rusqlite::Result<Option<KeyValue>> {
-    let mut statement = db.prepare_cached(
-        "SELECT log.revision, log.created, log.value FROM live JOIN log ON log.revision = live.revision
-         WHERE live.key = ?1",
-    )?;
-    let found = |row: &Row<'_>| {
-        let (mod_revision, create_revision) = (from_sql(row.get(0)?), from_sql(row.get(1)?));
-        Ok(KeyValue {
-            key: key.clone(),
-            value: row.get::<_, Vec<u8>>(2)?.into(),
-            create_revision,
-            mod_revision,
-        })
-    };
-    statement.query_row([&**key], found).optional()
-}
-
-// CROSS JOIN fixes the order of the loops: along the keys, one look-up in the log each.
-const LIST_FROM: &str = "SELECT live.key, log.revision, log.created, log.value
-  FROM live CROSS JOIN log ON log.revision = live.revision
-  WHERE live.key >= ?1 AND live.key < ?2 ORDER BY live.key LIMIT ?3";
-const LIST_AFTER: &str = "SELECT live.key, log.revision, log.created, log.value
-  FROM live CROSS JOIN log ON log.revision = live.revision
-  WHERE live.key > ?1 AND live.key < ?2 ORDER BY live.key LIMIT ?3";
-
-fn list(db: &Connection, prefix: &str, after: Option<&str>, limit: usize) -> rusqlite::Result<Page> {
-    // One transaction: the items and the revision are of one moment.
-    let snapshot = db.unchecked_transaction()?;
-    let Meta { head, .. } = read_meta(&snapshot)?;
-    let most = if limit == 0 { i64::MAX } else { i64::try_from(limit).unwrap_or(i64::MAX) };
-    // Exactly one lower and one upper bound, which SQLite turns into one range of the index.
-    let (from, start) = match after {
-        Some(after) if after >= prefix => (LIST_AFTER, after),
-        _ => (LIST_FROM, prefix),
-    };
-    let mut statement = snapshot.prepare_cached(from)?;
-    let mut rows = statement.query((start, prefix_end(prefix), most.saturating_add(1)))?;
-    let mut page = Page { revision: head, ..Page::default() };
-    while let Some(row) = rows.next()? {
-        if limit != 0 && page.items.len() == limit {
-            page.more = true;
-            break;
-        }
-        page.items.push(KeyValue {
-            key: row.get_ref(0)?.as_str()?.into(),
-            value: Bytes::copy_from_slice(row.get_ref(3)?.as_blob()?),
-            create_revision: from_sql(row.get(2)?),
-            mod_revision: from_sql(row.get(1)?),
-        });
-    }
-    Ok(page)
 }
 
 fn backlog(db: &Connection, prefix: &str, after: Revision) -> Result<Chunk, StoreError> {
@@ -240,51 +192,4 @@ fn event(row: &Row<'_>) -> rusqlite::Result<Event> {
         }
         None => Event::Delete { key, revision, previous: previous.unwrap_or_default() },
     })
-}
-
-/// The first value after all texts that start with `prefix`: a text, or where there is none the empty blob,
-/// which SQLite orders after every text. SQLite compares UTF-8 bytes, which is the order of code points.
-fn prefix_end(prefix: &str) -> Value {
-    let mut end = prefix.to_owned();
-    while let Some(last) = end.pop() {
-        let next = match last {
-            '\u{d7ff}' => Some('\u{e000}'),
-            other => char::from_u32(u32::from(other) + 1),
-        };
-        if let Some(next) = next {
-            end.push(next);
-            return Value::Text(end);
-        }
-    }
-    Value::Blob(Vec::new())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_prefix_ends_before_the_first_text_that_does_not_start_with_it() {
-        let text = |text: &str| Value::Text(text.into());
-        assert_eq!(prefix_end("/a/"), text("/a0"));
-        assert_eq!(prefix_end("a\u{10ffff}"), text("b"));
-        assert_eq!(prefix_end("\u{d7ff}"), text("\u{e000}"));
-        assert_eq!(prefix_end(""), Value::Blob(vec![]));
-        assert_eq!(prefix_end("\u{10ffff}"), Value::Blob(vec![]));
-    }
-
-    #[test]
-    fn lists_are_one_range_of_the_index() {
-        let db = Connection::open_in_memory().unwrap();
-        db.execute_batch(super::super::schema::TABLES).unwrap();
-        for query in [LIST_FROM, LIST_AFTER] {
-            let mut plan = db.prepare(&format!("EXPLAIN QUERY PLAN {query}")).unwrap();
-            let bound = ("/a/", prefix_end("/a/"), 10_i64);
-            let steps = plan.query_map(bound, |row| row.get(3)).unwrap();
-            let steps: Vec<String> = steps.map(Result::unwrap).collect();
-            assert_eq!(steps.len(), 2, "no sorting: {steps:?}");
-            assert!(steps[0].contains("SEARCH live USING PRIMARY KEY (key>? AND key<?)"), "{steps:?}");
-            assert!(steps[1].contains("SEARCH log USING INTEGER PRIMARY KEY"), "{steps:?}");
-        }
-    }
 }

@@ -2,9 +2,12 @@
 //!
 //! - `log`: one row per write, by revision, with the value (NULL: a removal), the write that created the key
 //!   and the write it replaced (0: none). The only place where values are, so each is written once.
-//! - `live`: for each live key, the revision of its row in `log`.
-//! - `meta`: numbers by name: `epoch`, `compacted` (events up to here are forgotten), `swept` (their rows are
-//!   gone up to here).
+//! - `live`: for each key that was live at the revision `indexed`, the revision of its row in `log`; for what was written since,
+//!   see [`super::recent`].
+//! - `meta`: numbers by name: `epoch`, `indexed`, `compacted` (events up to here are forgotten; never above `indexed`), `swept`
+//!   (their rows are gone up to here).
+//!
+//! In layout 1 `live` had every write.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::OpenOptionsExt;
@@ -12,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use super::{SqliteOptions, from_sql, to_sql};
@@ -19,7 +23,7 @@ use crate::{Revision, StoreError};
 
 /// Marks the file as ours ("kmst"); other SQLite files are refused.
 const APPLICATION_ID: i32 = 0x6b6d_7374;
-const VERSION: i32 = 1;
+const VERSION: i32 = 2;
 
 pub(super) const TABLES: &str = "
 CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -42,6 +46,7 @@ CREATE TABLE live (
 pub(super) struct Meta {
     pub epoch: u64,
     pub head: Revision,
+    pub indexed: Revision,
     pub compacted: Revision,
     pub swept: Revision,
 }
@@ -101,6 +106,8 @@ pub(super) fn connect(options: &SqliteOptions, role: Role) -> rusqlite::Result<C
     db.pragma_update(None, "wal_autocheckpoint", 0)?;
     db.pragma_update(None, "journal_size_limit", 16 << 20)?;
     db.pragma_update(None, "temp_store", "MEMORY")?;
+    // Else a query with a range is planned again at each new bound, which costs as much as reading ten rows.
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     if matches!(role, Role::Reader) {
         db.pragma_update(None, "query_only", true)?;
     }
@@ -114,7 +121,8 @@ pub(super) fn read_meta(db: &Connection) -> rusqlite::Result<Meta> {
         Ok(statement.query_row([name], |row| row.get(0)).optional()?.map_or(0, from_sql))
     };
     let compacted = number("compacted")?;
-    Ok(Meta { epoch: number("epoch")?, head: read_head(db, compacted)?, compacted, swept: number("swept")? })
+    let (epoch, head, indexed) = (number("epoch")?, read_head(db, compacted)?, number("indexed")?);
+    Ok(Meta { epoch, head, indexed, compacted, swept: number("swept")? })
 }
 
 /// The last revision. A compacted removal leaves no row, so the log alone cannot tell.
@@ -152,10 +160,23 @@ fn prepare(db: &Connection, options: &SqliteOptions) -> Result<(), Refusal> {
         return Err(Refusal::Foreign("is a SQLite file of another program, not a hub's store".into()));
     }
     let version: i32 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    if version != VERSION {
+    if !(1..=VERSION).contains(&version) {
         return Err(Refusal::Foreign(format!("has layout version {version}, this program knows {VERSION}")));
     }
-    check(db, options)
+    check(db, options)?;
+    if version == 1 {
+        upgrade(db)?;
+    }
+    Ok(())
+}
+
+/// From layout 1, at once or not at all.
+fn upgrade(db: &Connection) -> rusqlite::Result<()> {
+    let transaction = db.unchecked_transaction()?;
+    let Meta { head, .. } = read_meta(&transaction)?;
+    write_meta(&transaction, "indexed", head)?;
+    transaction.pragma_update(None, "user_version", VERSION)?;
+    transaction.commit()
 }
 
 fn create(db: &Connection, options: &SqliteOptions) -> rusqlite::Result<()> {

@@ -16,6 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use super::batch::{Answer, Batch, Operation};
 use super::checkpoint::WalUse;
 use super::reader::Readers;
+use super::recent::Recent;
 use super::schema::{Meta, Opened, read_meta};
 use super::{SqliteOptions, compaction, failed, reader};
 use crate::feed::Feed;
@@ -82,6 +83,8 @@ struct Writer {
     epoch: Arc<AtomicU64>,
     wal: WalUse,
     keep_events: u64,
+    index_after: usize,
+    recent: Arc<Recent>,
     meta: Meta,
     /// False after a failure, until the file has told where the store stands.
     sure: bool,
@@ -92,6 +95,7 @@ pub(super) struct Surroundings {
     pub feed: Arc<Feed>,
     pub epoch: Arc<AtomicU64>,
     pub wal: WalUse,
+    pub recent: Arc<Recent>,
     pub readers: Readers,
     /// Disconnected once every other thread has closed its connection.
     pub others: Receiver<()>,
@@ -108,7 +112,7 @@ pub(super) fn start(
     let (sender, requests) = mpsc::channel(QUEUE);
     let room = Arc::new(Semaphore::new(QUEUE_BYTES));
     let Opened { db, meta, lock } = opened;
-    let Surroundings { feed, epoch, wal, readers, others, alive } = surroundings;
+    let Surroundings { feed, epoch, wal, recent, readers, others, alive } = surroundings;
     db.set_prepared_statement_cache_capacity(32);
     let mut writer = Writer {
         db,
@@ -118,6 +122,8 @@ pub(super) fn start(
         epoch,
         wal,
         keep_events: options.keep_events,
+        index_after: options.index_after,
+        recent,
         meta,
         sure: true,
     };
@@ -147,20 +153,19 @@ pub(super) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(
 impl Writer {
     fn run(&mut self) {
         while let Some(batch) = self.gather() {
-            if !batch.is_empty() {
+            if !batch.is_empty() || self.is_sweeping() {
                 self.commit(batch);
             }
             self.compact_by_itself();
-            self.sweep();
         }
     }
 
-    /// What is to be done next: waits for the first operation unless there is sweeping to do, and takes
+    /// What is to be done next: waits for the first operation unless there is sweeping to do (then there may be none), and takes
     /// along what else is there. `None` when the store was closed and all is done.
     fn gather(&mut self) -> Option<Vec<Pending>> {
         let mut batch = Vec::new();
         let mut bytes = 0;
-        if !(self.sure && compaction::is_due(&self.meta)) {
+        if !self.is_sweeping() {
             let first = self.requests.blocking_recv()?;
             self.take(first, &mut batch, &mut bytes);
         }
@@ -173,6 +178,11 @@ impl Writer {
             }
         }
         Some(batch)
+    }
+
+    /// Whether there is something to forget. After a failure not before the next write has found out where the store stands.
+    fn is_sweeping(&self) -> bool {
+        self.sure && compaction::is_due(&self.meta)
     }
 
     fn take(&mut self, request: Request, batch: &mut Vec<Pending>, bytes: &mut usize) {
@@ -211,19 +221,25 @@ impl Writer {
     fn transact(&mut self, batch: &[Pending]) -> rusqlite::Result<(Meta, Vec<Event>, Vec<Answer>)> {
         self.make_sure()?;
         let (db, before) = (&mut self.db, self.meta);
+        let recent = self.recent.look();
         self.wal.write(|| {
             let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let mut work = Batch::new(&transaction, before);
+            let mut work = Batch::new(&transaction, before, &recent.keys);
             let answers =
                 batch.iter().map(|pending| work.apply(&pending.operation)).collect::<Result<_, _>>()?;
-            let Batch { meta, events, .. } = work;
+            let indexed = work.index(self.index_after)?;
+            let Batch { mut meta, events, .. } = work;
+            if compaction::is_due(&meta) {
+                meta.swept = compaction::sweep(&transaction, &meta)?;
+            }
             if meta == before {
                 // Refusals only. Rolled back: there is nothing to wait for the disk for.
                 return Ok(((meta, events, answers), 0));
             }
             transaction.commit()?;
             let bytes: usize = batch.iter().map(|pending| pending.operation.weight()).sum();
-            Ok(((meta, events, answers), 2 * batch.len() + bytes / 8192))
+            let swept = (meta.swept - before.swept) as usize;
+            Ok(((meta, events, answers), 1 + bytes / 6144 + indexed + swept / 3))
         })
     }
 
@@ -253,6 +269,7 @@ impl Writer {
     fn stand_at(&mut self, meta: Meta, events: Vec<Event>) {
         let before = std::mem::replace(&mut self.meta, meta);
         self.epoch.store(meta.epoch, Ordering::Release);
+        self.recent.advance(&events, &meta);
         self.feed.publish(events);
         if meta.compacted > before.compacted {
             self.feed.compact(meta.compacted);
@@ -268,21 +285,5 @@ impl Writer {
         let target = self.meta.head - self.keep_events;
         let (answer, _) = oneshot::channel();
         self.commit(vec![Pending { operation: Operation::Compact(target), answer, _room: None }]);
-    }
-
-    /// One step of forgetting, between two commits.
-    fn sweep(&mut self) {
-        if !self.sure || !compaction::is_due(&self.meta) {
-            return;
-        }
-        let (db, meta) = (&mut self.db, &self.meta);
-        let swept = self.wal.write(|| Ok((compaction::sweep(db, meta)?, compaction::STEP as usize / 3)));
-        match swept {
-            Ok(swept) => self.meta.swept = swept,
-            Err(error) => {
-                tracing::warn!(%error, "forgetting old events failed; it is tried again after the next write");
-                self.sure = false;
-            }
-        }
     }
 }

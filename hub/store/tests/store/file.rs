@@ -20,7 +20,11 @@ fn refusal(options: &SqliteOptions) -> String {
 }
 
 async fn fill(store: &dyn Store, keys: u64) {
-    for n in 0..keys {
+    fill_on(store, 0..keys).await;
+}
+
+async fn fill_on(store: &dyn Store, keys: std::ops::Range<u64>) {
+    for n in keys {
         store.put(&format!("/{n:04}"), Bytes::from(vec![b'v'; 500]), Expect::Absent).await.unwrap();
     }
 }
@@ -48,6 +52,86 @@ async fn everything_is_there_after_reopening() {
     assert!(matches!(batch.last(), Some(Event::Delete { key, .. }) if &**key == "/0007"));
     assert_eq!(store.put("/new", Bytes::new(), Expect::Absent).await.unwrap(), deleted + 1);
     store.close().await;
+}
+
+/// What the file's own index knows, as another reader of the file sees it.
+fn indexed(path: &Path) -> Vec<(String, u64)> {
+    let db = rusqlite::Connection::open(path).unwrap();
+    let mut rows = db.prepare("SELECT key, revision FROM live ORDER BY key").unwrap();
+    let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64))).unwrap();
+    rows.map(Result::unwrap).collect()
+}
+
+#[tokio::test]
+async fn the_index_follows_in_strides_and_a_start_finds_what_it_lacks() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = options(folder.path());
+    options.index_after = 40;
+    let store = SqliteStore::open(&options).unwrap();
+    fill(&store, 30).await;
+    assert_eq!(indexed(&options.path), [], "one page less for each write");
+    fill_on(&store, 30..45).await;
+    assert_eq!(indexed(&options.path).len(), 40);
+    // Of what is indexed: replaced, removed, removed and put again; and one that the index never saw, gone.
+    store.put("/0001", "new".into(), Expect::Revision(2)).await.unwrap();
+    store.delete("/0002", 3).await.unwrap();
+    let removed = store.delete("/0003", 4).await.unwrap();
+    store.put("/0003", "again".into(), Expect::Absent).await.unwrap();
+    store.delete("/0044", 45).await.unwrap();
+    let before = store.list("", None, 0).await.unwrap();
+    assert_eq!(before.items.len(), 43);
+    assert_eq!(before.items[2].create_revision, removed + 1);
+    for limit in [1, 2, 3, 42, 43, 44] {
+        let mut pages = Vec::new();
+        loop {
+            let after = pages.last().map(|kv: &karmada_store::KeyValue| kv.key.clone());
+            let page = store.list("", after.as_deref(), limit).await.unwrap();
+            assert!(page.items.len() == limit || !page.more, "full, or the last");
+            pages.extend(page.items);
+            if !page.more {
+                break;
+            }
+        }
+        assert_eq!(pages, before.items, "in pages of {limit}");
+    }
+    store.close().await;
+    assert_eq!(indexed(&options.path).len(), 40, "closing writes nothing");
+    let store = SqliteStore::open(&options).unwrap();
+    assert_eq!(store.list("", None, 0).await.unwrap().items, before.items);
+    for key in ["/0002", "/0044"] {
+        assert_eq!(store.get(key).await.unwrap(), None);
+        let refused = store.delete(key, 3).await;
+        assert!(matches!(refused, Err(StoreError::Conflict { current: None })), "{refused:?}");
+    }
+    assert_eq!(store.get("/0003").await.unwrap().unwrap().value, "again");
+    let head = store.revision();
+    store.compact(head).await.unwrap();
+    let live: Vec<(String, u64)> =
+        before.items.iter().map(|kv| (kv.key.to_string(), kv.mod_revision)).collect();
+    assert_eq!(indexed(&options.path), live, "nothing is forgotten that the index does not have");
+    assert_eq!(store.list("", None, 0).await.unwrap().items, before.items);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_file_of_the_first_layout_is_taken_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = options(folder.path());
+    options.index_after = 1;
+    let store = SqliteStore::open(&options).unwrap();
+    fill(&store, 20).await;
+    store.delete("/0005", 6).await.unwrap();
+    let before = store.list("", None, 0).await.unwrap();
+    store.close().await;
+    // Layout 1: every write is in the index, and nothing says so.
+    let first = "DELETE FROM meta WHERE name = 'indexed'; PRAGMA user_version = 1";
+    rusqlite::Connection::open(&options.path).unwrap().execute_batch(first).unwrap();
+    let store = SqliteStore::open(&options).unwrap();
+    assert_eq!(store.list("", None, 0).await.unwrap().items, before.items);
+    store.close().await;
+    let version = "PRAGMA user_version = 3";
+    rusqlite::Connection::open(&options.path).unwrap().execute_batch(version).unwrap();
+    assert!(refusal(&options).contains("has layout version 3, this program knows 2"));
 }
 
 #[tokio::test]

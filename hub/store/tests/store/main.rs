@@ -6,6 +6,11 @@
 mod durability;
 mod file;
 
+use std::sync::Arc;
+
+use karmada_store::{SqliteOptions, SqliteStore, Store};
+use parking_lot::Mutex;
+
 mod memory {
     use std::sync::Arc;
 
@@ -29,21 +34,31 @@ mod memory {
     }
 }
 
+/// A file per store, as `adjust` makes it out of the defaults.
+fn files(adjust: fn(&mut SqliteOptions)) -> impl Fn() -> Arc<dyn Store> {
+    let folders = Mutex::new(Vec::new());
+    move || {
+        let folder = tempfile::tempdir().unwrap();
+        let mut options = SqliteOptions::new(folder.path().join("hub.db"));
+        adjust(&mut options);
+        folders.lock().push(folder);
+        Arc::new(SqliteStore::open(&options).unwrap()) as Arc<dyn Store>
+    }
+}
+
 mod sqlite {
-    use std::sync::Arc;
+    use karmada_store::store_suite;
 
-    use karmada_store::{SqliteOptions, SqliteStore, Store, store_suite};
-    use parking_lot::Mutex;
+    // So small that watchers are served from the file again and again.
+    store_suite!(crate::files(|options| options.ring_bytes = 2000));
+}
 
-    store_suite!({
-        let folders = Mutex::new(Vec::new());
-        move || {
-            let folder = tempfile::tempdir().unwrap();
-            let mut options = SqliteOptions::new(folder.path().join("hub.db"));
-            // So small that watchers are served from the file again and again.
-            options.ring_bytes = 2000;
-            folders.lock().push(folder);
-            Arc::new(SqliteStore::open(&options).unwrap()) as Arc<dyn Store>
-        }
-    });
+/// The index of keys is brought up to date all the time, and old events forgotten.
+mod sqlite_in_motion {
+    use karmada_store::store_suite;
+
+    store_suite!(crate::files(|options| {
+        options.ring_bytes = 2000;
+        options.index_after = 3;
+    }));
 }

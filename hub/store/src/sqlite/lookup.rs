@@ -1,0 +1,187 @@
+//! Gets and lists: what the file's index of keys has, with what is newer than it.
+//!
+//! In: a reader's connection and the recent writes ([`Recent`]). Out: keys with their values, those of a list all of one moment.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use super::recent::{Keys, Newest, Recent, written_after};
+use super::schema::read_meta;
+use super::{from_sql, to_sql};
+use crate::{KeyValue, Page, Revision};
+
+/// The key as it stands at some moment during the call.
+pub(super) fn get(db: &Connection, recent: &Recent, key: &Arc<str>) -> rusqlite::Result<Option<KeyValue>> {
+    let mut missing = None;
+    loop {
+        let Some(Newest { revision, created }) = recent.newest(key) else { return indexed(db, key) };
+        if created.is_none() {
+            return Ok(None);
+        }
+        if let Some(found) = at_revision(db, key, revision)? {
+            return Ok(Some(found));
+        }
+        // Replaced and forgotten since: something newer is known by now. The same again is a row that the file has lost.
+        if missing.replace(revision) == Some(revision) {
+            return Err(rusqlite::Error::QueryReturnedNoRows);
+        }
+    }
+}
+
+/// What `live` has of a key.
+fn indexed(db: &Connection, key: &Arc<str>) -> rusqlite::Result<Option<KeyValue>> {
+    let mut statement = db.prepare_cached(
+        "SELECT log.revision, log.created, log.value FROM live JOIN log ON log.revision = live.revision
+         WHERE live.key = ?1",
+    )?;
+    statement.query_row([&**key], |row| key_value(key.clone(), row)).optional()
+}
+
+/// What a write put at its key.
+fn at_revision(db: &Connection, key: &Arc<str>, revision: Revision) -> rusqlite::Result<Option<KeyValue>> {
+    let mut statement = db.prepare_cached("SELECT revision, created, value FROM log WHERE revision = ?1")?;
+    statement.query_row([to_sql(revision)], |row| key_value(key.clone(), row)).optional()
+}
+
+/// A row of revision, creation and value.
+fn key_value(key: Arc<str>, row: &Row<'_>) -> rusqlite::Result<KeyValue> {
+    Ok(KeyValue {
+        key,
+        value: Bytes::copy_from_slice(row.get_ref(2)?.as_blob()?),
+        create_revision: from_sql(row.get(1)?),
+        mod_revision: from_sql(row.get(0)?),
+    })
+}
+
+// CROSS JOIN fixes the order of the loops: along the keys, one look-up in the log each.
+const LIST_FROM: &str = "SELECT log.revision, log.created, log.value, live.key
+  FROM live CROSS JOIN log ON log.revision = live.revision
+  WHERE live.key >= ?1 AND live.key < ?2 ORDER BY live.key";
+const LIST_AFTER: &str = "SELECT log.revision, log.created, log.value, live.key
+  FROM live CROSS JOIN log ON log.revision = live.revision
+  WHERE live.key > ?1 AND live.key < ?2 ORDER BY live.key";
+
+/// Up to `limit` (0: all) keys that start with `prefix` and come after `after`.
+pub(super) fn list(
+    db: &Connection,
+    recent: &Recent,
+    prefix: &str,
+    after: Option<&str>,
+    limit: usize,
+) -> rusqlite::Result<Page> {
+    // Exactly one lower and one upper bound, which SQLite turns into one range of the index.
+    let (query, start, from) = match after {
+        Some(after) if after >= prefix => (LIST_AFTER, after, Bound::Excluded(after)),
+        _ => (LIST_FROM, prefix, Bound::Included(prefix)),
+    };
+    let range = (from, Bound::Unbounded);
+    let now = recent.look();
+    // One transaction, begun at that moment: the items and the revision are of one moment, too.
+    let snapshot = db.unchecked_transaction()?;
+    let head = read_meta(&snapshot)?.head;
+    let is_asked = |(key, _): &(&Arc<str>, &Newest)| key.starts_with(prefix);
+    let known = now.keys.range::<str, _>(range).take_while(is_asked);
+    let mut newer: Keys = known.map(|(key, newest)| (key.clone(), *newest)).collect();
+    let through = now.head;
+    drop(now);
+    // A commit that is in the file, and that the writer has not told of yet.
+    newer.extend(written_after(&snapshot, through)?);
+    let mut newer = newer.range::<str, _>(range).take_while(is_asked).peekable();
+
+    let mut page = Filling { page: Page { revision: head, ..Page::default() }, limit };
+    let mut statement = snapshot.prepare_cached(query)?;
+    let mut rows = statement.query((start, prefix_end(prefix)))?;
+    while let Some(row) = rows.next()? {
+        let key = row.get_ref(3)?.as_str()?;
+        let mut is_replaced = false;
+        while let Some((other, newest)) = newer.next_if(|(other, _)| ***other <= *key) {
+            is_replaced |= **other == *key;
+            page.add_newer(&snapshot, other, *newest)?;
+        }
+        if !is_replaced {
+            page.add(|| key_value(key.into(), row))?;
+        }
+        if page.page.more {
+            return Ok(page.page);
+        }
+    }
+    for (key, newest) in newer {
+        page.add_newer(&snapshot, key, *newest)?;
+    }
+    Ok(page.page)
+}
+
+/// A page that takes items in key order until it is full, and then only that there are more.
+struct Filling {
+    page: Page,
+    limit: usize,
+}
+
+impl Filling {
+    fn add(&mut self, item: impl FnOnce() -> rusqlite::Result<KeyValue>) -> rusqlite::Result<()> {
+        if self.limit != 0 && self.page.items.len() == self.limit {
+            self.page.more = true;
+        } else {
+            self.page.items.push(item()?);
+        }
+        Ok(())
+    }
+
+    fn add_newer(&mut self, db: &Connection, key: &Arc<str>, newest: Newest) -> rusqlite::Result<()> {
+        match newest.created {
+            Some(_) => self
+                .add(|| at_revision(db, key, newest.revision)?.ok_or(rusqlite::Error::QueryReturnedNoRows)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The first value after all texts that start with `prefix`: a text, or where there is none the empty blob,
+/// which SQLite orders after every text. SQLite compares UTF-8 bytes, which is the order of code points.
+pub(super) fn prefix_end(prefix: &str) -> Value {
+    let mut end = prefix.to_owned();
+    while let Some(last) = end.pop() {
+        let next = match last {
+            '\u{d7ff}' => Some('\u{e000}'),
+            other => char::from_u32(u32::from(other) + 1),
+        };
+        if let Some(next) = next {
+            end.push(next);
+            return Value::Text(end);
+        }
+    }
+    Value::Blob(Vec::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_ends_before_the_first_text_that_does_not_start_with_it() {
+        let text = |text: &str| Value::Text(text.into());
+        assert_eq!(prefix_end("/a/"), text("/a0"));
+        assert_eq!(prefix_end("a\u{10ffff}"), text("b"));
+        assert_eq!(prefix_end("\u{d7ff}"), text("\u{e000}"));
+        assert_eq!(prefix_end(""), Value::Blob(vec![]));
+        assert_eq!(prefix_end("\u{10ffff}"), Value::Blob(vec![]));
+    }
+
+    #[test]
+    fn lists_are_one_range_of_the_index() {
+        let db = Connection::open_in_memory().unwrap();
+        db.execute_batch(super::super::schema::TABLES).unwrap();
+        for query in [LIST_FROM, LIST_AFTER] {
+            let mut plan = db.prepare(&format!("EXPLAIN QUERY PLAN {query}")).unwrap();
+            let steps = plan.query_map(("/a/", prefix_end("/a/")), |row| row.get(3)).unwrap();
+            let steps: Vec<String> = steps.map(Result::unwrap).collect();
+            assert_eq!(steps.len(), 2, "no sorting: {steps:?}");
+            assert!(steps[0].contains("SEARCH live USING PRIMARY KEY (key>? AND key<?)"), "{steps:?}");
+            assert!(steps[1].contains("SEARCH log USING INTEGER PRIMARY KEY"), "{steps:?}");
+        }
+    }
+}
