@@ -133,8 +133,12 @@ pub fn default(definition: &ResourceDefinition, object: &mut Value) {
 }
 
 /// Fills in what follows from the object's new uid: a Job's selector and labels.
-pub fn finish_create(definition: &ResourceDefinition, object: &mut Value) {
+pub fn finish_create(definition: &ResourceDefinition, object: &mut Value) -> Vec<String> {
     defaults::finish_create(&definition.group, &definition.kind, object);
+    match (&*definition.group, &*definition.kind) {
+        ("", "Pod") => crate::validation::armor(object),
+        _ => Vec::new(),
+    }
 }
 
 /// Fills in what a change says by itself, before it is judged: a CustomResourceDefinition remembers what it stored.

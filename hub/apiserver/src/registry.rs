@@ -5,10 +5,10 @@
 //! not; then nothing was written. A write that would change nothing is not written. When a call returns, the cache shows it.
 
 mod create;
-mod decode;
+pub(crate) mod decode;
 mod delete;
 mod dropped;
-mod identity;
+pub(crate) mod identity;
 mod label_keys;
 pub(crate) mod prepare;
 mod services;

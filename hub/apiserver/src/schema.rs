@@ -38,7 +38,7 @@ pub use decode::{DecodeError, Empties, Read, decode_go};
 pub use default::{apply_defaults, drop_nulls};
 pub use duplicate::duplicate_fields;
 pub use field_error::{ErrorType, FieldError, Shown};
-pub(crate) use field_error::{go_json, go_struct};
+pub(crate) use field_error::{go_json, go_struct, quote};
 pub(crate) use formats::is_known as is_known_format;
 pub use kind::{Kind, Style};
 pub use navigate::{Schema, SchemaRef};

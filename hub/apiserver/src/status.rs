@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use crate::resource::ResourceDefinition;
+use crate::schema::quote;
 
 /// One reason why an object was refused, as clients read it (`details.causes[]`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -346,8 +347,8 @@ impl Status {
 /// `plural.group "name"`, as every message names an object.
 fn qualified(definition: &ResourceDefinition, name: &str) -> String {
     if definition.group.is_empty() {
-        format!("{} \"{name}\"", definition.plural)
+        format!("{} {}", definition.plural, quote(name))
     } else {
-        format!("{}.{} \"{name}\"", definition.plural, definition.group)
+        format!("{}.{} {}", definition.plural, definition.group, quote(name))
     }
 }

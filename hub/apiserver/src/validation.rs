@@ -40,6 +40,7 @@ use crate::schema::path::Path;
 pub(crate) use addresses::parse as parse_address;
 pub use metadata::{NameRule, annotations_fit, validate_metadata, validate_metadata_update};
 pub(crate) use names::{dns_1035_label, dns_subdomain, path_segment, qualified_name};
+pub(crate) use pod::marks::armor;
 pub(crate) use service::addresses as service_addresses;
 pub(crate) use warnings::{owners as owners_twice, warnings};
 
@@ -172,49 +173,64 @@ fn has_standard_finalizers(group: &str, kind: &str) -> bool {
     )
 }
 
-/// What is wrong with the metadata of a changed object: said as often as kube-apiserver looks at it.
-fn metadata_of_changed(group: &str, kind: &str, new: &Value, old: &Value) -> Vec<FieldError> {
-    let again = || validate_metadata(NameRule::PathSegment, new, None);
-    let looks = match (group, kind) {
-        ("", "Event") | ("policy", "PodDisruptionBudget") => {
-            let mut errors = again();
-            errors.extend(validate_metadata(NameRule::PathSegment, new, Some(old)));
-            return errors;
-        }
-        ("rbac.authorization.k8s.io", _)
-        | ("", "PersistentVolumeClaim")
-        | ("storage.k8s.io", "VolumeAttributesClass") => 2,
+/// A look at the metadata of a changed object.
+#[derive(Clone, Copy)]
+enum Look {
+    /// As if the object were new.
+    New,
+    /// Against what is stored.
+    Changed,
+}
+
+/// How a kind's own rules look at the metadata of a changed object, and how often, after those of all kinds did.
+fn looks(group: &str, kind: &str) -> &'static [Look] {
+    use Look::{Changed, New};
+    match (group, kind) {
+        ("", "Event") | ("policy", "PodDisruptionBudget") => &[],
+        ("", "LimitRange")
+        | ("discovery.k8s.io", "EndpointSlice")
+        | ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration")
+        | ("admissionregistration.k8s.io", _) => &[New],
+        ("storage.k8s.io", "CSINode") => &[New, New],
+        ("", "PersistentVolumeClaim") => &[New, Changed, New],
+        ("rbac.authorization.k8s.io", _) => &[New, New, Changed],
+        ("storage.k8s.io", "VolumeAttributesClass") => &[New, Changed, New],
+        ("", "ConfigMap" | "Endpoints" | "Pod" | "Secret" | "ServiceAccount")
+        | ("apps", "ControllerRevision")
+        | ("networking.k8s.io", "Ingress" | "IngressClass") => &[Changed, New],
         ("storage.k8s.io", "CSIDriver")
         | ("networking.k8s.io", "ServiceCIDR")
-        | ("resource.k8s.io", "ResourceSlice") => 0,
+        | ("resource.k8s.io", "ResourceSlice") => &[Changed],
         (
             "storage.k8s.io"
             | "networking.k8s.io"
             | "node.k8s.io"
             | "resource.k8s.io"
-            | "apiregistration.k8s.io",
+            | "apiregistration.k8s.io"
+            | "certificates.k8s.io",
             _,
         )
-        | ("apps", "ControllerRevision")
         | ("batch", "Job")
-        | ("certificates.k8s.io", "CertificateSigningRequest") => 1,
-        (
-            "",
-            "ConfigMap"
-            | "Endpoints"
-            | "Namespace"
-            | "Node"
-            | "PersistentVolume"
-            | "Pod"
-            | "ReplicationController"
-            | "Secret"
-            | "ServiceAccount",
-        ) => 1,
-        _ => 0,
-    };
-    let mut errors = validate_metadata_update(new, old);
-    for _ in 0..looks {
-        errors.extend(again());
+        | ("", "Namespace" | "Node" | "PersistentVolume" | "ReplicationController") => &[New, Changed],
+        _ => &[Changed],
+    }
+}
+
+/// What is wrong with the metadata of a changed object: said as often as kube-apiserver looks at it.
+fn metadata_of_changed(group: &str, kind: &str, new: &Value, old: &Value) -> Vec<FieldError> {
+    let mut errors = validate_metadata(NameRule::PathSegment, new, None);
+    errors.extend(validate_metadata(NameRule::PathSegment, new, Some(old)));
+    let standard = has_standard_finalizers(group, kind);
+    let rule = NameRule::of(group, kind);
+    for look in looks(group, kind) {
+        errors.extend(match look {
+            Look::New => validate_metadata(rule, new, None),
+            Look::Changed => validate_metadata(rule, new, Some(old)),
+        });
+        // Flow schemas are looked at by other rules on a change.
+        if standard && kind != "FlowSchema" {
+            metadata::standard_finalizers(new, &mut errors);
+        }
     }
     errors
 }
@@ -224,7 +240,10 @@ fn is_judged_twice(group: &str, kind: &str) -> bool {
     group == "rbac.authorization.k8s.io"
         || matches!(
             (group, kind),
-            ("", "ReplicationController" | "Node") | ("networking.k8s.io", "NetworkPolicy")
+            ("", "ReplicationController" | "Node" | "PersistentVolumeClaim")
+                | ("networking.k8s.io", "NetworkPolicy")
+                | ("resource.k8s.io", "DeviceClass" | "ResourceClaim" | "ResourceClaimTemplate")
+                | ("storage.k8s.io", "CSINode" | "VolumeAttributesClass")
         )
 }
 
@@ -318,7 +337,21 @@ fn non_negative(value: &Value, field: &str, path: &Path<'_>, errors: &mut Errors
 fn immutable(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
     let same = new == old || (is_empty(new) && is_empty(old) && !new.is_string() && !old.is_string());
     if !same {
-        errors.push(FieldError::invalid(path, new.clone(), "field is immutable"));
+        errors.push(FieldError::invalid(path, encoded(new), "field is immutable"));
+    }
+}
+
+/// A selector as Go's encoder writes it: without its members that were sent empty. Anything else as it is.
+fn encoded(value: &Value) -> Value {
+    const MEMBERS: [&str; 3] = ["matchLabels", "matchExpressions", "values"];
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(name, member)| (name.clone(), encoded(member)));
+            let is_left_out = |name: &str, member: &Value| MEMBERS.contains(&name) && is_empty(member);
+            Value::Object(fields.filter(|(name, member)| !is_left_out(name, member)).collect())
+        }
+        Value::Array(items) => items.iter().map(encoded).collect(),
+        other => other.clone(),
     }
 }
 

@@ -230,7 +230,8 @@ impl Normal {
 /// Without how Go's structs differ, which some refusals of updates add: up to the next error.
 fn without_diffs(text: &str) -> String {
     let Some((before, diff)) = text.split_once("\n@@") else { return text.to_owned() };
-    let rest = diff.find("\n, ").map_or("", |end| &diff[end + 1..]);
+    let last = if text.contains(" is invalid: [") { "]" } else { "" };
+    let rest = diff.find("\n, ").map_or(last, |end| &diff[end + 1..]);
     format!("{before}{}", without_diffs(rest))
 }
 

@@ -60,6 +60,20 @@ pub fn differs(twins: &Twins, sequence: &Sequence) -> Vec<String> {
     differences
 }
 
+/// `new` laid over `old`, field by field.
+fn over(old: Value, new: Value) -> Value {
+    match (old, new) {
+        (Value::Object(mut old), Value::Object(new)) => {
+            for (name, value) in new {
+                let before = old.remove(&name).unwrap_or_default();
+                old.insert(name, over(before, value));
+            }
+            Value::Object(old)
+        }
+        (_, new) => new,
+    }
+}
+
 fn shortened(value: &Value) -> String {
     let text = value.to_string();
     text.char_indices().nth(160).map_or(text.clone(), |(end, _)| format!("{}…", &text[..end]))
@@ -97,9 +111,9 @@ struct Watch {
 impl Side<'_> {
     fn step(&mut self, twins: &Twins, step: &Step) -> Value {
         if step.base.is_some() {
-            // Such steps know nothing of each other.
+            // Such steps know nothing of each other, only of what was made first.
             self.normal = Normal::default();
-            self.answers.clear();
+            self.answers.truncate(1);
         }
         let path = twins.path(&self.text(&step.path), &self.namespace);
         let mut headers: Vec<(String, String)> =
@@ -153,6 +167,9 @@ impl Side<'_> {
         let mut body = match &step.base {
             Some(base) => {
                 let mut object = self.replace(base);
+                if step.over_first {
+                    object = over(self.answers[0].clone(), object);
+                }
                 set_all(&mut object, step.body.as_object().expect("fields by their paths"));
                 object
             }

@@ -56,6 +56,8 @@ pub struct Step {
     pub until: Option<u64>,
     /// An object in which `body` sets fields by their paths; steps with one stand each for itself.
     pub base: Option<Arc<Value>>,
+    /// Whether the base is laid over the first answer of the sequence, as by who read an object and changes it.
+    pub over_first: bool,
 }
 
 /// The folder of this suite.

@@ -47,7 +47,7 @@ pub(super) fn missing(namespace: &str) -> Status {
     Status {
         code: 404,
         reason: "NotFound".into(),
-        message: format!("namespaces \"{namespace}\" not found"),
+        message: format!("namespaces {} not found", crate::schema::quote(namespace)),
         details: Some(Box::new(details)),
     }
 }

@@ -13,8 +13,11 @@ use super::form::Form;
 use super::respond::{self, Body};
 use super::{ApiServer, Call};
 use crate::object::{ObjectKey, meta};
+use crate::registry::identity;
 use crate::resource::ResourceDefinition;
-use crate::status::{Cause, Status};
+use crate::schema::FieldError;
+use crate::schema::path::Path;
+use crate::status::Status;
 
 impl ApiServer {
     /// Gives a Pod its node, whoever schedules it: once.
@@ -27,41 +30,47 @@ impl ApiServer {
         binding: &Value,
     ) -> Result<Response<Body>, Status> {
         let (name, target) = (meta::name(binding), &binding["target"]);
-        let mut causes = Vec::new();
         let text = |field: &str| target[field].as_str().unwrap_or_default();
+        let (path, mut errors) = (Path::field("target"), Vec::new());
         if !matches!(text("kind"), "" | "Node") {
-            let shown = Value::from(text("kind"));
-            causes.push(Cause {
-                reason: "FieldValueNotSupported".into(),
-                message: format!("Unsupported value: {shown}: supported values: \"Node\", \"<empty>\""),
-                field: "target.kind".into(),
-            });
+            errors.push(FieldError::not_supported(&path.child("kind"), text("kind"), &["Node", "<empty>"]));
         }
         if text("name").is_empty() {
-            causes.push(Cause {
-                reason: "FieldValueRequired".into(),
-                message: "Required value".into(),
-                field: "target.name".into(),
-            });
+            errors.push(FieldError::required(&path.child("name"), ""));
         }
-        if !causes.is_empty() {
-            return Err(Status::invalid("", "Binding", name, causes));
+        if !errors.is_empty() {
+            // No object is named: so kube-apiserver answers.
+            return Err(Status::unforeseen(FieldError::aggregate(&errors)));
         }
         let mut options = self.write_options(call, "binding", &Bytes::new())?;
         // Nobody owns a Pod's place.
         options.applied = true;
         let key = ObjectKey::new(namespace, name);
+        // What refusals call it.
+        let bindings = ResourceDefinition { plural: "pods/binding".into(), ..(**definition).clone() };
+        let dry_run = options.dry_run;
         let now = self.registry.now_text();
         let mut change = |live: Option<&Value>| {
             let mut pod = live.cloned().ok_or_else(|| Status::not_found(definition, name))?;
-            let refuse = |why: String| Err(Status::conflict_because(definition, name, &why));
+            let asked = meta::text(binding, "uid");
+            if !asked.is_empty() && asked != meta::text(&pod, "uid") {
+                let uid = meta::text(&pod, "uid");
+                return Err(identity::another_uid(definition, &key, asked, uid, dry_run));
+            }
+            let refuse = |why: String| Err(Status::conflict_because(&bindings, name, &why));
             if meta::deleting(&pod) {
                 return refuse(format!("pod {name} is being deleted, cannot be assigned to a host"));
             }
             if let Some(node) = pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty()) {
                 return refuse(format!("pod {name} is already assigned to node {node:?}"));
             }
+            if pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty()) {
+                return refuse(format!("pod {name} has non-empty .spec.schedulingGates"));
+            }
             pod["spec"]["nodeName"] = text("name").into();
+            for (mark, said) in binding["metadata"]["annotations"].as_object().into_iter().flatten() {
+                pod["metadata"]["annotations"][mark.as_str()] = said.clone();
+            }
             let condition = json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null,
                 "lastTransitionTime": now});
             let mut all = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();

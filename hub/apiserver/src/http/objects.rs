@@ -85,6 +85,8 @@ impl ApiServer {
     ) -> Result<Response<Body>, Status> {
         let key = ObjectKey::new(&namespace_of(definition, wanted), &wanted.name);
         if meta::name(&value).is_empty() {
+            // What cannot be read is refused as that.
+            crate::registry::decode::decode(definition, &mut value.clone(), options)?;
             return Err(Status::nameless(&key.name));
         }
         let creates = strategy::creates_on_update(definition) && options.subresource.is_empty();

@@ -99,7 +99,8 @@ impl ApiServer {
         let bytes = body::read(body).await?;
         match verb {
             "create" if definition.group.is_empty() && &*definition.plural == "bindings" => {
-                let binding = object_in(call, definition, &bytes)?;
+                let mut binding = object_in(call, definition, &bytes)?;
+                super::subresources::fits(&mut binding, "Binding", "")?;
                 let catalogue = self.registry.catalogue();
                 let pods = catalogue.resource("", "v1", "pods").ok_or_else(Status::no_resource)?;
                 self.bind(call, pods, &wanted.namespace, form, &binding).await

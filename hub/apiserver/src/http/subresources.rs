@@ -18,6 +18,7 @@ use crate::kinds;
 use crate::object::{ObjectKey, meta};
 use crate::registry::Operation;
 use crate::resource::ResourceDefinition;
+use crate::schema::{Schemas, decode_go};
 use crate::status::Status;
 
 impl ApiServer {
@@ -248,12 +249,23 @@ fn part(
     package: &str,
     bytes: &Bytes,
 ) -> Result<Value, Status> {
-    let sent = super::objects::object_in(call, definition, bytes)?;
+    let mut sent = super::objects::object_in(call, definition, bytes)?;
     is_a(&sent, kind, package)?;
+    fits(&mut sent, kind, if package == "core" { "" } else { package })?;
     if *meta::name(&sent) != *wanted.name {
         return Err(Status::bad_request(format!("name in URL does not match name in {kind} object")));
     }
     Ok(sent)
+}
+
+/// Refuses what the kind's Go type cannot hold.
+pub(super) fn fits(sent: &mut Value, kind: &str, group: &str) -> Result<(), Status> {
+    match Schemas::builtin().of(group, "v1", kind) {
+        Some(schema) => {
+            decode_go(schema, sent).map(drop).map_err(|problem| Status::bad_request(problem.wrap("v1", kind)))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Refuses an object of another kind.

@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Registry, strategy};
+use super::{PatchShown, Registry, WriteOptions, strategy};
 use crate::object::{ObjectKey, Stored, meta};
 use crate::resource::ResourceDefinition;
 use crate::status::{Cause, Status};
@@ -117,6 +117,23 @@ fn check_namespace(
     Ok(())
 }
 
+/// The refusal of a write that means another life of the object.
+pub(crate) fn another_uid(
+    definition: &ResourceDefinition,
+    key: &ObjectKey,
+    asked: &str,
+    uid: &str,
+    dry_run: bool,
+) -> Status {
+    // A dry run stops above the layer that knows where all keys begin.
+    let path = strategy::storage_path(definition, key);
+    let path = if dry_run { path.trim_start_matches("/registry") } else { &path };
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: {path}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {asked}, UID in object meta: {uid}"
+    );
+    Status::conflict_because(definition, &key.name, &why)
+}
+
 /// Makes a changed object keep the identity of the live one. Refuses one that names another version than the live one's.
 pub(crate) fn of_changed(
     definition: &ResourceDefinition,
@@ -124,9 +141,10 @@ pub(crate) fn of_changed(
     live: &Stored,
     old: &Value,
     new: &mut Value,
-    is_patch: bool,
+    options: &WriteOptions,
 ) -> Result<(), Status> {
     set_type(definition, new);
+    let is_patch = options.patch != PatchShown::None || options.applied;
     check_namespace(definition, &key.namespace, new)?;
     let name = meta::name(new).to_owned();
     if name.is_empty() {
@@ -140,12 +158,7 @@ pub(crate) fn of_changed(
     let uid = meta::text(new, "uid").to_owned();
     // Of a whole object it is a precondition; in a patch, a change that validation refuses.
     if !uid.is_empty() && uid != live.uid() && !is_patch {
-        let why = format!(
-            "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-            strategy::storage_path(definition, key),
-            live.uid()
-        );
-        return Err(Status::conflict_because(definition, &key.name, &why));
+        return Err(another_uid(definition, key, &uid, live.uid(), options.dry_run));
     }
     let version = meta::text(new, "resourceVersion").to_owned();
     let pinned = !matches!(version.as_str(), "" | "0");

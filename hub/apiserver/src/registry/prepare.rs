@@ -199,6 +199,30 @@ pub(crate) fn validate_new(
     validate(definition, "", &sent, None)
 }
 
+/// The same of a changed object: what was sent empty is no change, and is shown as it was sent where something is wrong with it.
+pub(crate) fn validate_changed(
+    definition: &ResourceDefinition,
+    part: &str,
+    new: &Value,
+    old: &Value,
+    empties: &Empties,
+) -> Result<(), Status> {
+    let Err(refusal) = validate(definition, part, new, Some(old)) else { return Ok(()) };
+    if empties.is_none() {
+        return Err(refusal);
+    }
+    let mut sent = new.clone();
+    empties.lay_in(&mut sent);
+    let fields = |status: &Status| -> Vec<String> {
+        let causes = status.details.iter().flat_map(|details| &details.causes);
+        causes.map(|cause| cause.field.clone()).collect()
+    };
+    match validate(definition, part, &sent, Some(old)) {
+        Err(shown) if fields(&shown) == fields(&refusal) => Err(shown),
+        _ => Err(refusal),
+    }
+}
+
 /// Refuses an object that breaks its kind's rules, naming all of them.
 pub(crate) fn validate(
     definition: &ResourceDefinition,

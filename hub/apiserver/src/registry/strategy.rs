@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use crate::kinds;
 use crate::object::meta;
 use crate::resource::ResourceDefinition;
+use crate::schema::Empties;
 
 /// Group and plural.
 fn name(definition: &ResourceDefinition) -> (&str, &str) {
@@ -175,12 +176,23 @@ fn content(definition: &ResourceDefinition, object: &Value) -> Map<String, Value
 }
 
 /// Counts a change of anything but metadata and status.
-pub(super) fn raise_generation(definition: &ResourceDefinition, old: &Value, new: &mut Value) {
+pub(super) fn raise_generation(
+    definition: &ResourceDefinition,
+    old: &Value,
+    new: &mut Value,
+    empties: &Empties,
+) {
     if !kinds::has_generation(definition) {
         return;
     }
     let generation = old["metadata"]["generation"].as_i64().unwrap_or(0);
-    let raised = generation + i64::from(raises_generation(definition, old, new));
+    // Some kinds are compared as Go's memory has them: an empty list is not none.
+    let is_literal = match name(definition) {
+        ("networking.k8s.io", plural) => plural == "networkpolicies",
+        (_, plural) => plural.ends_with("webhookconfigurations"),
+    };
+    let raises = is_literal && empties.stay_in(new) || raises_generation(definition, old, new);
+    let raised = generation + i64::from(raises);
     let metadata = meta::of(new);
     if raised == 0 {
         metadata.remove("generation");

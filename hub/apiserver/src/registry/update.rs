@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use karmada_store::{Expect, StoreError};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
-    AdmissionRequest, PatchShown, Registry, WriteOptions, Written, decode, dropped, identity, prepare,
-    storage, store_failed, strategy,
+    AdmissionRequest, Registry, WriteOptions, Written, decode, dropped, identity, prepare, storage,
+    store_failed, strategy,
 };
 use crate::cache::storage_key;
 use crate::object::{ObjectKey, Stored, encode, meta};
@@ -69,18 +69,16 @@ impl Registry {
         let viewed = self.view(definition, vec![live.clone()]).await?;
         let old = storage::from_storage(definition, viewed[0].value());
         let mut new = change(Some(&old))?;
-        decode::decode(definition, &mut new, options)?;
-        identity::of_changed(
-            definition,
-            key,
-            live,
-            &old,
-            &mut new,
-            options.patch != PatchShown::None || options.applied,
-        )?;
+        // That says something: everybody's ownership ends. Else what is empty is what is not there.
+        let forgets = new["metadata"]["managedFields"].as_array().is_some_and(Vec::is_empty);
+        let empties = decode::decode(definition, &mut new, options)?;
+        identity::of_changed(definition, key, live, &old, &mut new, options)?;
         prepare::defaults(definition, &mut new);
         // Before what the server itself changes: nobody owns that.
         if !options.applied {
+            if forgets && new["metadata"].is_object() {
+                new["metadata"]["managedFields"] = json!([]);
+            }
             prepare::managed_fields(self, definition, Some(&old), &mut new, options);
         }
         prepare::changed_object(definition, &options.subresource, &old, &mut new, &self.now_text());
@@ -94,7 +92,8 @@ impl Registry {
         if let Some((_, allocator)) = &mut service {
             allocator.update(&mut new, &old)?;
         }
-        if let Err(status) = prepare::validate(definition, &options.subresource, &new, Some(&old)) {
+        if let Err(status) = prepare::validate_changed(definition, &options.subresource, &new, &old, &empties)
+        {
             options.warnings.extend(prepare::tolerated(definition, &new, &old, &status));
             return Err(status);
         }
@@ -104,7 +103,9 @@ impl Registry {
         options.warnings.extend(crate::kinds::remarks(definition, &new, Some((&old, live))));
         identity::owners_once(&mut new);
         crate::kinds::forget_empties(definition, &mut new);
-        strategy::raise_generation(definition, &old, &mut new);
+        if &*options.subresource != "binding" {
+            strategy::raise_generation(definition, &old, &mut new, &empties);
+        }
         if prepare::same(&old, &new) && storage::is_stored_as_now(definition, live) {
             let object = self.cache().get(&definition.storage, key);
             let object = object.ok_or_else(|| Status::not_found(definition, &key.name))?;

@@ -72,6 +72,12 @@ impl Empties {
         self.0.iter().any(|(at, _)| at == pointer)
     }
 
+    /// Whether there is one outside the metadata, and nothing was put in its place.
+    pub fn stay_in(&self, value: &Value) -> bool {
+        let content = self.0.iter().filter(|(at, _)| !at.starts_with("/metadata/"));
+        content.filter(|(at, _)| value.pointer(at).is_none()).count() > 0
+    }
+
     /// Whether there are none.
     pub fn is_none(&self) -> bool {
         self.0.is_empty()

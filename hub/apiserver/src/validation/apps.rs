@@ -207,7 +207,9 @@ pub(super) fn stateful_set(new: &Value, old: Option<&Value>, errors: &mut Errors
         one_of(retention, "whenScaled", &["Retain", "Delete"], &at, errors);
     }
     let at = path.child("volumeClaimTemplates");
-    for (index, claim) in list(spec, "volumeClaimTemplates").iter().enumerate() {
+    // On a change they are only held against those before.
+    let claims = if old.is_none() { list(spec, "volumeClaimTemplates") } else { &[] };
+    for (index, claim) in claims.iter().enumerate() {
         super::core::claim_spec(&claim["spec"], &at.index(index).child("spec"), errors);
     }
     non_negative(spec, "replicas", &path, errors);
@@ -304,6 +306,9 @@ fn update_strategy(strategy: &Value, path: &Path<'_>, errors: &mut Errors) {
 
 pub(super) fn daemon_set(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new[SPEC], Path::field(SPEC));
+    if let Some(old) = old {
+        immutable(&spec["selector"], &old[SPEC]["selector"], &path.child("selector"), errors);
+    }
     label_selector(&spec["selector"], &path.child("selector"), errors);
     template(spec, &path, "DaemonSet", errors);
     non_negative(spec, "minReadySeconds", &path, errors);
@@ -316,9 +321,6 @@ pub(super) fn daemon_set(new: &Value, old: Option<&Value>, errors: &mut Errors) 
             let known = ["RollingUpdate", "OnDelete"];
             errors.push(FieldError::not_supported(&at, shown(strategy, "DaemonSet"), &known));
         }
-    }
-    if let Some(old) = old {
-        immutable(&spec["selector"], &old[SPEC]["selector"], &path.child("selector"), errors);
     }
 }
 

@@ -23,7 +23,13 @@ pub(super) fn horizontal_pod_autoscaler(new: &Value, old: Option<&Value>, errors
     }
     let target = path.child("scaleTargetRef");
     reference(&spec["scaleTargetRef"], &target, errors);
-    if old.is_none() {
+    // What was let in before the rule stays.
+    let was_wrong = old.is_some_and(|old| {
+        let mut before = Errors::new();
+        target_version(&old["spec"]["scaleTargetRef"], &target, &mut before);
+        !before.is_empty()
+    });
+    if !was_wrong {
         target_version(&spec["scaleTargetRef"], &target, errors);
     }
     metrics(spec, minimum, &path.child("metrics"), errors);

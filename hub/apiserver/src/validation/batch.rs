@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::selector::{self, is_right, label_selector, matches};
 use super::{Errors, at_most_all, immutable, int_or_percent, list, non_negative, one_of, pod, text};
 use crate::schema::path::Path;
-use crate::schema::{FieldError, Shown, go_json};
+use crate::schema::{FieldError, Shown, go_json, go_struct};
 
 pub(super) fn job(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
@@ -80,7 +80,12 @@ fn job_update(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
     for field in ["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"]
     {
-        immutable(&new[field], &old[field], &path.child(field), errors);
+        if new[field].is_object() && new[field] != old[field] {
+            let shown = Shown::Raw(go_struct(&new[field]).to_string());
+            errors.push(FieldError::invalid(&path.child(field), shown, "field is immutable"));
+        } else {
+            immutable(&new[field], &old[field], &path.child(field), errors);
+        }
     }
 }
 

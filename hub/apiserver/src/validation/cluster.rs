@@ -2,7 +2,7 @@
 //! requests, revisions.
 
 use base64::Engine as _;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::metadata::labels;
 use super::{Errors, immutable, invalid_each, list, names, resources, text};
@@ -10,10 +10,6 @@ use crate::schema::path::Path;
 use crate::schema::{FieldError, Shown, go_json};
 
 pub(super) fn runtime_class(new: &Value, old: Option<&Value>, errors: &mut Errors) {
-    if let Some(old) = old {
-        immutable(&new["handler"], &old["handler"], &Path::field("handler"), errors);
-        return;
-    }
     let handler = text(new, "handler");
     invalid_each(errors, &Path::field("handler"), handler, names::dns_label(handler));
     if new["overhead"].is_object() {
@@ -24,6 +20,9 @@ pub(super) fn runtime_class(new: &Value, old: Option<&Value>, errors: &mut Error
         let path = Path::field("scheduling");
         labels(&new["scheduling"]["nodeSelector"], &path.child("nodeSelector"), errors);
         tolerations_of_class(&new["scheduling"], &path.child("tolerations"), errors);
+    }
+    if let Some(old) = old {
+        immutable(&new["handler"], &old["handler"], &Path::field("handler"), errors);
     }
 }
 
@@ -51,17 +50,22 @@ pub(super) fn ip_address(new: &Value, old: Option<&Value>, errors: &mut Errors) 
     let spec = Path::field("spec");
     let path = spec.child("parentRef");
     let reference = &new["spec"]["parentRef"];
-    if let Some(old) = old {
-        let before = &old["spec"]["parentRef"];
-        if reference != before {
-            errors.push(FieldError::invalid(&path, Shown::Raw(go_json(reference)), "field is immutable"));
-        }
-        return;
-    }
-    if !reference.is_object() {
+    if reference.is_object() {
+        parent(reference, &path, errors);
+    } else {
         errors.push(FieldError::required(&path, ""));
-        return;
     }
+    if old.is_some_and(|old| *reference != old["spec"]["parentRef"]) {
+        let members = ["group", "resource", "namespace", "name"].map(|field| json!(text(reference, field)));
+        let [group, resource, namespace, name] = members;
+        let shown = json!({"Group": group, "Resource": resource, "Namespace": namespace, "Name": name});
+        let shown = if reference.is_object() { shown } else { Value::Null };
+        errors.push(FieldError::invalid(&path, shown, "field is immutable"));
+    }
+}
+
+/// What an address was given to.
+fn parent(reference: &Value, path: &Path<'_>, errors: &mut Errors) {
     let group = text(reference, "group");
     if !group.is_empty() {
         invalid_each(errors, &path.child("group"), group, names::dns_subdomain(group));
@@ -89,7 +93,8 @@ pub(super) fn service_cidr(new: &Value, old: Option<&Value>, errors: &mut Errors
                 }
             }
         } else if !(before.len() == 1 && now.len() == 2 && before[0] == now[0]) {
-            errors.push(FieldError::invalid(&path, now.to_vec(), "field is immutable"));
+            let shown = if now.is_empty() { Value::Null } else { now.to_vec().into() };
+            errors.push(FieldError::invalid(&path, shown, "field is immutable"));
         }
         return;
     }

@@ -281,10 +281,8 @@ fn claim_update(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) 
 }
 
 pub(super) fn storage_class(new: &Value, old: Option<&Value>, errors: &mut Errors) {
-    if old.is_none() {
-        super::storage::provisioner(text(new, "provisioner"), &Path::field("provisioner"), errors);
-        super::storage::parameters(&new["parameters"], true, &Path::field("parameters"), errors);
-    }
+    super::storage::provisioner(text(new, "provisioner"), &Path::field("provisioner"), errors);
+    super::storage::parameters(&new["parameters"], true, &Path::field("parameters"), errors);
     let policy = text(new, "reclaimPolicy");
     if !matches!(policy, "" | "Delete" | "Retain") {
         errors.push(FieldError::not_supported(&Path::field("reclaimPolicy"), policy, &["Delete", "Retain"]));
@@ -295,9 +293,7 @@ pub(super) fn storage_class(new: &Value, old: Option<&Value>, errors: &mut Error
         Some(mode) if MODES.contains(&mode) => {}
         Some(mode) => errors.push(FieldError::not_supported(&Path::field("volumeBindingMode"), mode, &MODES)),
     }
-    if old.is_none() {
-        topologies(new, &Path::field("allowedTopologies"), errors);
-    }
+    topologies(new, &Path::field("allowedTopologies"), errors);
     let Some(old) = old else { return };
     for (field, detail) in [
         ("parameters", "updates to parameters are forbidden."),

@@ -421,7 +421,8 @@ fn place(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn shown_term(term: &Value) -> String {
+/// A term of nodes as Go prints the internal struct.
+pub(super) fn shown_term(term: &Value) -> String {
     let each = |field: &str| {
         let all = list(term, field).iter().map(|one| {
             format!(

@@ -151,7 +151,7 @@ pub(super) fn ingress_class(new: &Value, old: Option<&Value>, errors: &mut Error
     let (spec, path) = (&new["spec"], Path::field("spec"));
     let (controller, at) = (text(spec, "controller"), path.child("controller"));
     if let Some(old) = old {
-        super::immutable(&spec["controller"], &old["spec"]["controller"], &at, errors);
+        super::immutable(&controller.into(), &text(&old["spec"], "controller").into(), &at, errors);
     }
     if controller.len() > 250 {
         errors.push(FieldError::too_long(&at, 250));

@@ -6,6 +6,7 @@ mod containers;
 mod environment;
 mod ephemeral;
 mod handlers;
+pub(crate) mod marks;
 mod mounts;
 pub(crate) mod resources;
 mod update;
@@ -30,6 +31,9 @@ pub(super) use windows_options::options as options_for_windows;
 
 /// A Pod itself.
 pub(super) fn pod(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let metadata = Path::field("metadata");
+    let annotations = metadata.child("annotations");
+    marks::annotations(&new["metadata"], &new["spec"], &annotations, errors);
     spec(&new["spec"], Some(&new["metadata"]), &Path::field("spec"), errors);
     containers::images(&new["spec"], &Path::field("spec"), errors);
     tokens(&new["spec"], errors);
@@ -42,8 +46,12 @@ pub(super) fn pod(new: &Value, old: Option<&Value>, errors: &mut Errors) {
         let detail = "cannot be set until all schedulingGates have been cleared";
         errors.push(FieldError::forbidden(&Path::field("spec").child("nodeName"), detail));
     }
-    if let Some(old) = old {
-        update::changed(&new["spec"], &old["spec"], errors);
+    match old {
+        Some(old) => {
+            marks::changed(new, old, &annotations, errors);
+            update::changed(&new["spec"], &old["spec"], errors);
+        }
+        None => marks::agree(&new["metadata"], &new["spec"], &Path::field("spec"), errors),
     }
 }
 
@@ -72,6 +80,7 @@ fn tokens(spec: &Value, errors: &mut Errors) {
 pub(super) fn template(template: &Value, path: &Path<'_>, errors: &mut Errors) {
     labels(&template["metadata"]["labels"], &path.child("labels"), errors);
     annotations(&template["metadata"], &path.child("annotations"), errors);
+    marks::annotations(&template["metadata"], &template["spec"], &path.child("annotations"), errors);
     spec(&template["spec"], None, &path.child("spec"), errors);
     if !list(&template["spec"], "ephemeralContainers").is_empty() {
         let detail = "ephemeral containers not allowed in pod template";

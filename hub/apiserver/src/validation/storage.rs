@@ -167,22 +167,17 @@ pub(super) fn csi_node(new: &Value, old: Option<&Value>, errors: &mut Errors) {
 }
 
 pub(super) fn csi_storage_capacity(new: &Value, old: Option<&Value>, errors: &mut Errors) {
-    if let Some(old) = old {
-        for field in ["nodeTopology", "storageClassName"] {
-            if new[field] != old[field] {
-                errors.push(FieldError::invalid(
-                    &Path::field(field),
-                    new[field].clone(),
-                    "field is immutable",
-                ));
-            }
-        }
-    }
     label_selector(&new["nodeTopology"], &Path::field("nodeTopology"), errors);
     let class = text(new, "storageClassName");
     invalid_each(errors, &Path::field("storageClassName"), class, names::dns_subdomain(class));
     if !new["capacity"].is_null() {
         resources::amount("storage", &new["capacity"], &Path::field("capacity"), errors);
+    }
+    for field in ["nodeTopology", "storageClassName"] {
+        if old.is_some_and(|old| new[field] != old[field]) {
+            let shown = super::encoded(&new[field]);
+            errors.push(FieldError::invalid(&Path::field(field), shown, "field is immutable"));
+        }
     }
 }
 

@@ -209,6 +209,32 @@ fn annotations(place: &str, of: &Value, out: &mut Warnings) {
             out.push(format!("{place}metadata.annotations[{key}]: {words}"));
         }
     }
+    let mut seccomp = |key: &str, context: &Value| {
+        if of["metadata"]["annotations"][key].is_string() && !context["seccompProfile"].is_object() {
+            out.push(format!(
+                "{place}metadata.annotations[{key}]: non-functional in v1.27+; use the \"seccompProfile\" field instead"
+            ));
+        }
+    };
+    seccomp("seccomp.security.alpha.kubernetes.io/pod", &of["spec"]["securityContext"]);
+    for one in ["initContainers", "containers"].into_iter().flat_map(|field| list(&of["spec"], field)) {
+        let key = format!("container.seccomp.security.alpha.kubernetes.io/{}", text(one, "name"));
+        seccomp(&key, &one["securityContext"]);
+    }
+    if place.is_empty() {
+        // Of a Pod itself said where its fields are filled.
+        return;
+    }
+    for one in ["initContainers", "containers"].into_iter().flat_map(|field| list(&of["spec"], field)) {
+        let key = format!("container.apparmor.security.beta.kubernetes.io/{}", text(one, "name"));
+        if of["metadata"]["annotations"][key.as_str()].is_string()
+            && !one["securityContext"]["appArmorProfile"].is_object()
+        {
+            out.push(format!(
+                "{place}metadata.annotations[{key}]: deprecated since v1.30; use the \"appArmorProfile\" field instead"
+            ));
+        }
+    }
 }
 
 const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
