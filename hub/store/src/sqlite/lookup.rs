@@ -10,25 +10,20 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::recent::{Keys, Newest, Recent, written_after};
-use super::schema::read_meta;
+use super::schema::{Meta, read_meta};
 use super::{from_sql, to_sql};
 use crate::{KeyValue, Page, Revision};
 
 /// The key as it stands at some moment during the call.
 pub(super) fn get(db: &Connection, recent: &Recent, key: &Arc<str>) -> rusqlite::Result<Option<KeyValue>> {
-    let mut missing = None;
-    loop {
-        let Some(Newest { revision, created }) = recent.newest(key) else { return indexed(db, key) };
-        if created.is_none() {
-            return Ok(None);
-        }
-        if let Some(found) = at_revision(db, key, revision)? {
-            return Ok(Some(found));
-        }
-        // Replaced and forgotten since: something newer is known by now. The same again is a row that the file has lost.
-        if missing.replace(revision) == Some(revision) {
-            return Err(rusqlite::Error::QueryReturnedNoRows);
-        }
+    match recent.newest(key) {
+        None => indexed(db, key),
+        Some(Newest { created: None, .. }) => Ok(None),
+        Some(Newest { revision, .. }) => match at_revision(db, key, revision)? {
+            // Forgotten a moment ago, so replaced by something that `live` has: nothing is forgotten that it has not.
+            None => indexed(db, key),
+            found => Ok(found),
+        },
     }
 }
 
@@ -77,9 +72,11 @@ pub(super) fn list(
     let now = recent.look();
     // One transaction, begun at that moment: the items and the revision are of one moment, too.
     let snapshot = db.unchecked_transaction()?;
-    let head = read_meta(&snapshot)?.head;
+    let Meta { head, indexed, .. } = read_meta(&snapshot)?;
     let is_asked = |(key, _): &(&Arc<str>, &Newest)| key.starts_with(prefix);
     let known = now.keys.range::<str, _>(range).take_while(is_asked);
+    // What `live` has by now it has better.
+    let known = known.filter(|(_, newest)| newest.revision > indexed);
     let mut newer: Keys = known.map(|(key, newest)| (key.clone(), *newest)).collect();
     let through = now.head;
     drop(now);
@@ -192,5 +189,21 @@ mod tests {
             let steps: Vec<String> = steps.map(Result::unwrap).collect();
             assert_eq!(steps, ["SEARCH live USING PRIMARY KEY (key>? AND key<?)"], "no sorting");
         }
+    }
+
+    #[test]
+    fn what_is_forgotten_before_anybody_is_told_that_it_went_is_gone() {
+        let db = Connection::open_in_memory().unwrap();
+        db.execute_batch(super::super::schema::TABLES).unwrap();
+        db.execute_batch("INSERT INTO log VALUES (1, '/a', 1, 0, x'61')").unwrap();
+        let recent = Recent::load(&db, &read_meta(&db).unwrap()).unwrap();
+        let key: Arc<str> = "/a".into();
+        assert_eq!(&get(&db, &recent, &key).unwrap().unwrap().value[..], b"a");
+        // One commit that the writer has not told of: a removal, and compaction up to it with its sweep.
+        let numbers = "INSERT INTO meta VALUES ('indexed', 2), ('compacted', 2), ('swept', 2)";
+        db.execute_batch(&format!("DELETE FROM log; {numbers}")).unwrap();
+        assert_eq!(get(&db, &recent, &key).unwrap(), None);
+        let page = list(&db, &recent, "/", None, 0).unwrap();
+        assert_eq!((page.items, page.revision), (vec![], 2));
     }
 }
