@@ -132,7 +132,8 @@ pub fn default(definition: &ResourceDefinition, object: &mut Value) {
     }
 }
 
-/// Fills in what follows from the object's new uid: a Job's selector and labels.
+/// Fills in what follows from the object's new uid, a Job's selector and labels, and what annotations say of fields, a Pod's
+/// profiles. Answers what to tell the client.
 pub fn finish_create(definition: &ResourceDefinition, object: &mut Value) -> Vec<String> {
     defaults::finish_create(&definition.group, &definition.kind, object);
     match (&*definition.group, &*definition.kind) {

@@ -103,7 +103,6 @@ async fn reads() {
         assert_eq!(store.list("/o/", None, 0).await.unwrap().items.len(), OBJECTS);
         whole.push(OBJECTS as f64 / begin.elapsed().as_secs_f64());
     }
-    eprintln!("{paged:?} {whole:?}");
     row("store list, pages of 500", median(paged), "objects/s", Some((">=", 500_000.0)));
     row("store list, whole", median(whole), "objects/s", None);
     let begin = Instant::now();

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::pod::marks;
 use super::{addresses, entries, list, names, text};
 use crate::schema::quantity::Quantity;
 
@@ -216,23 +217,21 @@ fn annotations(place: &str, of: &Value, out: &mut Warnings) {
             ));
         }
     };
-    seccomp("seccomp.security.alpha.kubernetes.io/pod", &of["spec"]["securityContext"]);
-    for one in ["initContainers", "containers"].into_iter().flat_map(|field| list(&of["spec"], field)) {
-        let key = format!("container.seccomp.security.alpha.kubernetes.io/{}", text(one, "name"));
-        seccomp(&key, &one["securityContext"]);
+    seccomp(marks::SECCOMP, &of["spec"]["securityContext"]);
+    let containers =
+        || ["initContainers", "containers"].into_iter().flat_map(|field| list(&of["spec"], field));
+    for one in containers() {
+        seccomp(&format!("{}{}", marks::SECCOMP_OF, text(one, "name")), &one["securityContext"]);
     }
     if place.is_empty() {
         // Of a Pod itself said where its fields are filled.
         return;
     }
-    for one in ["initContainers", "containers"].into_iter().flat_map(|field| list(&of["spec"], field)) {
-        let key = format!("container.apparmor.security.beta.kubernetes.io/{}", text(one, "name"));
-        if of["metadata"]["annotations"][key.as_str()].is_string()
-            && !one["securityContext"]["appArmorProfile"].is_object()
-        {
-            out.push(format!(
-                "{place}metadata.annotations[{key}]: deprecated since v1.30; use the \"appArmorProfile\" field instead"
-            ));
+    for one in containers() {
+        let key = format!("{}{}", marks::ARMOR_OF, text(one, "name"));
+        let is_set = of["metadata"]["annotations"][key.as_str()].is_string();
+        if is_set && !one["securityContext"]["appArmorProfile"].is_object() {
+            out.push(marks::deprecated(place, &key));
         }
     }
 }

@@ -1,10 +1,9 @@
 //! Forgetting events: rows of `log` that no live key and no kept event needs.
 //!
-//! Compacting to C first writes C into `meta`, which is the promise; the rows go afterwards, in steps: one with
-//! each transaction that writes, which costs no wait for the disk of its own, and the rest while nothing else is to be done. So
-//! nobody waits for a long removal. A row is superfluous when the write that replaced
-//! it is at or below C; a removal's own row when it is. (A kept event above C finds the value it replaced,
-//! because that row was replaced above C.)
+//! Compacting to C first writes C into `meta`, which is the promise; the rows go afterwards, in steps: one with each transaction
+//! that writes, which costs no wait for the disk of its own, and the rest while nothing else is to be done. So nobody waits for a
+//! long removal. A row is superfluous when the write that replaced it is at or below C; a removal's own row when it is. (A kept
+//! event above C finds the value it replaced, because that row was replaced above C.)
 
 use rusqlite::Connection;
 

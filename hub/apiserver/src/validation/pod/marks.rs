@@ -11,10 +11,10 @@ use crate::validation::{Errors, list, scheduling, security, text};
 const MIRROR: &str = "kubernetes.io/config.mirror";
 const TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerations";
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
-const SECCOMP: &str = "seccomp.security.alpha.kubernetes.io/pod";
-const SECCOMP_OF: &str = "container.seccomp.security.alpha.kubernetes.io/";
-/// Followed by a container's name.
-const ARMOR_OF: &str = "container.apparmor.security.beta.kubernetes.io/";
+pub(in crate::validation) const SECCOMP: &str = "seccomp.security.alpha.kubernetes.io/pod";
+/// Followed by a container's name, as is the next.
+pub(in crate::validation) const SECCOMP_OF: &str = "container.seccomp.security.alpha.kubernetes.io/";
+pub(in crate::validation) const ARMOR_OF: &str = "container.apparmor.security.beta.kubernetes.io/";
 
 /// The annotations of `metadata`, each with its text.
 fn all(metadata: &Value) -> impl Iterator<Item = (&str, &str)> {
@@ -84,6 +84,13 @@ fn field_of(annotation: &str) -> Option<(&'static str, Option<&str>)> {
     }
 }
 
+/// What is said of a profile in an annotation; `place` is where its metadata is.
+pub(in crate::validation) fn deprecated(place: &str, key: &str) -> String {
+    format!(
+        "{place}metadata.annotations[{key}]: deprecated since v1.30; use the \"appArmorProfile\" field instead"
+    )
+}
+
 /// Gives a new Pod's containers the profiles that annotations name, as fields. Answers what to tell the client.
 pub(crate) fn armor(pod: &mut Value) -> Vec<String> {
     let (annotations, mut warnings) = (pod["metadata"]["annotations"].clone(), Vec::new());
@@ -95,9 +102,7 @@ pub(crate) fn armor(pod: &mut Value) -> Vec<String> {
             let Some(said) = said.filter(|_| !one["securityContext"]["appArmorProfile"].is_object()) else {
                 continue;
             };
-            warnings.push(format!(
-                "metadata.annotations[{key}]: deprecated since v1.30; use the \"appArmorProfile\" field instead"
-            ));
+            warnings.push(deprecated("", &key));
             let Some((kind, file)) = field_of(said) else { continue };
             let mut profile = json!({"type": kind});
             if let Some(file) = file {
@@ -119,22 +124,20 @@ pub(super) fn agree(metadata: &Value, spec: &Value, path: &Path<'_>, errors: &mu
         let field = &spec["securityContext"]["seccompProfile"];
         same(said, field, "seccomp", &context.child("seccompProfile"), errors);
     }
-    for (field, index, one) in containers(spec) {
-        let (at, name) = (path.child(field), text(one, "name"));
-        let (at, own) = (at.index(index), &one["securityContext"]);
-        let at = at.child("securityContext");
-        if let Some(said) = annotation(format!("{SECCOMP_OF}{name}")) {
-            same(said, &own["seccompProfile"], "seccomp", &at.child("seccompProfile"), errors);
+    let none = Value::Null;
+    let armor_of_all = &spec["securityContext"]["appArmorProfile"];
+    for (what, prefix, profile, of_all) in [
+        ("seccomp", SECCOMP_OF, "seccompProfile", &none),
+        ("apparmor", ARMOR_OF, "appArmorProfile", armor_of_all),
+    ] {
+        for (field, index, one) in containers(spec) {
+            let Some(said) = annotation(format!("{prefix}{}", text(one, "name"))) else { continue };
+            let own = &one["securityContext"][profile];
+            let field = path.child(field);
+            let at = field.index(index);
+            let at = at.child("securityContext");
+            same(said, if own.is_object() { own } else { of_all }, what, &at.child(profile), errors);
         }
-    }
-    for (field, index, one) in containers(spec) {
-        let (at, name) = (path.child(field), text(one, "name"));
-        let (at, own) = (at.index(index), &one["securityContext"]);
-        let at = at.child("securityContext");
-        let Some(said) = annotation(format!("{ARMOR_OF}{name}")) else { continue };
-        let whole = &spec["securityContext"]["appArmorProfile"];
-        let profile = if own["appArmorProfile"].is_object() { &own["appArmorProfile"] } else { whole };
-        same(said, profile, "apparmor", &at.child("appArmorProfile"), errors);
     }
 }
 

@@ -66,15 +66,14 @@ pub(super) fn changed(new: &Value, old: &Value, errors: &mut Errors) {
     let without_place = |mut spec: Value| {
         if let Some(fields) = spec.as_object_mut() {
             fields.remove("nodeSelector");
-        }
-        if let Some(affinity) = spec.get_mut("affinity").and_then(Value::as_object_mut) {
-            affinity.remove("nodeAffinity");
-            if affinity.is_empty() {
-                spec["affinity"] = Value::Null;
+            let affinity = fields.get_mut("affinity").and_then(Value::as_object_mut);
+            let is_empty = affinity.is_none_or(|affinity| {
+                affinity.remove("nodeAffinity");
+                affinity.is_empty()
+            });
+            if is_empty {
+                fields.remove("affinity");
             }
-        }
-        if spec["affinity"].is_null() {
-            spec.as_object_mut().map(|fields| fields.remove("affinity"));
         }
         spec
     };
