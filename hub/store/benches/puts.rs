@@ -80,30 +80,51 @@ fn median(mut all: Vec<f64>) -> f64 {
     all[all.len() / 2]
 }
 
-async fn reads() {
-    const OBJECTS: usize = 50_000;
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let store = Arc::new(SqliteStore::open(&SqliteOptions::new(folder.path().join("hub.db"))).unwrap());
+const OBJECTS: usize = 50_000;
+
+/// How often clients list everything in pages, together, a second in objects: the median of five times.
+async fn listed(store: &Arc<SqliteStore>, clients: usize) -> f64 {
+    let mut rates = Vec::new();
+    for _ in 0..5 {
+        let begin = Instant::now();
+        let clients = (0..clients).map(|_| {
+            let store = store.clone();
+            tokio::spawn(async move { pages(&store).await })
+        });
+        let listed: usize = futures::future::join_all(clients).await.into_iter().map(Result::unwrap).sum();
+        assert_eq!(listed % OBJECTS, 0, "each lists all");
+        rates.push(listed as f64 / begin.elapsed().as_secs_f64());
+    }
+    median(rates)
+}
+
+/// A store with `OBJECTS`, made in key order, or in such that neighbours by key are far apart in the log.
+async fn filled(folder: &std::path::Path, is_scattered: bool) -> Arc<SqliteStore> {
+    let store = Arc::new(SqliteStore::open(&SqliteOptions::new(folder.join("hub.db"))).unwrap());
     let fill = (0..64).map(|part| {
         let store = store.clone();
         tokio::spawn(async move {
             for n in (part..OBJECTS).step_by(64) {
+                let n = if is_scattered { (n * 7919) % OBJECTS } else { n };
                 store.put(&format!("/o/{n:08}"), vec![b'v'; VALUE].into(), Expect::Absent).await.unwrap();
             }
         })
     });
-    futures::future::join_all(fill).await;
-    let mut paged = Vec::new();
+    futures::future::join_all(fill).await.into_iter().for_each(Result::unwrap);
+    store
+}
+
+async fn reads() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let store = filled(folder.path(), false).await;
+    row("store list, pages of 500", listed(&store, 1).await, "objects/s", Some((">=", 500_000.0)));
+    row("store list, pages of 500, 4 clients", listed(&store, 4).await, "objects/s", Some((">=", 500_000.0)));
     let mut whole = Vec::new();
     for _ in 0..5 {
-        let begin = Instant::now();
-        assert_eq!(pages(&store).await, OBJECTS);
-        paged.push(OBJECTS as f64 / begin.elapsed().as_secs_f64());
         let begin = Instant::now();
         assert_eq!(store.list("/o/", None, 0).await.unwrap().items.len(), OBJECTS);
         whole.push(OBJECTS as f64 / begin.elapsed().as_secs_f64());
     }
-    row("store list, pages of 500", median(paged), "objects/s", Some((">=", 500_000.0)));
     row("store list, whole", median(whole), "objects/s", None);
     let begin = Instant::now();
     let gets = (0..32).map(|part| {
@@ -116,6 +137,17 @@ async fn reads() {
     });
     futures::future::join_all(gets).await;
     row("store get, 32 readers", 20_000.0 / begin.elapsed().as_secs_f64(), "1/s", None);
+    store.close().await;
+
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let store = filled(folder.path(), true).await;
+    row("store list, pages of 500, written in no order", listed(&store, 1).await, "objects/s", None);
+    row(
+        "store list, pages of 500, written in no order, 4 clients",
+        listed(&store, 4).await,
+        "objects/s",
+        None,
+    );
     store.close().await;
 }
 

@@ -12,14 +12,14 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use rusqlite::Connection;
 
-use super::schema::{FileLock, Role, connect};
+use super::schema::{FileLock, PAGE_BYTES, Role, connect};
 use super::writer::spawn;
 use super::{SqliteOptions, failed};
 use crate::StoreError;
 
-/// Pages of 8 KiB in the log, by the writer's estimate, after which it is checkpointed.
-const CHECKPOINT_PAGES: usize = 1024;
-/// And after which the writer waits for that: 24 MB.
+/// Pages in the log, by the writer's estimate, after which it is checkpointed: 8 MiB.
+const CHECKPOINT_PAGES: usize = (8 << 20) / PAGE_BYTES;
+/// And after which the writer waits for that: 24 MiB.
 const MOST_PAGES: usize = 3 * CHECKPOINT_PAGES;
 /// A checkpoint that takes longer does not hold up writes any further.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -125,7 +125,10 @@ fn newest_of(
     Ok(keys)
 }
 
-/// Fetches the values in the order of the log, where what was written together lies together.
+/// How many rows of the log are stepped over rather than searched past.
+const NEAR: Revision = 4;
+
+/// Fetches the values in the order of the log, where what was written together lies together: each run of neighbours is one walk.
 fn with_values(db: &Connection, keys: Vec<(Arc<str>, Newest)>) -> rusqlite::Result<Vec<KeyValue>> {
     let mut order: Vec<usize> = (0..keys.len()).collect();
     order.sort_unstable_by_key(|at| keys[*at].1.revision);
@@ -138,12 +141,22 @@ fn with_values(db: &Connection, keys: Vec<(Arc<str>, Newest)>) -> rusqlite::Resu
             mod_revision: revision,
         })
         .collect();
-    let mut statement = db.prepare_cached("SELECT value FROM log WHERE revision = ?1")?;
-    for at in order {
-        let item = &mut items[at];
-        item.value = statement.query_row([to_sql(item.mod_revision)], |row| {
-            Ok(Bytes::copy_from_slice(row.get_ref(0)?.as_blob()?))
-        })?;
+    let mut statement =
+        db.prepare_cached("SELECT revision, value FROM log WHERE revision >= ?1 AND revision <= ?2")?;
+    let is_near = |one: &usize, next: &usize| items[*next].mod_revision - items[*one].mod_revision <= NEAR;
+    let runs: Vec<&[usize]> = order.chunk_by(is_near).collect();
+    for run in runs {
+        let bounds = (to_sql(items[run[0]].mod_revision), to_sql(items[run[run.len() - 1]].mod_revision));
+        let mut rows = statement.query(bounds)?;
+        for at in run {
+            let item = &mut items[*at];
+            item.value = loop {
+                let row = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+                if from_sql(row.get(0)?) == item.mod_revision {
+                    break Bytes::copy_from_slice(row.get_ref(1)?.as_blob()?);
+                }
+            };
+        }
     }
     Ok(items)
 }
@@ -189,6 +202,24 @@ mod tests {
             let steps: Vec<String> = steps.map(Result::unwrap).collect();
             assert_eq!(steps, ["SEARCH live USING PRIMARY KEY (key>? AND key<?)"], "no sorting");
         }
+    }
+
+    #[test]
+    fn values_come_to_their_keys_over_gaps_of_every_width() {
+        let db = Connection::open_in_memory().unwrap();
+        db.execute_batch(super::super::schema::TABLES).unwrap();
+        for revision in 1..=40 {
+            db.execute("INSERT INTO log VALUES (?1, 'k', 1, 0, ?2)", (revision, vec![revision as u8]))
+                .unwrap();
+        }
+        let wanted: [Revision; 9] = [40, 3, 1, 2, 12, 8, 4, 17, 39];
+        let key = |revision| (Arc::from("k"), Newest { revision, created: Some(1) });
+        let found = with_values(&db, wanted.into_iter().map(key).collect()).unwrap();
+        let pairs: Vec<_> = found.iter().map(|kv| (kv.mod_revision, u64::from(kv.value[0]))).collect();
+        assert_eq!(pairs, wanted.map(|revision| (revision, revision)), "in the order that was asked for");
+        db.execute("DELETE FROM log WHERE revision = 3", ()).unwrap();
+        with_values(&db, [2, 3, 4].map(key).to_vec())
+            .expect_err("a value that is not there is not another's");
     }
 
     #[test]
