@@ -12,11 +12,12 @@ use crate::aggregation::More;
 use crate::apply::{self, ApplyError, Writer};
 use crate::crd;
 use crate::defaults;
-use crate::object::Stored;
+use crate::object::{Stored, meta};
 use crate::openapi::{self, Documents};
 use crate::patch::{self, PatchError};
 use crate::resource::{Catalogue, Family, ResourceDefinition, StorageId, Subresource};
 use crate::schema::catalogue::{self, Resource};
+use crate::schema::path::Path;
 use crate::schema::{FieldError, Kind, Read, Style};
 use crate::status::{Cause, Status};
 use crate::table;
@@ -162,7 +163,10 @@ pub fn validate(definition: &ResourceDefinition, part: &str, new: &Value, old: O
             return errors.iter().map(cause).collect();
         }
     }
-    let errors = kind(definition).map(|kind| kind.validate(new, old)).unwrap_or_default();
+    let mut errors = kind(definition).map(|kind| kind.validate(new, old)).unwrap_or_default();
+    if definition.namespaced && meta::namespace(new).is_empty() {
+        errors.insert(0, FieldError::required(&Path::field("metadata").child("namespace"), ""));
+    }
     let mut causes: Vec<Cause> = errors.iter().map(cause).collect();
     if part == "status" {
         // A status is judged by itself: what is in it is named from there.

@@ -8,12 +8,14 @@ mod addresses;
 mod admission_registration;
 mod apps;
 mod autoscaling;
-mod batch;
 mod cluster;
 mod core;
+mod cron_job;
 mod devices;
+mod disruption_budget;
 mod endpoints;
 mod flow;
+mod job;
 mod metadata;
 mod names;
 mod networking;
@@ -29,6 +31,7 @@ mod service;
 mod statuses;
 mod storage;
 mod volume_sources;
+mod volume_update;
 mod volumes;
 mod warnings;
 
@@ -78,8 +81,8 @@ pub fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option<&Value
         ("apps", "ReplicaSet") => apps::replica_set(new, old, out),
         ("apps", "StatefulSet") => apps::stateful_set(new, old, out),
         ("apps", "DaemonSet") => apps::daemon_set(new, old, out),
-        ("batch", "Job") => batch::job(new, old, out),
-        ("batch", "CronJob") => batch::cron_job(new, old, out),
+        ("batch", "Job") => job::job(new, old, out),
+        ("batch", "CronJob") => cron_job::cron_job(new, old, out),
         ("autoscaling", "HorizontalPodAutoscaler") => {
             let whole = |object: &Value| {
                 let mut object = object.clone();
@@ -90,8 +93,8 @@ pub fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option<&Value
             };
             autoscaling::horizontal_pod_autoscaler(&whole(new), old.map(whole).as_ref(), out);
         }
-        ("autoscaling", "Scale") => batch::scale(new, out),
-        ("policy", "PodDisruptionBudget") => batch::pod_disruption_budget(new, out),
+        ("autoscaling", "Scale") => autoscaling::scale(new, out),
+        ("policy", "PodDisruptionBudget") => disruption_budget::pod_disruption_budget(new, out),
         ("", "Service") => service::service(new, old, out),
         ("", "ConfigMap") => core::config_map(new, old, out),
         ("", "Secret") => core::secret(new, old, out),
@@ -134,7 +137,7 @@ pub fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option<&Value
         ("networking.k8s.io", "ServiceCIDR") => cluster::service_cidr(new, old, out),
         ("flowcontrol.apiserver.k8s.io", "FlowSchema") => flow::flow_schema(new, out),
         ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => flow::priority_level(new, out),
-        ("apiregistration.k8s.io", "APIService") => cluster::api_service(new, old, out),
+        ("apiregistration.k8s.io", "APIService") => cluster::api_service(new, out),
         ("certificates.k8s.io", "CertificateSigningRequest") => cluster::certificate_request(new, old, out),
         ("resource.k8s.io", "ResourceSlice") => devices::resource_slice(new, old, out),
         ("resource.k8s.io", "DeviceClass") => devices::device_class(new, out),
@@ -189,9 +192,9 @@ fn looks(group: &str, kind: &str) -> &'static [Look] {
         ("", "Event") | ("policy", "PodDisruptionBudget") => &[],
         ("", "LimitRange")
         | ("discovery.k8s.io", "EndpointSlice")
-        | ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration")
+        | ("flowcontrol.apiserver.k8s.io", _)
         | ("admissionregistration.k8s.io", _) => &[New],
-        ("storage.k8s.io", "CSINode") => &[New, New],
+        ("", "PersistentVolume") | ("storage.k8s.io", "CSINode" | "VolumeAttachment") => &[New, New],
         ("", "PersistentVolumeClaim") => &[New, Changed, New],
         ("rbac.authorization.k8s.io", _) => &[New, New, Changed],
         ("storage.k8s.io", "VolumeAttributesClass") => &[New, Changed, New],
@@ -211,7 +214,7 @@ fn looks(group: &str, kind: &str) -> &'static [Look] {
             _,
         )
         | ("batch", "Job")
-        | ("", "Namespace" | "Node" | "PersistentVolume" | "ReplicationController") => &[New, Changed],
+        | ("", "Namespace" | "Node" | "ReplicationController") => &[New, Changed],
         _ => &[Changed],
     }
 }
@@ -227,8 +230,7 @@ fn metadata_of_changed(group: &str, kind: &str, new: &Value, old: &Value) -> Vec
             Look::New => validate_metadata(rule, new, None),
             Look::Changed => validate_metadata(rule, new, Some(old)),
         });
-        // Flow schemas are looked at by other rules on a change.
-        if standard && kind != "FlowSchema" {
+        if standard {
             metadata::standard_finalizers(new, &mut errors);
         }
     }
@@ -240,7 +242,7 @@ fn is_judged_twice(group: &str, kind: &str) -> bool {
     group == "rbac.authorization.k8s.io"
         || matches!(
             (group, kind),
-            ("", "ReplicationController" | "Node" | "PersistentVolumeClaim")
+            ("", "ReplicationController" | "Node" | "PersistentVolume")
                 | ("networking.k8s.io", "NetworkPolicy")
                 | ("resource.k8s.io", "DeviceClass" | "ResourceClaim" | "ResourceClaimTemplate")
                 | ("storage.k8s.io", "CSINode" | "VolumeAttributesClass")

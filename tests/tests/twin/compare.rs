@@ -47,9 +47,26 @@ fn walk(path: &str, truth: &Value, hub: &Value, lines: &mut Vec<String>) {
                 walk(&format!("{path}/{index}"), a, b, lines);
             }
         }
+        (Value::Array(a), Value::Array(b)) => {
+            let (a, b) = (without(a, b), without(b, a));
+            note(path, Some(&a), Some(&b), lines);
+        }
         (a, b) if a == b => {}
         (a, b) => note(path, Some(a), Some(b), lines),
     }
+}
+
+/// The items of a list that another of other length has not, each as often as it has it not.
+fn without(all: &[Value], other: &[Value]) -> Value {
+    let mut other = other.to_vec();
+    let own = all.iter().filter(|item| match other.iter().position(|one| one == *item) {
+        Some(at) => {
+            other.remove(at);
+            false
+        }
+        None => true,
+    });
+    own.cloned().collect()
 }
 
 fn note(path: &str, truth: Option<&Value>, hub: Option<&Value>, lines: &mut Vec<String>) {

@@ -34,36 +34,21 @@ const SELDOM: [&str; 3] = ["pods.v1", "persistentvolumes.v1", "volumeattachments
 /// What is not mutated: a dry run there answers with the version that came, whatever it is, for no storage has refused it.
 const UNTOLD: &str = "metadata.resourceVersion";
 
-/// What is not mutated on updates: for the same reason; an address that each server gives from a range of its own; bytes of which
-/// kube-apiserver's memory tells none from an empty row; and what a template of claims may not have, sent empty.
-const UNCLEAR: [&str; 7] = [
+/// What is not mutated on updates: for the same reason; an address that each server gives from a range of its own; and what
+/// kube-apiserver's memory tells from nothing, and counts as a change, while its answers do not: bytes that are none, and a schema
+/// of items that is no schema.
+const UNCLEAR: [&str; 4] = [
     "metadata/selfLink",
     "spec/ipFamilies/0",
     "webhooks/0/clientConfig/caBundle",
-    "spec/metadata/finalizers",
-    "spec/metadata/finalizers/0",
-    "spec/metadata/managedFields",
-    "spec/metadata/ownerReferences",
+    "spec/versions/0/schema/openAPIV3Schema/items",
 ];
 
-/// Kinds to whose objects kube-apiserver's own controllers write while they are updated here.
+/// Kinds to whose new objects controllers of the server write.
 const MOVING: [&str; 3] = [
     "customresourcedefinitions.v1.apiextensions.k8s.io",
     "apiservices.v1.apiregistration.k8s.io",
     "flowschemas.v1.flowcontrol.apiserver.k8s.io",
-];
-
-/// Kinds of which updates are not yet refused in all the words of kube-apiserver, or count generations otherwise: not compared.
-const OPEN: [&str; 9] = [
-    "endpointslices.v1.discovery.k8s.io",
-    "events.v1.events.k8s.io",
-    "jobs.v1.batch",
-    "persistentvolumeclaims.v1",
-    "persistentvolumes.v1",
-    "pods.v1",
-    "resourceslices.v1.resource.k8s.io",
-    "servicecidrs.v1.networking.k8s.io",
-    "volumeattachments.v1.storage.k8s.io",
 ];
 
 /// Whether all mutations are asked for.
@@ -148,8 +133,7 @@ fn of_sample(
             ..Step::default()
         });
         out.push(Sequence { name: format!("{called} {group}"), steps: creates.collect() });
-        let skipped = MOVING.contains(&plural) || OPEN.contains(&plural);
-        if let Some(steps) = updates(plural, &place.base, who, &all).filter(|_| !skipped) {
+        if let Some(steps) = updates(plural, &place.base, who, &all) {
             out.push(Sequence { name: format!("{called} {group}, updated"), steps });
         }
     }
@@ -172,6 +156,13 @@ fn updates(plural: &str, object: &Value, who: &str, all: &[Mutation]) -> Option<
         who: who.clone(),
         ..Step::default()
     };
+    let settled = MOVING.contains(&plural).then(|| Step {
+        method: "GET".to_owned(),
+        path: format!("{plural}/{name}"),
+        who: who.clone(),
+        settles: true,
+        ..Step::default()
+    });
     let every = if all_wanted() { 1 } else { 4 };
     let all = all.iter().filter(|one| !UNCLEAR.contains(&one.path.as_str()));
     let replaced = all.enumerate().step_by(every).map(|(number, one)| Step {
@@ -183,7 +174,7 @@ fn updates(plural: &str, object: &Value, who: &str, all: &[Mutation]) -> Option<
         who: who.clone(),
         ..Step::default()
     });
-    Some(std::iter::once(made).chain(replaced).collect())
+    Some(std::iter::once(made).chain(settled).chain(replaced).collect())
 }
 
 /// One object with one field set.

@@ -88,6 +88,9 @@ impl Normal {
         {
             *version = json!("LIST");
         }
+        if fields.get("kind").is_some_and(|kind| kind == "Status") {
+            in_order_of_keys(&mut fields);
+        }
         if key == "details" {
             // Conflicts of apply come as a Go map gives them.
             if let Some(causes) = fields.get_mut("causes").and_then(Value::as_array_mut)
@@ -233,6 +236,29 @@ fn without_diffs(text: &str) -> String {
     let last = if text.contains(" is invalid: [") { "]" } else { "" };
     let rest = diff.find("\n, ").map_or(last, |end| &diff[end + 1..]);
     format!("{before}{}", without_diffs(rest))
+}
+
+/// What is wrong with several entries of one map comes as a Go map gives them.
+fn in_order_of_keys(status: &mut Map<String, Value>) {
+    let named = |cause: &Value| -> Option<String> {
+        let (map, key) = cause["field"].as_str()?.strip_suffix(']')?.rsplit_once('[')?;
+        (!key.bytes().all(|b| b.is_ascii_digit())).then(|| map.to_owned())
+    };
+    let told = |causes: &[Value]| -> String {
+        let each = causes.iter().map(|cause| {
+            format!("{}: {}", cause["field"].as_str().unwrap_or(""), cause["message"].as_str().unwrap_or(""))
+        });
+        each.collect::<Vec<_>>().join(", ")
+    };
+    let mut message = status.get("message").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let causes = status.get_mut("details").and_then(|details| details.get_mut("causes")?.as_array_mut());
+    let Some(causes) = causes else { return };
+    for run in causes.chunk_by_mut(|one, next| named(one).is_some() && named(one) == named(next)) {
+        let before = told(run);
+        run.sort_by_key(|cause| cause["field"].as_str().map(str::to_owned));
+        message = message.replace(&before, &told(run));
+    }
+    status.insert("message".to_owned(), json!(message));
 }
 
 /// A struct of kube-apiserver's own memory, which some messages print: nobody reads it, and who has no such struct cannot write it.

@@ -21,6 +21,9 @@ const SHOWN: usize = 6;
 /// How long an event may take that was told of.
 const SOON: Duration = Duration::from_secs(4);
 
+/// How long nothing changes of what is as it will be.
+const STILL: Duration = Duration::from_millis(500);
+
 /// What differs between the two servers, a text for each step.
 pub fn differs(twins: &Twins, sequence: &Sequence) -> Vec<String> {
     let namespace = unique();
@@ -141,7 +144,19 @@ impl Side<'_> {
             std::thread::yield_now();
             answer = send();
         }
-        self.answers.push(answer.json());
+        if step.settles {
+            // What a controller of the server adds is a part of what was made.
+            loop {
+                std::thread::sleep(STILL);
+                let now = send();
+                if now.json() == std::mem::replace(&mut answer, now).json() {
+                    break;
+                }
+            }
+            self.answers = vec![answer.json()];
+        } else {
+            self.answers.push(answer.json());
+        }
         self.seen(&answer.headers, answer.code, &answer.body)
     }
 

@@ -58,6 +58,8 @@ pub struct Step {
     pub base: Option<Arc<Value>>,
     /// Whether the base is laid over the first answer of the sequence, as by who read an object and changes it.
     pub over_first: bool,
+    /// Whether the step is asked until its answer stays the same, and that is the first answer from then on.
+    pub settles: bool,
 }
 
 /// The folder of this suite.

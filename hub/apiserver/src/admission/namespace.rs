@@ -32,6 +32,10 @@ impl Admission for NamespaceLifecycle {
         if &*definition.group == "authorization.k8s.io" {
             return Ok(());
         }
+        // What is in no namespace is refused as that.
+        if request.key.namespace.is_empty() {
+            return Ok(());
+        }
         let namespaces = StorageId("core/namespaces".into());
         let Some(namespace) = registry.cache().get(&namespaces, &ObjectKey::new("", &request.key.namespace))
         else {

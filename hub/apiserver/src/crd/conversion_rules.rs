@@ -1,5 +1,8 @@
 //! What a definition may say of conversion between its versions.
 
+use base64::Engine as _;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use serde_json::Value;
 
 use super::report::{Errors, forbidden, invalid, items, not_supported, required, text};
@@ -8,7 +11,8 @@ use crate::validation::dns_1035_label;
 const CLIENT: &str = "spec.conversion.webhookClientConfig";
 const REVIEWS: &str = "spec.conversion.conversionReviewVersions";
 
-pub(super) fn validate(conversion: &Value, errors: &mut Errors) {
+/// `before`: what was said until now, of a definition that is there.
+pub(super) fn validate(conversion: &Value, before: Option<&Value>, errors: &mut Errors) {
     let webhook = &conversion["webhook"];
     let has_client = webhook["clientConfig"].is_object();
     let has_reviews = !items(webhook, "conversionReviewVersions").is_empty();
@@ -18,6 +22,9 @@ pub(super) fn validate(conversion: &Value, errors: &mut Errors) {
         "Webhook" => {
             if has_client {
                 client(&webhook["clientConfig"], errors);
+                if let Some(before) = before {
+                    bundle(&webhook["clientConfig"], &before["webhook"]["clientConfig"], errors);
+                }
             } else {
                 errors.push(required(CLIENT, "required when strategy is set to Webhook"));
             }
@@ -43,6 +50,29 @@ fn client(client: &Value, errors: &mut Errors) {
         (None, true) => service(&client["service"], errors),
         _ => errors.push(required(CLIENT, "exactly one of url or service is required")),
     }
+}
+
+/// A new definition may come before its certificates do; what is trusted once stays a bundle.
+fn bundle(client: &Value, before: &Value, errors: &mut Errors) {
+    if bundle_problem(text(before, "caBundle")).is_some() {
+        return;
+    }
+    if let Some(why) = bundle_problem(text(client, "caBundle")) {
+        let why = format!("unable to load root certificates: {why}");
+        errors.push(invalid(&format!("{CLIENT}.caBundle"), text(client, "caBundle"), why));
+    }
+}
+
+fn bundle_problem(bundle: &str) -> Option<&'static str> {
+    let pem = base64::engine::general_purpose::STANDARD.decode(bundle).unwrap_or_default();
+    if pem.is_empty() || CertificateDer::pem_slice_iter(&pem).any(|one| one.is_ok()) {
+        return None;
+    }
+    let is_block = pem.windows(11).any(|window| window == b"-----BEGIN ");
+    Some(match is_block {
+        true => "data does not contain any valid RSA or ECDSA certificates",
+        false => "unable to parse bytes as PEM block",
+    })
 }
 
 fn url(given: &str, errors: &mut Errors) {

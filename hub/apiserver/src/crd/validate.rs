@@ -64,7 +64,11 @@ fn validate_spec(spec: &Value, before: &Value, errors: &mut Errors) {
         let why = "must be None if spec.preserveUnknownFields is true";
         errors.push(invalid("spec.conversion.strategy", strategy, why));
     }
-    conversion_rules::validate(&spec["conversion"], errors);
+    conversion_rules::validate(
+        &spec["conversion"],
+        before.is_object().then_some(&before["conversion"]),
+        errors,
+    );
 }
 
 fn joined(messages: &[String]) -> Option<String> {

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::{Method, Response, StatusCode};
 
 use super::body::{self, Received};
@@ -45,6 +46,9 @@ impl ApiServer {
         // At its end a kind announces less than it still takes: whoever holds an object must be able to let it go.
         if !definition.allows(verb) && !ending {
             return Err(Status::method_not_allowed());
+        }
+        if verb != "update" {
+            is_placed(wanted)?;
         }
         let old = strategy::deprecation(&wanted.group, &wanted.version, &wanted.plural);
         old.into_iter().for_each(|text| call.warnings.add(text.to_owned()));
@@ -107,6 +111,7 @@ impl ApiServer {
             }
             "create" => self.create(call, definition, wanted, form, &bytes).await,
             "update" => {
+                is_placed_update(call, wanted, &bytes)?;
                 let value = object_in(call, definition, &bytes)?;
                 names_its_type(definition, &value, &bytes)?;
                 let options = self.write_options(call, "", &bytes)?;
@@ -149,13 +154,35 @@ fn exists(definition: &ResourceDefinition, wanted: &Wanted) -> Result<(), Status
     check_scope(definition, wanted)?;
     let any = |verbs: &[&str]| verbs.iter().any(|verb| definition.allows(verb));
     let found = match (wanted.subresource.as_str(), wanted.name.is_empty()) {
-        ("", true) if definition.namespaced && wanted.namespace.is_empty() => any(&["list", "watch"]),
+        ("", true) if definition.namespaced && wanted.namespace.is_empty() && !wanted.unnamed => {
+            any(&["list", "watch"])
+        }
         ("", true) => any(&["list", "create", "deletecollection"]),
         ("", false) => any(&["get", "update", "patch", "delete"]),
         ("proxy", _) => true,
         (part, _) => definition.subresource(part).is_some() && wanted.rest.is_empty(),
     };
     if found { Ok(()) } else { Err(Status::no_resource()) }
+}
+
+/// Refuses to look for one object in every namespace.
+pub(super) fn is_placed(wanted: &Wanted) -> Result<(), Status> {
+    match wanted.unnamed && !wanted.name.is_empty() {
+        true => Err(Status::bad_request("Namespace parameter required.")),
+        false => Ok(()),
+    }
+}
+
+/// The same of an update, whose object has a name or is told so first.
+pub(super) fn is_placed_update(call: &Call<'_>, wanted: &Wanted, bytes: &Bytes) -> Result<(), Status> {
+    if !wanted.unnamed {
+        return Ok(());
+    }
+    let value = body::parse(body::media_type(call.headers), bytes)?;
+    if meta::name(&value).is_empty() {
+        return Err(Status::nameless(&wanted.name));
+    }
+    is_placed(wanted)
 }
 
 /// Refuses a name that can be no part of a key, whether there is such an object or not.
@@ -170,8 +197,11 @@ pub(super) fn fit_for_a_key(name: &str) -> Result<(), Status> {
 fn verb(call: &Call<'_>, definition: &ResourceDefinition, wanted: &Wanted) -> Result<&'static str, Status> {
     let one = !wanted.name.is_empty();
     let looks = matches!(call.method, Method::GET | Method::HEAD);
-    if definition.namespaced && wanted.namespace.is_empty() && !looks {
-        // Across namespaces there is only looking.
+    if wanted.watch && !looks {
+        return Err(Status::method_not_allowed());
+    }
+    if definition.namespaced && wanted.namespace.is_empty() && !wanted.unnamed && !looks {
+        // Across namespaces there is only looking, but where a path has a place for their name.
         return Err(match definition.is_structural() && call.method == Method::POST {
             true => Status::no_page(),
             false => Status::method_not_allowed(),
@@ -200,7 +230,7 @@ fn verb(call: &Call<'_>, definition: &ResourceDefinition, wanted: &Wanted) -> Re
 /// Namespaced paths are for namespaced resources, and one object of those is reached through its namespace only.
 fn check_scope(definition: &ResourceDefinition, wanted: &Wanted) -> Result<(), Status> {
     let is_namespace = definition.group.is_empty() && *definition.plural == *"namespaces";
-    let in_namespace = !wanted.namespace.is_empty();
+    let in_namespace = !wanted.namespace.is_empty() || wanted.unnamed;
     let fits = match (definition.namespaced, in_namespace) {
         (true, true) => true,
         (true, false) => wanted.name.is_empty(),

@@ -10,6 +10,7 @@ use super::body::Received;
 use super::form::{Form, Shape};
 use super::objects::namespace_of;
 use super::patching::Patch;
+use super::resources::{is_placed, is_placed_update};
 use super::respond::{self, Body};
 use super::target::Wanted;
 use super::{ApiServer, Call, body, scale};
@@ -46,7 +47,13 @@ impl ApiServer {
         if !wanted.rest.is_empty() && &*wanted.subresource != "proxy" {
             return Err(Status::no_resource());
         }
+        if verb != "update" {
+            is_placed(wanted)?;
+        }
         let bytes = body::read(body).await?;
+        if verb == "update" {
+            is_placed_update(call, wanted, &bytes)?;
+        }
         match (&*wanted.subresource, verb) {
             ("scale", _) => self.scale(call, definition, wanted, form, &bytes).await,
             ("token", "create") => {

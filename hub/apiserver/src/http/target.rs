@@ -28,6 +28,8 @@ pub(super) struct Wanted {
     pub watch: bool,
     /// Whether a part of the path is missing between two slashes.
     pub hollow: bool,
+    /// Whether that part is the name of a namespace: every namespace is meant.
+    pub unnamed: bool,
 }
 
 impl Target {
@@ -40,7 +42,8 @@ impl Target {
         }
         // A namespace without a name is every namespace.
         let every = path.replacen("/namespaces//", "/", 1);
-        let path = if path.matches("/namespaces//").count() == 1 { &*every } else { path };
+        let unnamed = path.matches("/namespaces//").count() == 1;
+        let path = if unnamed { &*every } else { path };
         let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty()).collect();
         let (group, version, rest) = match parts.as_slice() {
             ["api", version, rest @ ..] => ("", *version, rest),
@@ -61,6 +64,7 @@ impl Target {
             }
             rest => rest,
         };
+        wanted.unnamed = unnamed && !wanted.watch;
         // `namespaces/NAME/PLURAL…` is a namespaced path, `namespaces/NAME[/status|finalize]` the namespace itself.
         let rest = match rest {
             ["namespaces", name, subresource @ ("status" | "finalize")] => {

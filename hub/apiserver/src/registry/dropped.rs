@@ -244,10 +244,10 @@ fn claim(spec: &mut Value, old: Option<&Value>) {
     }
     let copy = |source: &Value| json!({"apiGroup": source["apiGroup"], "kind": source["kind"], "name": source["name"]});
     match (fields.get("dataSource").cloned(), fields.get("dataSourceRef").cloned()) {
-        (Some(source), None) if source.is_object() && old.is_none() => {
+        (Some(source), None) if source.is_object() => {
             fields.insert("dataSourceRef".to_owned(), copy(&source));
         }
-        (None, Some(source)) if source.is_object() && !elsewhere(&source) && old.is_none() => {
+        (None, Some(source)) if source.is_object() && !elsewhere(&source) => {
             fields.insert("dataSource".to_owned(), copy(&source));
         }
         _ => {}

@@ -105,7 +105,8 @@ fn check_namespace(
     let given = meta::namespace(object).to_owned();
     let metadata = meta::of(object);
     if definition.namespaced {
-        if !given.is_empty() && given != namespace {
+        // Who asks for none at all is told so later.
+        if !given.is_empty() && given != namespace && !namespace.is_empty() {
             return Err(Status::bad_request(
                 "the namespace of the provided object does not match the namespace sent on the request",
             ));

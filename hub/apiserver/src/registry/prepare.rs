@@ -127,7 +127,10 @@ pub(crate) fn changed_object(
             put_or_remove(new, "status", Some(status));
         }
     } else {
-        put_or_remove(new, "status", old.get("status").cloned());
+        // Who changes a ServiceCIDR changes its status, too.
+        if (&*definition.group, &*definition.plural) != ("networking.k8s.io", "servicecidrs") {
+            put_or_remove(new, "status", old.get("status").cloned());
+        }
         kinds::prepare_update(definition, new);
         match (&*definition.group, &*definition.plural, subresource) {
             // A request is not changed once it is made.
@@ -199,7 +202,7 @@ pub(crate) fn validate_new(
     validate(definition, "", &sent, None)
 }
 
-/// The same of a changed object: what was sent empty is no change, and is shown as it was sent where something is wrong with it.
+/// The same of a changed object. What was sent empty where nothing stands is no change, so it is laid into both.
 pub(crate) fn validate_changed(
     definition: &ResourceDefinition,
     part: &str,
@@ -207,20 +210,13 @@ pub(crate) fn validate_changed(
     old: &Value,
     empties: &Empties,
 ) -> Result<(), Status> {
-    let Err(refusal) = validate(definition, part, new, Some(old)) else { return Ok(()) };
     if empties.is_none() {
-        return Err(refusal);
+        return validate(definition, part, new, Some(old));
     }
-    let mut sent = new.clone();
+    let (mut sent, mut stood) = (new.clone(), old.clone());
     empties.lay_in(&mut sent);
-    let fields = |status: &Status| -> Vec<String> {
-        let causes = status.details.iter().flat_map(|details| &details.causes);
-        causes.map(|cause| cause.field.clone()).collect()
-    };
-    match validate(definition, part, &sent, Some(old)) {
-        Err(shown) if fields(&shown) == fields(&refusal) => Err(shown),
-        _ => Err(refusal),
-    }
+    empties.lay_in(&mut stood);
+    validate(definition, part, &sent, Some(&stood))
 }
 
 /// Refuses an object that breaks its kind's rules, naming all of them.

@@ -159,6 +159,11 @@ pub(crate) fn raises_generation(definition: &ResourceDefinition, old: &Value, ne
     }
 }
 
+/// Whether a change is counted by what was asked for, with what is dropped before it is stored.
+pub(super) fn counts_what_is_dropped(definition: &ResourceDefinition) -> bool {
+    matches!(name(definition), ("discovery.k8s.io", "endpointslices") | ("resource.k8s.io", "resourceslices"))
+}
+
 fn same_map(a: &Value, b: &Value) -> bool {
     let empty = Map::new();
     a.as_object().unwrap_or(&empty) == b.as_object().unwrap_or(&empty)
@@ -175,12 +180,13 @@ fn content(definition: &ResourceDefinition, object: &Value) -> Map<String, Value
     members
 }
 
-/// Counts a change of anything but metadata and status.
+/// Counts a change of anything but metadata and status; `counted`: there was one that what is left does not show.
 pub(super) fn raise_generation(
     definition: &ResourceDefinition,
     old: &Value,
     new: &mut Value,
     empties: &Empties,
+    counted: bool,
 ) {
     if !kinds::has_generation(definition) {
         return;
@@ -191,7 +197,7 @@ pub(super) fn raise_generation(
         ("networking.k8s.io", plural) => plural == "networkpolicies",
         (_, plural) => plural.ends_with("webhookconfigurations"),
     };
-    let raises = is_literal && empties.stay_in(new) || raises_generation(definition, old, new);
+    let raises = counted || is_literal && empties.stay_in(new) || raises_generation(definition, old, new);
     let raised = generation + i64::from(raises);
     let metadata = meta::of(new);
     if raised == 0 {

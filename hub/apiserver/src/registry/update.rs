@@ -84,6 +84,10 @@ impl Registry {
         prepare::changed_object(definition, &options.subresource, &old, &mut new, &self.now_text());
         let mut request = AdmissionRequest::write(definition, key, &mut new, Some(&old), options);
         self.admit(&mut request).await?;
+        options.warnings.extend(crate::validation::owners_twice(&new));
+        identity::owners_once(&mut new);
+        let counted = strategy::counts_what_is_dropped(definition)
+            && strategy::raises_generation(definition, &old, &new);
         dropped::settle(definition, &options.subresource, &mut new, Some(&old));
         let mut service = match &*options.subresource {
             "" => self.service_allocator(definition, key).await,
@@ -101,10 +105,9 @@ impl Registry {
         let _held = self.admit_final(&mut request).await?;
         crate::kinds::finish_update(definition, &mut new, &old);
         options.warnings.extend(crate::kinds::remarks(definition, &new, Some((&old, live))));
-        identity::owners_once(&mut new);
         crate::kinds::forget_empties(definition, &mut new);
         if &*options.subresource != "binding" {
-            strategy::raise_generation(definition, &old, &mut new, &empties);
+            strategy::raise_generation(definition, &old, &mut new, &empties, counted);
         }
         if prepare::same(&old, &new) && storage::is_stored_as_now(definition, live) {
             let object = self.cache().get(&definition.storage, key);

@@ -1,11 +1,16 @@
-//! Horizontal Pod autoscalers: bounds, targets, metrics, behaviour.
+//! Horizontal Pod autoscalers: bounds, targets, metrics, behaviour; and the scale that they write.
 
 use serde_json::Value;
 
-use super::{Errors, invalid_each, list, names, text};
+use super::{Errors, invalid_each, list, names, non_negative, text};
 use crate::schema::FieldError;
 use crate::schema::path::Path;
 use crate::schema::quantity::Quantity;
+
+/// A scale that is written.
+pub(super) fn scale(new: &Value, errors: &mut Errors) {
+    non_negative(&new["spec"], "replicas", &Path::field("spec"), errors);
+}
 
 pub(super) fn horizontal_pod_autoscaler(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));

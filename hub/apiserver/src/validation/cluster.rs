@@ -84,27 +84,40 @@ pub(super) fn service_cidr(new: &Value, old: Option<&Value>, errors: &mut Errors
     let spec = Path::field("spec");
     let path = spec.child("cidrs");
     let now = list(&new["spec"], "cidrs");
-    if let Some(old) = old {
-        let before = list(&old["spec"], "cidrs");
-        if before.len() == now.len() {
+    let Some(old) = old else { return service_ranges(new, &path, errors) };
+    let before = list(&old["spec"], "cidrs");
+    match (before.len(), now.len()) {
+        (one, other) if one == other => {
             for (index, (now, before)) in now.iter().zip(before).enumerate() {
                 if now != before {
                     errors.push(FieldError::invalid(&path.index(index), now.clone(), "field is immutable"));
                 }
             }
-        } else if !(before.len() == 1 && now.len() == 2 && before[0] == now[0]) {
-            let shown = if now.is_empty() { Value::Null } else { now.to_vec().into() };
+        }
+        // A second family may come.
+        (1, 2) => {
+            if now[0] != before[0] {
+                errors.push(FieldError::invalid(&path.index(0), now[0].clone(), "field is immutable"));
+            }
+            service_ranges(new, &path, errors);
+        }
+        _ => {
+            let shown = new["spec"]["cidrs"].clone();
             errors.push(FieldError::invalid(&path, shown, "field is immutable"));
         }
-        return;
     }
+}
+
+/// One range, or one of either family.
+fn service_ranges(new: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let now = list(&new["spec"], "cidrs");
     if now.is_empty() {
-        errors.push(FieldError::required(&path, "at least one CIDR required"));
+        errors.push(FieldError::required(path, "at least one CIDR required"));
         return;
     }
     if now.len() > 2 {
         let shown = format!("{{\"CIDRs\":{}}}", Value::from(now.to_vec()));
-        errors.push(FieldError::invalid(&path, Shown::Raw(shown), "may only hold up to 2 values"));
+        errors.push(FieldError::invalid(path, Shown::Raw(shown), "may only hold up to 2 values"));
         return;
     }
     for (index, one) in now.iter().filter_map(Value::as_str).enumerate() {
@@ -114,21 +127,16 @@ pub(super) fn service_cidr(new: &Value, old: Option<&Value>, errors: &mut Errors
     if now.len() == 2 && family(&now[0]) == family(&now[1]) {
         let detail =
             "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
-        errors.push(FieldError::invalid(&path, now.to_vec(), detail));
+        errors.push(FieldError::invalid(path, now.to_vec(), detail));
     }
 }
 
-pub(super) fn api_service(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(super) fn api_service(new: &Value, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
     let (group, version) = (text(spec, "group"), text(spec, "version"));
-    let (name, wanted) = (text(&new["metadata"], "name"), format!("{version}.{group}"));
+    let wanted = format!("{version}.{group}");
     let detail = format!("must be `spec.version+\".\"+spec.group`: {wanted:?}");
-    if old.is_none() {
-        super::only_name(new, &wanted, &detail, false, errors);
-    } else if name != wanted {
-        let meta = Path::field("metadata");
-        errors.push(FieldError::invalid(&meta.child("name"), name, detail));
-    }
+    super::only_name(new, &wanted, &detail, false, errors);
     if group.is_empty() && version != "v1" {
         let detail = "only v1 may have an empty group and it better be legacy kube";
         errors.push(FieldError::required(&path.child("group"), detail));

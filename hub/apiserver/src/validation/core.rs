@@ -152,15 +152,30 @@ pub(super) fn namespace(new: &Value, errors: &mut Errors) {
 }
 
 pub(super) fn persistent_volume_claim(new: &Value, old: Option<&Value>, errors: &mut Errors) {
-    let path = Path::field("spec");
-    claim_spec(&new["spec"], &path, errors);
-    if let Some(old) = old {
-        claim_update(new, old, &path, errors);
-    }
+    let (spec, path) = (&new["spec"], Path::field("spec"));
+    let Some(old) = old else { return claim_spec(spec, &path, errors) };
+    // Groups were not judged at first: where one stands, another may be as odd.
+    let named = |field: &str| old["spec"][field]["apiGroup"].is_string();
+    let groups = if named("dataSource") || named("dataSourceRef") { Groups::Any } else { Groups::Names };
+    // Once as if it were new, once as a change.
+    claim(spec, groups, &path, errors);
+    claim(spec, groups, &path, errors);
+    claim_update(new, old, &path, errors);
 }
 
-/// The spec of a claim, or of a template of claims.
+/// What the groups of a claim's sources may be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Groups {
+    Names,
+    Any,
+}
+
+/// The spec of a new claim, or of a template of claims.
 pub(super) fn claim_spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    claim(spec, Groups::Names, path, errors);
+}
+
+fn claim(spec: &Value, groups: Groups, path: &Path<'_>, errors: &mut Errors) {
     if list(spec, "accessModes").is_empty() {
         let at = path.child("accessModes");
         errors.push(FieldError::required(&at, "at least 1 access mode is required"));
@@ -185,7 +200,7 @@ pub(super) fn claim_spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     if spec["volumeMode"].is_string() && !matches!(mode, "Block" | "Filesystem") {
         errors.push(FieldError::not_supported(&path.child("volumeMode"), mode, &["Block", "Filesystem"]));
     }
-    data_sources(spec, path, errors);
+    data_sources(spec, groups, path, errors);
     let class = text(spec, "volumeAttributesClassName");
     if !class.is_empty() {
         invalid_each(errors, &path.child("volumeAttributesClassName"), class, names::dns_subdomain(class));
@@ -193,7 +208,7 @@ pub(super) fn claim_spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
 }
 
 /// What a new volume is filled from.
-fn data_sources(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+fn data_sources(spec: &Value, groups: Groups, path: &Path<'_>, errors: &mut Errors) {
     for field in ["dataSource", "dataSourceRef"] {
         let (source, at) = (&spec[field], path.child(field));
         if !source.is_object() {
@@ -209,7 +224,7 @@ fn data_sources(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
             let detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
             errors.push(FieldError::invalid(&at, text(source, "kind"), detail));
         }
-        if !group.is_empty() {
+        if !group.is_empty() && groups == Groups::Names {
             invalid_each(errors, &at.child("apiGroup"), group, names::dns_subdomain(group));
         }
         let namespace = text(source, "namespace");
@@ -266,16 +281,16 @@ fn claim_update(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) 
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
         ));
     }
-    let size = |object: &Value, pointer: &str| object.pointer(pointer).and_then(Quantity::from_value);
-    let request = "/spec/resources/requests/storage";
-    if let (Some(new_size), Some(old_size)) = (size(new, request), size(old, request)) {
-        let capacity = size(old, "/status/capacity/storage").map_or(0, Quantity::nanos);
-        if new_size < old_size && new_size.nanos() <= capacity {
-            let resources = path.child("resources");
-            let requests = resources.child("requests");
-            let detail = "field can not be less than status.capacity";
-            errors.push(FieldError::forbidden(&requests.child("storage"), detail));
-        }
+    let size = |object: &Value, pointer: &str| {
+        object.pointer(pointer).and_then(Quantity::from_value).map_or(0, |size| size.nanos())
+    };
+    let asked = "/spec/resources/requests/storage";
+    // What is not asked for any more is nothing, which no volume shrinks to.
+    if size(new, asked) < size(old, asked) && size(new, asked) <= size(old, "/status/capacity/storage") {
+        let resources = path.child("resources");
+        let requests = resources.child("requests");
+        let detail = "field can not be less than status.capacity";
+        errors.push(FieldError::forbidden(&requests.child("storage"), detail));
     }
     immutable(&new["spec"]["volumeMode"], &old["spec"]["volumeMode"], &Path::field("volumeMode"), errors);
 }

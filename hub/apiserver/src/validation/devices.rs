@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::metadata::{annotations, labels};
 use super::scheduling::node_selector;
 use super::storage::csi_driver_name;
-use super::{Errors, entries, invalid_each, list, names, text};
+use super::{Errors, entries, invalid_each, is_empty, list, names, text};
 use crate::schema::path::Path;
 use crate::schema::{FieldError, Shown};
 
@@ -129,7 +129,16 @@ pub(super) fn resource_claim(new: &Value, old: Option<&Value>, errors: &mut Erro
 
 pub(super) fn resource_claim_template(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
-    if old.is_some_and(|old| old["spec"] != *spec) {
+    // Metadata that says nothing is none.
+    let said = |spec: &Value| {
+        let mut spec = spec.clone();
+        let said = spec.get_mut("metadata").and_then(Value::as_object_mut);
+        if said.is_some_and(|said| said.values().all(is_empty)) {
+            spec.as_object_mut().map(|spec| spec.remove("metadata"));
+        }
+        spec
+    };
+    if old.is_some_and(|old| said(&old["spec"]) != said(spec)) {
         let Shown::Raw(inner) = shown_claim(&spec["spec"]) else { return };
         let shown = Shown::Raw(format!("{{\"Spec\":{inner}}}"));
         errors.push(FieldError::invalid(&path, shown, "field is immutable"));

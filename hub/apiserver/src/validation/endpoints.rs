@@ -202,34 +202,77 @@ pub(super) fn event(new: &Value, old: Option<&Value>, strict: bool, errors: &mut
     }
     match old {
         None => strict_create(new, errors),
-        Some(old) => {
-            for (field, named) in [
-                ("regarding", "involvedObject"),
-                ("reason", "reason"),
-                // Looked at twice there.
-                ("reason", "reason"),
-                ("note", "message"),
-                ("deprecatedSource", "source"),
-                ("type", "type"),
-                ("action", "action"),
-                ("related", "related"),
-                ("reportingController", "reportingController"),
-                ("reportingInstance", "reportingInstance"),
-            ] {
-                let (now, before) = (&new[field], &old[field]);
-                if matches!(field, "regarding" | "related" | "deprecatedSource") && now != before {
-                    let shown = Shown::Raw(go_struct(now).to_string());
-                    errors.push(FieldError::invalid(&Path::field(named), shown, "field is immutable"));
-                } else {
-                    immutable(now, before, &Path::field(named), errors);
-                }
-            }
-            // Compared as bytes of another length: a time that was never set may be.
-            if new["eventTime"] != old["eventTime"] {
-                let (at, now) = (Path::field("eventTime"), new["eventTime"].clone());
-                errors.push(FieldError::invalid(&at, now, "field is immutable"));
-            }
+        Some(old) => strict_change(new, old, errors),
+    }
+}
+
+/// Of an event that was sent in the newer version nothing changes but how often it was seen.
+fn strict_change(new: &Value, old: &Value, errors: &mut Errors) {
+    if new["series"] != old["series"] {
+        series(new, errors);
+    }
+    for (field, named) in [
+        ("regarding", "involvedObject"),
+        ("reason", "reason"),
+        ("note", "message"),
+        ("deprecatedSource", "source"),
+        ("deprecatedFirstTimestamp", "firstTimestamp"),
+        ("deprecatedLastTimestamp", "lastTimestamp"),
+        ("deprecatedCount", "count"),
+        // Looked at twice there.
+        ("reason", "reason"),
+        ("type", "type"),
+        ("action", "action"),
+        ("related", "related"),
+        ("reportingController", "reportingController"),
+        ("reportingInstance", "reportingInstance"),
+    ] {
+        let (now, at) = (&new[field], Path::field(named));
+        if *now == old[field] {
+            continue;
         }
+        let shown = match field {
+            "regarding" => reference_shown(now),
+            "related" if now.is_object() => reference_shown(now),
+            "deprecatedSource" => Shown::Raw(go_struct(now).to_string()),
+            "deprecatedFirstTimestamp" | "deprecatedLastTimestamp" | "related" => now.clone().into(),
+            "deprecatedCount" => now.as_i64().unwrap_or(0).into(),
+            _ => now.as_str().unwrap_or_default().into(),
+        };
+        errors.push(FieldError::invalid(&at, shown, "field is immutable"));
+    }
+    // Compared as bytes of another length: a time that was never set may be.
+    if new["eventTime"] != old["eventTime"] {
+        let (at, now) = (Path::field("eventTime"), new["eventTime"].clone());
+        errors.push(FieldError::invalid(&at, now, "field is immutable"));
+    }
+}
+
+/// A reference as kube-apiserver's memory has it.
+fn reference_shown(reference: &Value) -> Shown {
+    let fields = [
+        ("Kind", "kind"),
+        ("Namespace", "namespace"),
+        ("Name", "name"),
+        ("UID", "uid"),
+        ("APIVersion", "apiVersion"),
+        ("ResourceVersion", "resourceVersion"),
+        ("FieldPath", "fieldPath"),
+    ];
+    let fields = fields.map(|(named, field)| format!("\"{named}\":{}", Value::from(text(reference, field))));
+    Shown::Raw(format!("{{{}}}", fields.join(",")))
+}
+
+/// How often an event was seen.
+fn series(new: &Value, errors: &mut Errors) {
+    if !new["series"].is_object() {
+        return;
+    }
+    if new["series"]["count"].as_i64().unwrap_or(0) < 2 {
+        errors.push(FieldError::invalid(&Path::field("series.count"), "", "should be at least 2"));
+    }
+    if new["series"]["lastObservedTime"].is_null() {
+        errors.push(FieldError::required(&Path::field("series.lastObservedTime"), ""));
     }
 }
 
@@ -259,14 +302,7 @@ fn strict_create(new: &Value, errors: &mut Errors) {
     let metadata = super::validate_metadata(super::NameRule::Subdomain, new, None);
     errors.extend(metadata);
     super::metadata::standard_finalizers(new, errors);
-    if new["series"].is_object() {
-        if new["series"]["count"].as_i64().unwrap_or(0) < 2 {
-            errors.push(FieldError::invalid(&Path::field("series.count"), "", "should be at least 2"));
-        }
-        if new["series"]["lastObservedTime"].is_null() {
-            errors.push(FieldError::required(&Path::field("series.lastObservedTime"), ""));
-        }
-    }
+    series(new, errors);
     if !new["eventTime"].is_string() {
         errors.push(FieldError::required(&Path::field("eventTime"), ""));
     }

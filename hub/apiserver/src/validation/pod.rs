@@ -34,7 +34,8 @@ pub(super) fn pod(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let metadata = Path::field("metadata");
     let annotations = metadata.child("annotations");
     marks::annotations(&new["metadata"], &new["spec"], &annotations, errors);
-    spec(&new["spec"], Some(&new["metadata"]), &Path::field("spec"), errors);
+    let stood = old.map(|old| &old["spec"]);
+    spec(&new["spec"], Some(&new["metadata"]), stood, &Path::field("spec"), errors);
     containers::images(&new["spec"], &Path::field("spec"), errors);
     tokens(&new["spec"], errors);
     if old.is_none() && !list(&new["spec"], "ephemeralContainers").is_empty() {
@@ -81,26 +82,26 @@ pub(super) fn template(template: &Value, path: &Path<'_>, errors: &mut Errors) {
     labels(&template["metadata"]["labels"], &path.child("labels"), errors);
     annotations(&template["metadata"], &path.child("annotations"), errors);
     marks::annotations(&template["metadata"], &template["spec"], &path.child("annotations"), errors);
-    spec(&template["spec"], None, &path.child("spec"), errors);
+    spec(&template["spec"], None, None, &path.child("spec"), errors);
     if !list(&template["spec"], "ephemeralContainers").is_empty() {
         let detail = "ephemeral containers not allowed in pod template";
         errors.push(FieldError::forbidden(&path.child("spec").child("ephemeralContainers"), detail));
     }
 }
 
-/// The spec of a Pod, whose metadata is `metadata`, or of a template, without any.
-fn spec(spec: &Value, metadata: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+/// The spec of a Pod, whose metadata is `metadata` and whose spec was `old`, or of a template, without any.
+fn spec(spec: &Value, metadata: Option<&Value>, old: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let name = metadata.map_or("", |metadata| text(metadata, "name"));
     let is_pod = metadata.is_some();
     let volumes = named_volumes(spec, name, &path.child("volumes"), errors);
     resource_claims(spec, &path.child("resourceClaims"), errors);
-    containers::containers(&Of { spec, volumes: &volumes }, path, errors);
+    containers::containers(&Of { spec, volumes: &volumes }, old.is_some(), path, errors);
     resources::of_pod(spec, &path.child("resources"), errors);
     containers::ports_of_node(spec, is_pod, path, errors);
     one_of(spec, "restartPolicy", &["Always", "OnFailure", "Never"], path, errors);
     one_of(spec, "dnsPolicy", &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"], path, errors);
     labels(&spec["nodeSelector"], &path.child("nodeSelector"), errors);
-    security::pod(spec, path, errors);
+    security::pod(spec, old, path, errors);
     scheduling::affinity(&spec["affinity"], &path.child("affinity"), errors);
     volumes::dns(spec, path, errors);
     let gates = path.child("readinessGates");

@@ -31,7 +31,7 @@ pub(super) fn descending(target: &str, path: &Path<'_>, errors: &mut Errors) {
 }
 
 /// `spec.securityContext`.
-pub(super) fn pod(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+pub(super) fn pod(spec: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let context = &spec["securityContext"];
     let at = path.child("securityContext");
     id(&context["fsGroup"], &at.child("fsGroup"), errors);
@@ -56,8 +56,14 @@ pub(super) fn pod(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     seccomp(&context["seccompProfile"], &at.child("seccompProfile"), errors);
     super::pod::options_for_windows(&context["windowsOptions"], &at.child("windowsOptions"), errors);
     app_armor(&context["appArmorProfile"], &at.child("appArmorProfile"), errors);
+    // Feature SELinuxMount is off: what it brings is known to those that came before it.
+    let labels: &[&str] =
+        match old.is_some_and(|old| old["securityContext"]["seLinuxChangePolicy"].is_string()) {
+            true => &["MountOption", "Recursive"],
+            false => &["Recursive"],
+        };
     for (field, known) in
-        [("supplementalGroupsPolicy", &["Merge", "Strict"][..]), ("seLinuxChangePolicy", &["Recursive"][..])]
+        [("supplementalGroupsPolicy", &["Merge", "Strict"][..]), ("seLinuxChangePolicy", labels)]
     {
         if let Some(policy) = context[field].as_str().filter(|policy| !known.contains(policy)) {
             errors.push(FieldError::not_supported(&at.child(field), policy, known));

@@ -183,6 +183,26 @@ pub(super) fn csi_storage_capacity(new: &Value, old: Option<&Value>, errors: &mu
 
 pub(super) fn volume_attachment(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
+    attachment(new, errors);
+    let Some(old) = old else {
+        // What the first version did not check.
+        csi_driver_name(text(spec, "attacher"), &Path::field("spec.attacher"), errors);
+        if let Some(volume) = spec["source"]["persistentVolumeName"].as_str() {
+            let at = Path::field("spec.source.persistentVolumeName");
+            invalid_each(errors, &at, volume, names::dns_subdomain(volume));
+        }
+        return;
+    };
+    // Once as if it were new, once as a change.
+    attachment(new, errors);
+    if old["spec"] != *spec {
+        let shown = Shown::Raw(go_struct(spec).to_string());
+        errors.push(FieldError::invalid(&path, shown, "field is immutable"));
+    }
+}
+
+fn attachment(new: &Value, errors: &mut Errors) {
+    let (spec, path) = (&new["spec"], Path::field("spec"));
     if text(spec, "attacher").is_empty() {
         errors.push(FieldError::required(&path.child("attacher"), ""));
     }
@@ -192,13 +212,8 @@ pub(super) fn volume_attachment(new: &Value, old: Option<&Value>, errors: &mut E
         (false, None) => errors.push(FieldError::required(&at, ONE)),
         (true, Some(_)) => errors.push(FieldError::forbidden(&at, ONE)),
         (true, None) => {
-            super::volume_sources::spec(
-                &source["inlineVolumeSpec"],
-                "",
-                true,
-                &at.child("inlineVolumeSpec"),
-                errors,
-            );
+            let at = at.child("inlineVolumeSpec");
+            super::volume_sources::spec(&source["inlineVolumeSpec"], "", true, &at, errors);
         }
         (_, Some("")) => errors.push(FieldError::required(
             &at.child("persistentVolumeName"),
@@ -208,24 +223,6 @@ pub(super) fn volume_attachment(new: &Value, old: Option<&Value>, errors: &mut E
     }
     let node = text(spec, "nodeName");
     invalid_each(errors, &path.child("nodeName"), node, names::dns_subdomain(node));
-    match old {
-        Some(old) if old["spec"] != *spec => {
-            errors.push(FieldError::invalid(
-                &path,
-                Shown::Raw(go_struct(spec).to_string()),
-                "field is immutable",
-            ));
-        }
-        Some(_) => {}
-        None => {
-            // What the first version did not check.
-            csi_driver_name(text(spec, "attacher"), &Path::field("spec.attacher"), errors);
-            if let Some(volume) = source["persistentVolumeName"].as_str() {
-                let at = Path::field("spec.source.persistentVolumeName");
-                invalid_each(errors, &at, volume, names::dns_subdomain(volume));
-            }
-        }
-    }
     attachment_status(new, errors);
 }
 

@@ -8,16 +8,16 @@ use serde_json::Value;
 use super::resources::amount;
 use super::scheduling::node_selector;
 use super::{Errors, amount_shown, entries, invalid_each, is_empty, list, names, text, volumes};
+use crate::schema::FieldError;
 use crate::schema::path::Path;
 use crate::schema::quantity::Quantity;
-use crate::schema::{FieldError, Shown, go_json};
 
 /// How a volume may be mounted.
 pub(super) const ACCESS_MODES: [&str; 4] =
     ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
 /// Every source, in the order they are looked at.
-const SOURCES: [&str; 22] = [
+pub(super) const SOURCES: [&str; 22] = [
     "hostPath",
     "gcePersistentDisk",
     "awsElasticBlockStore",
@@ -61,7 +61,7 @@ pub(super) fn persistent_volume(new: &Value, old: Option<&Value>, errors: &mut E
     let path = Path::field("spec");
     spec(&new["spec"], text(&new["metadata"], "name"), false, &path, errors);
     if let Some(old) = old {
-        update(&new["spec"], &old["spec"], &path, errors);
+        super::volume_update::update(&new["spec"], &old["spec"], &path, errors);
     }
 }
 
@@ -443,38 +443,6 @@ fn azure_disk(source: &Value, path: &Path<'_>, errors: &mut Errors) {
             errors.push(FieldError::not_supported(&at, uri, &[BLOB]));
         }
         _ => {}
-    }
-}
-
-fn update(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let sources = |spec: &Value| -> Vec<Value> {
-        SOURCES
-            .iter()
-            .map(|field| {
-                let mut source = spec[*field].clone();
-                // A secret that was not there may be added.
-                if *field == "csi"
-                    && old["csi"]["controllerExpandSecretRef"].is_null()
-                    && let Some(source) = source.as_object_mut()
-                {
-                    source.remove("controllerExpandSecretRef");
-                }
-                source
-            })
-            .collect()
-    };
-    if sources(new) != sources(old) {
-        let detail = "spec.persistentvolumesource is immutable after creation";
-        errors.push(FieldError::forbidden(&path.child("persistentvolumesource"), detail));
-    }
-    super::immutable(&new["volumeMode"], &old["volumeMode"], &Path::field("volumeMode"), errors);
-    if old["nodeAffinity"].is_object() && new["nodeAffinity"] != old["nodeAffinity"] {
-        let shown = Shown::Raw(go_json(&new["nodeAffinity"]));
-        errors.push(FieldError::invalid(&Path::field("nodeAffinity"), shown, "field is immutable"));
-    }
-    if old["volumeAttributesClassName"].is_string() && new["volumeAttributesClassName"].is_null() {
-        let at = path.child("volumeAttributesClassName");
-        errors.push(FieldError::forbidden(&at, "update from non-nil value to nil is forbidden"));
     }
 }
 

@@ -22,13 +22,15 @@ pub(super) struct Of<'p> {
     pub(super) volumes: &'p BTreeMap<String, &'p Value>,
 }
 
-/// Every container of a Pod's spec.
-pub(super) fn containers(of: &Of<'_>, path: &Path<'_>, errors: &mut Errors) {
+/// Every container of a Pod's spec; `runs`: of a Pod that is there.
+pub(super) fn containers(of: &Of<'_>, runs: bool, path: &Path<'_>, errors: &mut Errors) {
     let main = path.child("containers");
     if list(of.spec, "containers").is_empty() {
         errors.push(FieldError::required(&main, ""));
     }
+    // A grace that is negative means the shortest, which is what a running Pod is held to.
     let grace = of.spec["terminationGracePeriodSeconds"].as_i64().unwrap_or(30);
+    let grace = if runs && grace < 0 { 1 } else { grace };
     let mut names_seen = BTreeSet::new();
     for (index, one) in list(of.spec, "containers").iter().enumerate() {
         let at = main.index(index);

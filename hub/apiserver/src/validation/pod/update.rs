@@ -2,6 +2,8 @@
 //!
 //! In: the Pod as it shall be and as it is stored. Out: field errors.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::containers::{self, Of};
@@ -140,13 +142,14 @@ fn only_added_tolerations(new: &Value, old: &Value, path: &Path<'_>, errors: &mu
 }
 
 fn only_deleted_gates(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let before: Vec<&str> = list(old, "schedulingGates").iter().map(|gate| text(gate, "name")).collect();
-    for (index, gate) in list(new, "schedulingGates").iter().enumerate() {
-        let name = text(gate, "name");
-        if !before.contains(&name) {
-            let detail = format!("only deletion is allowed, but found new scheduling gate '{name}'");
-            errors.push(FieldError::forbidden(&path.index(index).child("name"), detail));
-        }
+    let names = |spec| list(spec, "schedulingGates").iter().map(|gate| text(gate, "name"));
+    // Each name once, where it stands last.
+    let mut added: BTreeMap<&str, usize> =
+        names(new).enumerate().map(|(index, name)| (name, index)).collect();
+    added.retain(|name, _| !names(old).any(|before| before == *name));
+    for (name, index) in added {
+        let detail = format!("only deletion is allowed, but found new scheduling gate '{name}'");
+        errors.push(FieldError::forbidden(&path.index(index).child("name"), detail));
     }
 }
 
@@ -172,7 +175,8 @@ fn only_closer_affinity(new: &Value, old: &Value, path: &Path<'_>, errors: &mut 
     let path = path.child("nodeSelectorTerms");
     if now.len() != before.len() {
         let each: Vec<String> = now.iter().map(shown_term).collect();
-        let shown = if each.is_empty() { "null".to_owned() } else { format!("[{}]", each.join(",")) };
+        let sent = &new["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"];
+        let shown = if sent.is_array() { format!("[{}]", each.join(",")) } else { "null".to_owned() };
         let detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
         errors.push(FieldError::invalid(&path, Shown::Raw(shown), detail));
         return;
@@ -218,7 +222,7 @@ pub(in crate::validation) fn ephemeral(new: &Value, old: &Value, errors: &mut Er
 /// Sizes of a Pod that runs: of its containers only what they ask for changes.
 pub(in crate::validation) fn resized(new: &Value, old: &Value, errors: &mut Errors) {
     let path = Path::field("spec");
-    spec(&new["spec"], Some(&new["metadata"]), &path, errors);
+    spec(&new["spec"], Some(&new["metadata"]), Some(&old["spec"]), &path, errors);
     let sized = |object: &Value| {
         let mut spec = object["spec"].clone();
         for kind in ["containers", "initContainers"] {
