@@ -7,7 +7,7 @@ mod policies;
 use serde_json::Value;
 
 use super::selector::{self, is_right, label_selector, matches};
-use super::{Errors, immutable, non_negative, pod, text};
+use super::{Errors, immutable, non_negative, pod, scheduling, text};
 use crate::schema::path::Path;
 use crate::schema::{FieldError, Shown, go_struct};
 
@@ -128,15 +128,10 @@ fn without_place(template: &Value) -> Value {
             template.as_object_mut().map(|template| template.remove("metadata"));
         }
     }
-    if let Some(spec) = template.get_mut("spec").and_then(Value::as_object_mut) {
-        spec.retain(|field, _| !matches!(field.as_str(), "nodeSelector" | "tolerations" | "schedulingGates"));
-        let affinity = spec.get_mut("affinity").and_then(Value::as_object_mut);
-        let is_empty = affinity.is_none_or(|affinity| {
-            affinity.remove("nodeAffinity");
-            affinity.is_empty()
-        });
-        if is_empty {
-            spec.remove("affinity");
+    if let Some(spec) = template.get_mut("spec") {
+        scheduling::remove_nodes(spec);
+        if let Some(fields) = spec.as_object_mut() {
+            fields.retain(|field, _| !matches!(field.as_str(), "tolerations" | "schedulingGates"));
         }
     }
     template

@@ -12,6 +12,20 @@ use crate::schema::path::Path;
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
+/// Takes out of a Pod's spec which nodes it wants: what selects them, and their affinity.
+pub(super) fn remove_nodes(spec: &mut Value) {
+    let Some(fields) = spec.as_object_mut() else { return };
+    fields.remove("nodeSelector");
+    let affinity = fields.get_mut("affinity").and_then(Value::as_object_mut);
+    let is_empty = affinity.is_none_or(|affinity| {
+        affinity.remove("nodeAffinity");
+        affinity.is_empty()
+    });
+    if is_empty {
+        fields.remove("affinity");
+    }
+}
+
 /// `spec.affinity` of a Pod.
 pub(super) fn affinity(affinity: &Value, path: &Path<'_>, errors: &mut Errors) {
     let (node, at) = (&affinity["nodeAffinity"], path.child("nodeAffinity"));

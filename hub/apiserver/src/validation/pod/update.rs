@@ -66,17 +66,7 @@ pub(super) fn changed(new: &Value, old: &Value, errors: &mut Errors) {
     only_added_selectors(new, old, &path.child("nodeSelector"), errors);
     only_closer_affinity(new, old, &path.child("affinity").child("nodeAffinity"), errors);
     let without_place = |mut spec: Value| {
-        if let Some(fields) = spec.as_object_mut() {
-            fields.remove("nodeSelector");
-            let affinity = fields.get_mut("affinity").and_then(Value::as_object_mut);
-            let is_empty = affinity.is_none_or(|affinity| {
-                affinity.remove("nodeAffinity");
-                affinity.is_empty()
-            });
-            if is_empty {
-                fields.remove("affinity");
-            }
-        }
+        scheduling::remove_nodes(&mut spec);
         spec
     };
     unchanged(without_place(but_what_may_change(new, old)), without_place(old.clone()), &path, errors);
