@@ -110,7 +110,7 @@ impl Outbox {
     /// The member no longer holds what `key` carried; told until the hub releases it.
     pub fn removed(&mut self, key: &str, uid: &str, revision: u64) {
         self.drop_work(key);
-        let removed = Removed { key: key.to_owned(), uid: uid.to_owned(), revision };
+        let removed = Removed { key: key.to_owned(), uid: uid.to_owned(), revision, ..Removed::default() };
         self.removed.insert(key.to_owned(), (removed, true));
     }
 

@@ -113,6 +113,7 @@ impl Session {
             credit: Some(credit.window()),
             partial,
             attempt: opening.attempt,
+            ..v1::Hello::default()
         };
         Self {
             intake: Intake::new(held, (opening.epoch, opening.cursor), assembly, now),

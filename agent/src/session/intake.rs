@@ -285,6 +285,8 @@ impl Intake {
                 key: tombstone.key,
                 uid: tombstone.uid,
                 revision: tombstone.revision,
+                never_held: true,
+                ..v1::Removed::default()
             })),
         }
         self.moves_to(tombstone.cursor);

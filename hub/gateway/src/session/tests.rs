@@ -141,7 +141,7 @@ fn newest_wins_and_a_deletion_is_told_once_until_the_agent_answers() {
     assert_eq!(sent(&mut session), ["deleted a@23"]);
     session.work(deleting("a", 24));
     assert_eq!(sent(&mut session), [""; 0]);
-    let removed = v1::Removed { key: "a".into(), uid: "u-a".into(), revision: 23 };
+    let removed = v1::Removed { key: "a".into(), uid: "u-a".into(), revision: 23, ..v1::Removed::default() };
     say(&mut session, agent_frame::Body::Removed(removed), secs(1));
     assert_eq!(session.next_report(secs(1)), Some(Report::Finalize { key: "a".into(), uid: "u-a".into() }));
     session.work(WorkEvent::Deleted { key: "a".into(), uid: "u-a".into(), revision: 25 });
