@@ -20,6 +20,8 @@ use crate::session::{Change, Held, Phase};
 /// Started this often without coming to an end, a Work is left alone: it crashes the agent (rule R23).
 pub const CRASHES: u32 = 2;
 
+/// The newest format of the file that this agent knows.
+const FORMAT: i64 = 3;
 const SCHEMA: &str = "
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS works (
@@ -37,9 +39,11 @@ CREATE TABLE IF NOT EXISTS works (
     applied_hash BLOB,
     applied_ok INTEGER,
     applied_message TEXT,
-    placed INTEGER NOT NULL DEFAULT 0
+    placed INTEGER NOT NULL DEFAULT 0,
+    generation INTEGER NOT NULL DEFAULT 0,
+    retry TEXT NOT NULL DEFAULT ''
 );
-PRAGMA user_version = 2;
+PRAGMA user_version = 3;
 ";
 
 /// A ledger that cannot be read or written.
@@ -52,7 +56,7 @@ pub enum LedgerError {
     #[error("making the ledger's file")]
     File(#[source] std::io::Error),
     /// A newer agent wrote it.
-    #[error("the ledger has format {0}; this agent knows 2")]
+    #[error("the ledger has format {0}; this agent knows {FORMAT}")]
     Newer(i64),
 }
 
@@ -79,6 +83,10 @@ pub struct Entry {
     pub applied: Option<(Applied, bool)>,
     /// Whether the member ever took an object of it, in whichever body.
     pub placed: bool,
+    /// The Work's generation; zero where the hub did not say.
+    pub generation: u64,
+    /// The last word of a person to try again what was put aside.
+    pub retry: String,
 }
 
 impl Entry {
@@ -126,12 +134,18 @@ impl Ledger {
         // A quarter of a megabyte: the agent has fifteen in all.
         connection.pragma_update(None, "cache_size", -256)?;
         let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-        if version > 2 {
+        if version > FORMAT {
             return Err(LedgerError::Newer(version));
         }
         if version == 1 {
             // What was not counted then may have been placed.
             connection.execute_batch("ALTER TABLE works ADD COLUMN placed INTEGER NOT NULL DEFAULT 1")?;
+        }
+        if (1..3).contains(&version) {
+            connection.execute_batch(
+                "ALTER TABLE works ADD COLUMN generation INTEGER NOT NULL DEFAULT 0;
+                 ALTER TABLE works ADD COLUMN retry TEXT NOT NULL DEFAULT ''",
+            )?;
         }
         connection.execute_batch(SCHEMA)?;
         connection.set_prepared_statement_cache_capacity(24);
@@ -213,7 +227,7 @@ impl Ledger {
         let connection = self.connection.lock();
         let mut query = connection.prepare_cached(
             "SELECT uid, revision, hash, encoding, decoded_size, body, suspended, preserve, phase, attempts,
-                    applied_hash, applied_ok, applied_message, placed
+                    applied_hash, applied_ok, applied_message, placed, generation, retry
              FROM works WHERE key = ?1",
         )?;
         Ok(query.query_row([key], entry).optional()?)
@@ -287,14 +301,16 @@ fn set_number(connection: &Connection, key: &str, value: i64) -> Result<(), rusq
 
 fn apply(connection: &Connection, change: &Change) -> Result<(), rusqlite::Error> {
     match change {
-        Change::Put { key, uid, revision, hash, body, suspended, preserve } => {
+        Change::Put { key, uid, revision, hash, body, suspended, preserve, generation, retry } => {
             let encoded = body::encode(body);
             connection
                 .prepare_cached(
-                    "INSERT INTO works (key, uid, revision, hash, encoding, decoded_size, body, suspended, preserve)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+                    "INSERT INTO works (key, uid, revision, hash, encoding, decoded_size, body, suspended, preserve,
+                        generation, retry)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
                      ON CONFLICT (key) DO UPDATE SET uid = ?2, revision = ?3, hash = ?4, encoding = ?5,
-                        decoded_size = ?6, body = ?7, suspended = ?8, preserve = ?9, phase = 0,
+                        decoded_size = ?6, body = ?7, suspended = ?8, preserve = ?9, generation = ?10,
+                        retry = ?11, phase = 0,
                         applied_ok = CASE WHEN phase = 0 THEN applied_ok END,
                         attempts = CASE WHEN hash = ?4 THEN attempts ELSE 0 END",
                 )?
@@ -307,15 +323,27 @@ fn apply(connection: &Connection, change: &Change) -> Result<(), rusqlite::Error
                     encoded.decoded_size as i64,
                     encoded.bytes.as_ref(),
                     suspended,
-                    preserve
+                    preserve,
+                    *generation as i64,
+                    retry
                 ])?;
         }
-        Change::Touch { key, uid, revision, suspended, preserve } => {
+        Change::Touch { key, uid, revision, suspended, preserve, generation, retry } => {
             connection
                 .prepare_cached(
-                    "UPDATE works SET uid = ?2, revision = ?3, suspended = ?4, preserve = ?5 WHERE key = ?1",
+                    "UPDATE works SET uid = ?2, revision = ?3, suspended = ?4, preserve = ?5, generation = ?6,
+                        retry = ?7
+                     WHERE key = ?1",
                 )?
-                .execute(params![key, uid, *revision as i64, suspended, preserve])?;
+                .execute(params![
+                    key,
+                    uid,
+                    *revision as i64,
+                    suspended,
+                    preserve,
+                    *generation as i64,
+                    retry
+                ])?;
         }
         Change::Delete { key, uid, revision, preserve } => {
             connection
@@ -373,6 +401,8 @@ fn entry(row: &Row<'_>) -> Result<Entry, rusqlite::Error> {
         attempts: row.get(9)?,
         applied,
         placed: row.get(13)?,
+        generation: row.get::<_, i64>(14)? as u64,
+        retry: row.get(15)?,
     })
 }
 
@@ -391,6 +421,8 @@ mod tests {
             body,
             suspended: false,
             preserve: false,
+            generation: revision,
+            retry: String::new(),
         }
     }
 
@@ -411,6 +443,45 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let mode = std::fs::metadata(dir.path().join("ledger.sqlite")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_ledger_of_an_older_agent_is_taken_over() {
+        for version in [1, 2] {
+            let dir = tempfile::tempdir().unwrap();
+            let file = dir.path().join("ledger.sqlite");
+            let placed = if version == 2 { ", placed INTEGER NOT NULL DEFAULT 0" } else { "" };
+            Connection::open(&file)
+                .unwrap()
+                .execute_batch(&format!(
+                    "CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+                     CREATE TABLE works (key TEXT PRIMARY KEY, uid TEXT NOT NULL, revision INTEGER NOT NULL,
+                        hash BLOB NOT NULL, encoding INTEGER NOT NULL, decoded_size INTEGER NOT NULL,
+                        body BLOB NOT NULL, suspended INTEGER NOT NULL, preserve INTEGER NOT NULL,
+                        phase INTEGER NOT NULL DEFAULT 0, attempts INTEGER NOT NULL DEFAULT 0,
+                        applied_hash BLOB, applied_ok INTEGER, applied_message TEXT{placed});
+                     INSERT INTO works (key, uid, revision, hash, encoding, decoded_size, body, suspended, preserve)
+                        VALUES ('a', 'u', 3, x'00', 0, 2, x'7b7d', 0, 0);
+                     PRAGMA user_version = {version};"
+                ))
+                .unwrap();
+            let ledger = Ledger::open(dir.path()).unwrap();
+            let entry = ledger.entry("a").unwrap().unwrap();
+            assert_eq!((entry.generation, entry.retry.as_str()), (0, ""), "what the hub has not said yet");
+            let touch = Change::Touch {
+                key: "a".into(),
+                uid: "u".into(),
+                revision: 4,
+                suspended: false,
+                preserve: false,
+                generation: 9,
+                retry: "again".into(),
+            };
+            ledger.commit(&[touch]).unwrap();
+            drop(ledger);
+            let entry = Ledger::open(dir.path()).unwrap().entry("a").unwrap().unwrap();
+            assert_eq!((entry.generation, entry.retry.as_str(), entry.revision), (9, "again", 4));
+        }
     }
 
     #[test]

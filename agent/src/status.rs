@@ -127,6 +127,8 @@ mod tests {
             attempts: 0,
             applied: None,
             placed: false,
+            generation: 2,
+            retry: String::new(),
         };
         board.set_entry("w", &entry, 1);
         let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a", "namespace": "d", "generation": 1},

@@ -216,6 +216,8 @@ mod tests {
             body: body.into(),
             suspended: false,
             preserve: false,
+            generation: 1,
+            retry: String::new(),
         }
     }
 

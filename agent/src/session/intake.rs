@@ -61,6 +61,10 @@ pub enum Change {
         suspended: bool,
         /// Keep the member's objects once the Work is deleted.
         preserve: bool,
+        /// The Work's generation: what is reported of this body is reported for it.
+        generation: u64,
+        /// Where it differs from the one held, what was put aside is to be tried again.
+        retry: String,
     },
     /// The same body under a newer revision.
     Touch {
@@ -74,6 +78,10 @@ pub enum Change {
         suspended: bool,
         /// Keep the member's objects once the Work is deleted.
         preserve: bool,
+        /// The Work's generation: what is reported of this body is reported for it.
+        generation: u64,
+        /// Where it differs from the one held, what was put aside is to be tried again.
+        retry: String,
     },
     /// Remove its objects from the member, or (`preserve`) only our marks.
     Delete {
@@ -214,6 +222,8 @@ impl Intake {
             body,
             suspended: upsert.suspended,
             preserve: upsert.preserve,
+            generation: upsert.generation,
+            retry: upsert.retry.clone(),
         });
     }
 
@@ -230,6 +240,8 @@ impl Intake {
                     revision: upsert.revision,
                     suspended: upsert.suspended,
                     preserve: upsert.preserve,
+                    generation: upsert.generation,
+                    retry: upsert.retry.clone(),
                 });
             }
             _ => self.want(upsert, out),

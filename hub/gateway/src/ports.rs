@@ -83,6 +83,10 @@ pub struct Work {
     pub uid: Arc<str>,
     /// The store's revision of it.
     pub revision: u64,
+    /// `metadata.generation`: rises with its spec.
+    pub generation: u64,
+    /// The annotation `edge.karmada.io/retry`: a person's word to try again what the agent put aside.
+    pub retry: Arc<str>,
     /// Whether `metadata.deletionTimestamp` is set.
     pub deleting: bool,
     /// `spec.suspendDispatching`.
@@ -152,6 +156,15 @@ impl Work {
             #[serde(default)]
             uid: String,
             deletion_timestamp: Option<String>,
+            #[serde(default)]
+            generation: u64,
+            #[serde(default)]
+            annotations: Option<Annotations>,
+        }
+        #[derive(Deserialize, Default)]
+        struct Annotations {
+            #[serde(rename = "edge.karmada.io/retry")]
+            retry: Option<String>,
         }
         #[derive(Deserialize, Default)]
         #[serde(rename_all = "camelCase", default)]
@@ -170,6 +183,8 @@ impl Work {
             key: object.metadata.name.into(),
             uid: object.metadata.uid.into(),
             revision,
+            generation: object.metadata.generation,
+            retry: object.metadata.annotations.and_then(|a| a.retry).unwrap_or_default().into(),
             deleting: object.metadata.deletion_timestamp.is_some(),
             suspended: object.spec.suspend_dispatching == Some(true),
             preserve: object.spec.preserve_resources_on_deletion == Some(true),
@@ -395,14 +410,16 @@ mod tests {
     #[test]
     fn a_works_json_is_read_where_it_matters() {
         let json = Bytes::from_static(
-            br#"{"apiVersion":"work.karmada.io/v1alpha1","kind":"Work","metadata":{"name":"a","uid":"u","deletionTimestamp":"2026-01-01T00:00:00Z"},"spec":{"suspendDispatching":true,"workload":{"manifests":[{"x":1}]}},"status":{}}"#,
+            br#"{"apiVersion":"work.karmada.io/v1alpha1","kind":"Work","metadata":{"name":"a","uid":"u","generation":3,"annotations":{"edge.karmada.io/retry":"two"},"deletionTimestamp":"2026-01-01T00:00:00Z"},"spec":{"suspendDispatching":true,"workload":{"manifests":[{"x":1}]}},"status":{}}"#,
         );
         let work = Work::from_json(7, json.clone().into()).unwrap();
         assert_eq!((work.key.as_ref(), work.uid.as_ref(), work.revision), ("a", "u", 7));
+        assert_eq!((work.generation, work.retry.as_ref()), (3, "two"));
         assert!(work.deleting && work.suspended && !work.preserve);
         assert_eq!(work.body.json(), json);
         assert!(Work::from_json(7, Bytes::from_static(b"{}").into()).is_err());
         let plain = Work::from_json(1, Bytes::from_static(br#"{"metadata":{"name":"a"}}"#).into()).unwrap();
         assert!(!plain.deleting && !plain.suspended);
+        assert_eq!((plain.generation, plain.retry.as_ref()), (0, ""));
     }
 }

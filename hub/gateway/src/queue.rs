@@ -93,6 +93,8 @@ mod tests {
             key: key.into(),
             uid: "u".into(),
             revision,
+            generation: 0,
+            retry: "".into(),
             deleting,
             suspended: false,
             preserve: false,

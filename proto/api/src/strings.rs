@@ -58,6 +58,10 @@ pub mod labels {
 
 /// Annotation keys.
 pub mod annotations {
+    /// On a Work: where it changes, the site tries again what it has put aside because it crashed the agent.
+    pub const RETRY: &str = "edge.karmada.io/retry";
+    /// On a Cluster: the epoch in whose first listing the held-back deletes may go out.
+    pub const CONFIRM_DELETES: &str = "edge.karmada.io/confirm-deletes";
     /// Namespace of the claiming PropagationPolicy.
     pub const PROPAGATION_POLICY_NAMESPACE: &str = "propagationpolicy.karmada.io/namespace";
     /// Name of the claiming PropagationPolicy.

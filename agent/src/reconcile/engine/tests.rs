@@ -33,7 +33,17 @@ fn id(name: &str) -> ObjectId {
 fn put(key: &str, revision: u64, manifests: &[Value], suspended: bool) -> Change {
     let body = Bytes::from(json!({"manifests": manifests}).to_string());
     let hash = karmada_proto::body::hash(&body);
-    Change::Put { key: key.into(), uid: format!("u-{key}"), revision, hash, body, suspended, preserve: false }
+    Change::Put {
+        key: key.into(),
+        uid: format!("u-{key}"),
+        revision,
+        hash,
+        body,
+        suspended,
+        preserve: false,
+        generation: revision,
+        retry: String::new(),
+    }
 }
 
 impl Rig {
@@ -211,8 +221,15 @@ async fn a_suspended_work_is_not_touched_until_it_is_released() {
     rig.member.edit(&id("a"), |o| *o.pointer_mut("/data/k").unwrap() = json!("edited"));
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(rig.value("a").as_deref(), Some("edited"));
-    let touch =
-        Change::Touch { key: "a".into(), uid: "u-a".into(), revision: 3, suspended: false, preserve: false };
+    let touch = Change::Touch {
+        key: "a".into(),
+        uid: "u-a".into(),
+        revision: 3,
+        suspended: false,
+        preserve: false,
+        generation: 3,
+        retry: String::new(),
+    };
     rig.commit(&[touch]);
     rig.until("applied", |rig| rig.value("a").as_deref() == Some("2")).await;
 }

@@ -22,8 +22,24 @@ struct Known {
     uid: Arc<str>,
     /// Empty where the last word was a tombstone.
     hash: Bytes,
-    /// Suspended and preserve as told; `None` where only the agent's word on the hash is known.
-    flags: Option<(bool, bool)>,
+    /// What was told beside the body; `None` where only the agent's word on the hash is known.
+    marks: Option<Marks>,
+}
+
+/// What a Work says beside its body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Marks {
+    suspended: bool,
+    preserve: bool,
+    generation: u64,
+    retry: Arc<str>,
+}
+
+impl Marks {
+    fn of(work: &Work) -> Self {
+        let Work { suspended, preserve, generation, ref retry, .. } = *work;
+        Self { suspended, preserve, generation, retry: retry.clone() }
+    }
 }
 
 /// How far the full listing has come.
@@ -169,7 +185,7 @@ impl Dispatch {
         let held = self.known.entry(status.key.as_str().into()).or_insert_with(|| Known {
             uid: status.uid.as_str().into(),
             hash: status.hash.clone(),
-            flags: None,
+            marks: None,
         });
         held.hash != status.hash
     }
@@ -220,7 +236,7 @@ impl Dispatch {
                 self.start_upsert(Work { suspended: true, ..work }, true, purse, inbox)
             }
             Pending::Delete(work) => {
-                let told = Known { uid: work.uid.clone(), hash: Bytes::new(), flags: None };
+                let told = Known { uid: work.uid.clone(), hash: Bytes::new(), marks: None };
                 if self.listing == Listing::Told && self.known.get(&key) == Some(&told) {
                     return None;
                 }
@@ -275,10 +291,11 @@ impl Dispatch {
             }
         };
         let hash = body::hash(&manifests);
-        let flags = (work.suspended, work.preserve);
+        let marks = Marks::of(&work);
         let held = self.known.get(&work.key);
         let same_body = held.is_some_and(|held| held.hash == hash);
-        let same = same_body && held.is_some_and(|held| held.uid == work.uid && held.flags == Some(flags));
+        let same =
+            same_body && held.is_some_and(|held| held.uid == work.uid && held.marks.as_ref() == Some(&marks));
         if same && !resend && self.listing == Listing::Told {
             return None;
         }
@@ -292,10 +309,12 @@ impl Dispatch {
             hash: hash.clone(),
             suspended: work.suspended,
             preserve: work.preserve,
+            generation: work.generation,
+            retry: work.retry.to_string(),
             offer,
             ..v1::Upsert::default()
         };
-        let known = Known { uid: work.uid.clone(), hash, flags: Some(flags) };
+        let known = Known { uid: work.uid.clone(), hash, marks: Some(marks) };
         self.known.insert(work.key.clone(), known);
         self.unacked.insert(work.key.clone(), work);
         if offer {

@@ -128,6 +128,26 @@ fn a_status_write_does_not_come_back_as_a_new_desired_state() {
 }
 
 #[test]
+fn a_new_generation_or_a_word_to_try_again_is_told_without_the_body() {
+    let mut session = open(1, Some(10), plenty());
+    session.work(upsert("a", 11, "1"));
+    assert_eq!(sent(&mut session), ["welcome", "upsert a@11"]);
+    let told = |session: &mut Session| {
+        let offers = frames(session).into_iter().filter_map(|frame| match frame.body {
+            Some(hub_frame::Body::Upsert(u)) => Some((u.offer, u.generation, u.retry)),
+            _ => None,
+        });
+        offers.collect::<Vec<_>>()
+    };
+    session.work(WorkEvent::Upsert(Work { generation: 2, ..work("a", 12, "1") }));
+    assert_eq!(told(&mut session), [(true, 2, String::new())]);
+    session.work(WorkEvent::Upsert(Work { generation: 2, retry: "now".into(), ..work("a", 13, "1") }));
+    assert_eq!(told(&mut session), [(true, 2, "now".to_owned())]);
+    session.work(WorkEvent::Upsert(Work { generation: 2, retry: "now".into(), ..work("a", 14, "1") }));
+    assert_eq!(told(&mut session), []);
+}
+
+#[test]
 fn newest_wins_and_a_deletion_is_told_once_until_the_agent_answers() {
     let mut session = open(1, Some(10), plenty());
     for revision in 11..20 {
