@@ -17,6 +17,7 @@ pub mod replicas;
 pub mod retain;
 pub mod retention;
 pub mod summary;
+pub mod trust;
 
 use std::sync::Arc;
 

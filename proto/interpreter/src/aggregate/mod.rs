@@ -16,15 +16,16 @@ use serde_json::{Map, Value};
 
 use crate::Answer;
 use crate::reflect::number;
+use crate::trust::MOST;
 
 /// The statuses of those clusters that reported one.
 fn reported(items: &[AggregatedStatusItem]) -> impl Iterator<Item = &Value> {
     items.iter().filter_map(|item| item.status.as_ref().filter(|status| status.is_object()))
 }
 
-/// The sum of a number over all clusters.
+/// The sum of a count over all clusters; more than the API can hold is told as the most that it can.
 fn sum(items: &[AggregatedStatusItem], field: &str) -> Answer<i64> {
-    reported(items).try_fold(0_i64, |sum, status| Ok(sum.saturating_add(number(status, field)?)))
+    reported(items).try_fold(0_i64, |sum, status| Ok(sum.saturating_add(number(status, field)?).min(MOST)))
 }
 
 /// The template's status, to write.
