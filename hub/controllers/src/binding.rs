@@ -34,15 +34,11 @@ impl Binding {
         Arc::new(Binding { shared })
     }
 
-    async fn remove_works(&self, works: impl Iterator<Item = &Work>) -> Result<usize, Error> {
+    /// Marks Works for deletion. Each stays until its cluster has let go of what it placed, or is gone for good.
+    async fn remove_works(&self, works: impl Iterator<Item = &Work>) -> Result<(), Error> {
         let api = &*self.shared.api;
         let resource = kinds::works(api)?;
-        let mut removed = 0;
-        for work in works {
-            removed += 1;
-            if work.metadata.deletion_timestamp.is_some() {
-                continue;
-            }
+        for work in works.filter(|work| work.metadata.deletion_timestamp.is_none()) {
             let text = |value: &Option<String>| Arc::from(value.as_deref().unwrap_or(""));
             let key = Key { namespace: text(&work.metadata.namespace), name: text(&work.metadata.name) };
             let uid = work.metadata.uid.as_deref().unwrap_or("");
@@ -51,16 +47,14 @@ impl Binding {
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(removed)
+        Ok(())
     }
 
-    /// The binding goes when its Works are gone, and those go when the members have let go (behaviour 42).
+    /// The binding goes once its Works are marked for deletion: what is still to be removed is known from them, each in its
+    /// cluster's namespace, so a cluster that is away holds neither the binding nor a new template of the same name.
     async fn end(&self, resource: &Resource, binding: &ResourceBinding) -> Result<Action, Error> {
         let works = self.shared.works_of(binding).await?;
-        if self.remove_works(works.iter()).await? > 0 {
-            // Their removal wakes this again.
-            return Ok(Action::Done);
-        }
+        self.remove_works(works.iter()).await?;
         let mut value = fetch::to_value(binding)?;
         let mut changed = object::remove_finalizer(&mut value, finalizers::BINDING);
         changed |= object::remove_finalizer(&mut value, finalizers::CLUSTER_BINDING);
@@ -70,10 +64,11 @@ impl Binding {
         Ok(Action::Done)
     }
 
-    async fn write(&self, template: &Value, wanted: &Wanted) -> Result<(), Error> {
+    /// Writes the Work for one cluster; false where none can be there now.
+    async fn write(&self, template: &Value, wanted: &Wanted) -> Result<bool, Error> {
         let work = match &wanted.work {
             Ok(work) => work,
-            Err(WorkError::NoCluster(_)) => return Ok(()),
+            Err(WorkError::NoCluster(_) | WorkError::Leaving(_)) => return Ok(false),
             Err(error) => {
                 let reason = match error {
                     WorkError::Override(_) => events::APPLY_OVERRIDE_POLICY_FAILED,
@@ -84,17 +79,21 @@ impl Binding {
                 return Err(Error::Other(message));
             }
         };
-        if !self.shared.put_work(work).await? {
-            let text = |value: &Option<String>| value.clone().unwrap_or_default();
-            let (namespace, name) = (text(&work.metadata.namespace), text(&work.metadata.name));
-            return Err(Error::Other(format!("the Work {namespace}/{name} is still on its way out")));
+        let put = self.shared.put_work(work).await?;
+        if !put {
+            // An earlier template's Work waits there for its cluster; its removal wakes this again.
+            let message =
+                format!("{}: waiting for the cluster to remove what was there before", wanted.cluster);
+            let reason = events::SYNC_WORK_FAILED;
+            self.shared.recorder.record(&Reference::of(template), EventType::Warning, reason, &message);
         }
-        Ok(())
+        Ok(put)
     }
 
     async fn write_and_tell(&self, template: &Value, wanted: &Wanted) -> Result<(), Error> {
-        self.write(template, wanted).await?;
-        self.tell(template, wanted);
+        if self.write(template, wanted).await? {
+            self.tell(template, wanted);
+        }
         Ok(())
     }
 

@@ -1,13 +1,14 @@
 //! Cluster controller: what a Cluster needs on the hub, whether it is Ready, its taints, its end (behaviour 59–64).
 //!
 //! In: Clusters, their Works, and what the gateway knows of the links. Out: the execution namespace, the finalizer, the Ready
-//! condition where a cluster fell silent, taints; at the end, Works, namespace and roles removed. A cluster that is gone for
+//! condition where a cluster fell silent, taints; at the end, namespace, Works and roles removed. A cluster that is gone for
 //! good does not hang: its Works are let go without its agent.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use karmada_api::binding::ResourceBinding;
 use karmada_api::cluster::Cluster;
 use karmada_api::strings::{events, finalizers, labels};
 use karmada_api::{names, object};
@@ -30,8 +31,9 @@ pub trait ContactSource: Send + Sync + 'static {
     fn connected(&self, cluster: &str) -> bool;
 }
 
-/// How often an ending cluster is looked at while its agent removes its objects.
-const END_LOOK: Duration = Duration::from_secs(5);
+/// How often an ending cluster is looked at while its agent removes its objects, and one that came back while the namespace
+/// of the one before it still ends.
+const END_LOOK: Duration = Duration::from_secs(1);
 
 /// Roles made for a cluster's agent: kind, name, namespace.
 type Role = (&'static str, String, String);
@@ -54,9 +56,12 @@ impl ClusterLife {
     }
 
     async fn live(&self, resource: &Resource, cluster: Cluster) -> Result<Action, Error> {
-        self.prepare(resource, &cluster).await?;
+        if !self.prepare(resource, &cluster).await? {
+            return Ok(Action::RequeueAfter(END_LOOK));
+        }
         let now = (self.shared.clock)();
-        let contact = self.contacts.contact(cluster.name(), now);
+        let created = cluster.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        let contact = self.contacts.contact(cluster.name(), now).of_one_made(created);
         if let Some(silent) = decide::silent(&cluster, &contact, &self.grace, now) {
             let mut changed = cluster.clone();
             set_condition(&mut changed.status.conditions, silent);
@@ -78,7 +83,8 @@ impl ClusterLife {
         Ok(Action::RequeueAfter(wait + Duration::from_millis(100)))
     }
 
-    async fn prepare(&self, resource: &Resource, cluster: &Cluster) -> Result<(), Error> {
+    /// The finalizer and the execution namespace; false while an earlier namespace of that name still ends.
+    async fn prepare(&self, resource: &Resource, cluster: &Cluster) -> Result<bool, Error> {
         let mut value = fetch::to_value(cluster)?;
         if object::add_finalizer(&mut value, finalizers::CLUSTER) {
             match self.api().update(resource, value).await {
@@ -89,8 +95,8 @@ impl ClusterLife {
         }
         let namespaces = kinds::namespaces(self.api())?;
         let name = names::execution_namespace(cluster.name());
-        if self.api().get(&namespaces, "", &name).await.is_ok() {
-            return Ok(());
+        if let Ok(found) = self.api().get(&namespaces, "", &name).await {
+            return Ok(!found.deleting);
         }
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace",
             "metadata": {"name": name, "labels": {labels::SYSTEM: "true"}}});
@@ -98,9 +104,9 @@ impl ClusterLife {
             Ok(_) => {
                 let message = format!("Created execution space({name}) for the cluster");
                 self.tell(cluster, EventType::Normal, events::CREATE_EXECUTION_SPACE_SUCCEED, &message);
-                Ok(())
+                Ok(true)
             }
-            Err(ApiError::AlreadyExists(_)) => Ok(()),
+            Err(ApiError::AlreadyExists(_)) => Ok(true),
             Err(error) => {
                 let reason = events::CREATE_EXECUTION_SPACE_FAILED;
                 self.tell(cluster, EventType::Warning, reason, &error.to_string());
@@ -109,21 +115,22 @@ impl ClusterLife {
         }
     }
 
-    /// Works first, then the namespace and the roles, then the Cluster.
+    /// The namespace closes first, so that nothing new comes in; then the Works go, then the bindings lose the cluster, then the
+    /// roles and the Cluster go. The namespace ends by itself once it is empty.
     async fn end(&self, resource: &Resource, cluster: &Cluster) -> Result<Action, Error> {
         let name = cluster.name();
-        let works = kinds::works(self.api())?;
+        let (works, namespaces) = (kinds::works(self.api())?, kinds::namespaces(self.api())?);
         let namespace = names::execution_namespace(name);
+        self.remove(&namespaces, "", &namespace).await?;
         let left = self.api().list(&works, &namespace).await?;
         let connected = self.contacts.connected(name);
         for work in &left {
             self.end_work(&works, work, connected).await?;
         }
-        if !left.is_empty() {
+        // A binding that still named it would place its Works again should a cluster of this name come back.
+        if !left.is_empty() || self.still_placed_in(name).await? {
             return Ok(Action::RequeueAfter(END_LOOK));
         }
-        let namespaces = kinds::namespaces(self.api())?;
-        self.remove(&namespaces, "", &namespace).await?;
         for (kind, role, namespace) in roles(name) {
             if let Some(kind) = self.api().resource_of("rbac.authorization.k8s.io/v1", kind) {
                 self.remove(&kind, &namespace, &role).await?;
@@ -134,6 +141,20 @@ impl ClusterLife {
             self.api().update(resource, value).await?;
         }
         Ok(Action::Done)
+    }
+
+    /// Whether a binding names the cluster as a target. The scheduler takes it out of each, whoever placed it.
+    async fn still_placed_in(&self, cluster: &str) -> Result<bool, Error> {
+        for namespace in ["any", ""] {
+            let bindings = kinds::bindings(self.api(), namespace)?;
+            for binding in self.api().list(&bindings, "").await?.iter().filter(|binding| !binding.deleting) {
+                let binding: ResourceBinding = binding.parse()?;
+                if binding.spec.clusters.iter().any(|target| target.name == cluster) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
 
     async fn end_work(&self, works: &Resource, work: &Object, connected: bool) -> Result<(), Error> {
@@ -202,3 +223,6 @@ impl Controller for ClusterLife {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use karmada_api::binding::ResourceBinding;
 use karmada_api::policy::PropagationPolicy;
-use karmada_api::strings::{events, labels};
+use karmada_api::strings::events;
 use karmada_api::{names, object};
 use karmada_core::detector::{self, BindingChange, BindingError, Decision};
 use karmada_core::skip::SkipRules;
@@ -160,7 +160,7 @@ impl Detector {
             api.update(&at.resource, template).await?;
             return Ok(Action::Done);
         }
-        if !is_the_hubs_own(&template) {
+        if !waits_unnoticed(&template) {
             self.tell(
                 &template,
                 EventType::Warning,
@@ -205,16 +205,10 @@ impl Detector {
     }
 }
 
-/// Objects that the hub makes itself wait for no policy, and nobody wants to hear that they do.
-fn is_the_hubs_own(object: &Value) -> bool {
-    let (kind, name) = (object::kind(object), object::name(object));
-    (kind == "ServiceAccount" && name == "default")
-        || (kind == "ConfigMap" && name == "kube-root-ca.crt")
-        || kind == "Namespace"
-        || kind == "CustomResourceDefinition"
-        || object::label(object, "kubernetes.io/bootstrapping").is_some()
-        || object::label(object, labels::BOOTSTRAPPING).is_some()
-        || name.starts_with("system:")
+/// Of kinds that the hub itself needs, nobody wants to hear that they wait for a policy: namespaces go along without one,
+/// and definitions serve the hub first.
+fn waits_unnoticed(object: &Value) -> bool {
+    matches!(object::kind(object), "Namespace" | "CustomResourceDefinition")
 }
 
 #[async_trait::async_trait]

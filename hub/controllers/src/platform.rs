@@ -213,6 +213,7 @@ mod tests {
             assert_eq!(api.revision(), quiet, "at rest nothing is written");
             api.delete(&namespaces, &made.key, "", crate::port::Propagation::Background).await.unwrap();
             pause().await;
+            pause().await;
             assert_eq!(api.value("v1", "Namespace", "", "shop"), None);
             assert!(
                 api.values("v1", "ConfigMap").is_empty() && api.values("v1", "ServiceAccount").is_empty()

@@ -43,6 +43,9 @@ pub enum WorkError {
     /// The cluster does not exist.
     #[error("cluster {0} does not exist")]
     NoCluster(String),
+    /// The cluster is on its way out.
+    #[error("cluster {0} is being removed")]
+    Leaving(String),
     /// An override cannot be applied.
     #[error(transparent)]
     Override(#[from] OverrideError),
@@ -64,8 +67,6 @@ pub struct Wanted {
 
 /// The Works of a binding, one per target, sorted by cluster. A failure in one cluster leaves the others alone.
 pub fn works(input: &Input<'_>) -> Vec<Wanted> {
-    let mut base = input.template.clone();
-    manifest::prune(&mut base, true);
     let replicas = replicas_by_cluster(input.binding);
     let completions = completions(input, &replicas);
     target_clusters(input.binding)
@@ -73,7 +74,7 @@ pub fn works(input: &Input<'_>) -> Vec<Wanted> {
         .map(|cluster| {
             let replicas = replicas.get(cluster).copied();
             let completions = completions.get(cluster).copied();
-            match one_work(input, base.clone(), cluster, replicas, completions) {
+            match one_work(input, cluster, replicas, completions) {
                 Ok((work, applied)) => Wanted { cluster: cluster.to_owned(), work: Ok(work), applied },
                 Err(error) => {
                     let applied = AppliedOverrides::default();
@@ -102,7 +103,6 @@ fn completions(input: &Input<'_>, replicas: &BTreeMap<&str, i32>) -> BTreeMap<St
 
 fn one_work(
     input: &Input<'_>,
-    mut wanted: Value,
     cluster_name: &str,
     replicas: Option<i32>,
     completions: Option<i64>,
@@ -110,6 +110,10 @@ fn one_work(
     let at = input.clusters.binary_search_by(|cluster| cluster.name().cmp(cluster_name));
     let cluster =
         at.map(|at| &input.clusters[at]).map_err(|_| WorkError::NoCluster(cluster_name.to_owned()))?;
+    if cluster.deleting() {
+        return Err(WorkError::Leaving(cluster_name.to_owned()));
+    }
+    let mut wanted = input.template.clone();
     let (api_version, kind) = (object::api_version(&wanted), object::kind(&wanted));
     let revises = input.interpreter.enabled(api_version, kind, Operation::ReviseReplica);
     if let Some(replicas) = replicas.filter(|_| revises && input.binding.spec.is_workload()) {
@@ -118,7 +122,9 @@ fn one_work(
     if let Some(completions) = completions {
         object::set(&mut wanted, &["spec", "completions"], Value::from(completions));
     }
+    // Overriders see the template as it is on the hub; what one API server filled in for itself goes afterwards.
     let applied = overrides::apply(&mut wanted, cluster, input.cluster_overrides, input.overrides)?;
+    manifest::prune(&mut wanted, true);
     let namespace = names::execution_namespace(cluster_name);
     let name = names::work_name(
         object::kind(input.template),
@@ -126,7 +132,8 @@ fn one_work(
         object::namespace(input.template),
     );
     let marks = Marks::of(input.binding);
-    stamp(&mut wanted, input.template, &namespace, &name, conflict_resolution(input), &marks);
+    let resolution = conflict_resolution(&wanted, input.binding);
+    stamp(&mut wanted, input.template, &namespace, &name, resolution, &marks);
     let work = Work {
         api_version: "work.karmada.io/v1alpha1".to_owned(),
         kind: "Work".to_owned(),
@@ -166,15 +173,24 @@ impl Marks {
     }
 }
 
-/// What happens to an object of the member that is in the way: the template says, else the binding (behaviour 35).
-fn conflict_resolution(input: &Input<'_>) -> &'static str {
-    match object::annotation(input.template, annotations::CONFLICT_RESOLUTION) {
-        Some(annotations::CONFLICT_OVERWRITE) => annotations::CONFLICT_OVERWRITE,
-        Some(annotations::CONFLICT_ABORT) => annotations::CONFLICT_ABORT,
-        _ if input.binding.spec.conflict_resolution == Some(ConflictResolution::Overwrite) => {
+/// What happens to an object of the member that is in the way: the template with its overrides says, else the binding
+/// (behaviour 35).
+fn conflict_resolution(manifest: &Value, binding: &ResourceBinding) -> &'static str {
+    match said_resolution(manifest) {
+        Some(said) => said,
+        None if binding.spec.conflict_resolution == Some(ConflictResolution::Overwrite) => {
             annotations::CONFLICT_OVERWRITE
         }
-        _ => annotations::CONFLICT_ABORT,
+        None => annotations::CONFLICT_ABORT,
+    }
+}
+
+/// What a manifest itself says of an object that is in its way; a word that nobody knows says nothing.
+pub(crate) fn said_resolution(manifest: &Value) -> Option<&'static str> {
+    match object::annotation(manifest, annotations::CONFLICT_RESOLUTION) {
+        Some(annotations::CONFLICT_OVERWRITE) => Some(annotations::CONFLICT_OVERWRITE),
+        Some(annotations::CONFLICT_ABORT) => Some(annotations::CONFLICT_ABORT),
+        _ => None,
     }
 }
 
@@ -259,7 +275,7 @@ pub fn merged(existing: &Work, wanted: &Work) -> Option<Work> {
 
 /// The clusters whose Works stay while they are being left: those of evictions that do not purge at once
 /// (behaviour 30).
-fn leaving(binding: &ResourceBinding) -> BTreeSet<&str> {
+pub(crate) fn leaving(binding: &ResourceBinding) -> BTreeSet<&str> {
     let tasks = binding.spec.graceful_eviction_tasks.iter();
     tasks
         .filter(|task| task.purge_mode != Some(PurgeMode::Directly))

@@ -36,6 +36,17 @@ pub struct Contact {
     pub listening_since: Timestamp,
 }
 
+impl Contact {
+    /// The contact with a cluster that was made at `created`: who was heard under its name before was another.
+    pub fn of_one_made(self, created: Option<Timestamp>) -> Self {
+        let Some(created) = created else { return self };
+        Self {
+            last_heard: self.last_heard.filter(|heard| *heard >= created),
+            listening_since: self.listening_since.max(created),
+        }
+    }
+}
+
 /// When the verdict on a silent cluster falls.
 pub fn deadline(contact: &Contact, grace: &Grace) -> Timestamp {
     let (since, grace) = match contact.last_heard {

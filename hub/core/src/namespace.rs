@@ -10,6 +10,7 @@ use karmada_api::work::{Work, WorkSpec, WorkloadTemplate};
 use karmada_api::{manifest, names, object};
 use serde_json::Value;
 
+use crate::binding::said_resolution;
 use crate::overrides::{self, OverrideError};
 use crate::skip::SkipRules;
 
@@ -18,7 +19,7 @@ pub fn is_carried_along(namespace: &Value, skip: &SkipRules) -> bool {
     let name = object::name(namespace);
     let kept_back = object::label(namespace, labels::SKIP_AUTO_PROPAGATION)
         .is_some_and(|value| value.eq_ignore_ascii_case("true"));
-    let skipped = name == "default" || name.starts_with("karmada-") || skip.skips_namespace(name);
+    let skipped = name == "default" || skip.skips_namespace(name);
     !(skipped || kept_back || object::deleting(namespace))
 }
 
@@ -32,21 +33,22 @@ pub fn work(
     cluster_overrides: &[OverridePolicy],
 ) -> Result<Work, OverrideError> {
     let mut wanted = namespace.clone();
+    let applied = overrides::apply(&mut wanted, cluster, cluster_overrides, &[])?;
     manifest::prune(&mut wanted, true);
     // What the API server of the hub keeps in the namespace is the hub's.
     if let Some(root) = wanted.as_object_mut() {
         root.remove("spec");
     }
-    let applied = overrides::apply(&mut wanted, cluster, cluster_overrides, &[])?;
     let name = names::work_name("Namespace", object::name(namespace), "");
     let execution = names::execution_namespace(cluster.name());
     object::set_label(&mut wanted, labels::MANAGED, labels::MANAGED_VALUE);
     object::set_annotation(&mut wanted, annotations::WORK_NAMESPACE, &execution);
     object::set_annotation(&mut wanted, annotations::WORK_NAME, &name);
     object::set_annotation(&mut wanted, annotations::TEMPLATE_UID, object::uid(namespace));
-    // A namespace that the member had before stays the member's: taken over, it would be deleted with the hub's,
-    // and with it everything in it.
-    object::set_annotation(&mut wanted, annotations::CONFLICT_RESOLUTION, annotations::CONFLICT_ABORT);
+    // A namespace that the member had before stays the member's, unless the namespace or an override says otherwise:
+    // taken over, it would be deleted with the hub's, and with it everything in it.
+    let resolution = said_resolution(&wanted).unwrap_or(annotations::CONFLICT_ABORT);
+    object::set_annotation(&mut wanted, annotations::CONFLICT_RESOLUTION, resolution);
     let mut notes = BTreeMap::new();
     if let Ok(text) = serde_json::to_string(&applied.cluster.applied_items)
         && !applied.cluster.applied_items.is_empty()

@@ -11,9 +11,10 @@ use karmada_api::binding::{AggregatedStatusItem, BindingStatus, Health, Resource
 use karmada_api::names;
 use karmada_api::strings::conditions;
 use karmada_api::work::Work;
-use karmada_interpreter::{Answer, Interpreter, Operation};
+use karmada_interpreter::{Answer, Interpreter, Operation, trust};
 use serde_json::Value;
 
+use crate::binding::leaving;
 use crate::{condition, set_condition};
 
 /// One item per Work that is not on its way out, sorted by cluster.
@@ -35,10 +36,12 @@ fn item(cluster: &str, work: &Work) -> AggregatedStatusItem {
     let applied = work.status.condition(conditions::APPLIED);
     let reported = work.status.manifest_statuses.first();
     let is_applied = applied.is_some_and(|condition| condition.status == conditions::TRUE);
-    let (message, health) = if is_applied {
-        (String::new(), reported.and_then(|status| status.health).unwrap_or(Health::Unknown))
-    } else {
-        (applied.map(|condition| condition.message.clone()).unwrap_or_default(), Health::Unknown)
+    let (is_applied, message, health) = match overtaken(work, applied) {
+        Some(message) if is_applied => (false, message, Health::Unknown),
+        _ if is_applied => {
+            (true, String::new(), reported.and_then(|status| status.health).unwrap_or(Health::Unknown))
+        }
+        _ => (false, applied.map(|condition| condition.message.clone()).unwrap_or_default(), Health::Unknown),
     };
     AggregatedStatusItem {
         cluster_name: cluster.to_owned(),
@@ -49,21 +52,67 @@ fn item(cluster: &str, work: &Work) -> AggregatedStatusItem {
     }
 }
 
+/// What to say where a cluster's word on a Work is of an older generation than the Work has now: the newer one waits for
+/// a cluster that is away, or is on its way there.
+/// A Work that is held back waits for nobody: what was applied of it stands.
+fn overtaken(work: &Work, applied: Option<&Condition>) -> Option<String> {
+    if work.spec.suspend_dispatching == Some(true) {
+        return None;
+    }
+    let (had, has) = (applied?.observed_generation?, work.metadata.generation?);
+    (had < has)
+        .then(|| format!("generation {has} has not been applied yet; the cluster has generation {had}"))
+}
+
+/// Leaves out what a cluster reports and what no object of the kind can say: taken over, it would make the status of
+/// the whole unreadable. The item says so.
+fn leave_out_unreadable(binding: &ResourceBinding, items: &mut [AggregatedStatusItem]) {
+    let kind = &binding.spec.resource;
+    for item in items {
+        let Some(status) = &item.status else { continue };
+        if let Err(why) = trust::status(&kind.api_version, &kind.kind, status) {
+            item.status = None;
+            item.health = Some(Health::Unknown);
+            item.applied_message = format!("what this cluster reports was left out: {why}");
+        }
+    }
+}
+
+/// What became known of clusters whose status is left out, in words for an event: said once, not each time.
+pub fn newly_left_out(before: &BindingStatus, after: &BindingStatus) -> Vec<String> {
+    let items =
+        after.aggregated_status.iter().filter(|item| item.applied && !item.applied_message.is_empty());
+    items
+        .filter(|item| !before.aggregated_status.contains(item))
+        .map(|item| format!("{}: {}", item.cluster_name, item.applied_message))
+        .collect()
+}
+
 /// The clusters that shall have the template: those chosen, and those of bindings that require it (behaviour 29).
 pub fn target_clusters(binding: &ResourceBinding) -> BTreeSet<&str> {
     let required = binding.spec.required_by.iter().flat_map(|snapshot| &snapshot.clusters);
     binding.spec.clusters.iter().chain(required).map(|target| target.name.as_str()).collect()
 }
 
-/// Whether every target has it applied (behaviour 51).
+/// Whether every target has it applied, and every cluster that is being left still has it (behaviour 51).
 pub fn fully_applied(binding: &ResourceBinding, items: &[AggregatedStatusItem]) -> bool {
     let targets = target_clusters(binding);
-    !targets.is_empty() && items.len() == targets.len() && items.iter().all(|item| item.applied)
+    let applied: BTreeSet<&str> =
+        items.iter().filter(|item| item.applied).map(|item| item.cluster_name.as_str()).collect();
+    !targets.is_empty() && targets.union(&leaving(binding)).all(|cluster| applied.contains(cluster))
+}
+
+/// Whether the template is to show what its clusters report. Before it was ever placed there is nothing to tell it;
+/// once nothing is placed any more, it is told that.
+pub fn tells_the_template(binding: &ResourceBinding, works: &[Work]) -> bool {
+    let placed_once = binding.status.last_scheduled_time.is_some();
+    placed_once || !binding.spec.clusters.is_empty() || !works.is_empty()
 }
 
 /// The binding's status with what its Works report; none if nothing changed.
 pub fn binding_status(binding: &ResourceBinding, works: &[Work], now: Timestamp) -> Option<BindingStatus> {
-    let items = aggregate(works);
+    let mut items = aggregate(works);
+    leave_out_unreadable(binding, &mut items);
     let mut status = binding.status.clone();
     let said = if fully_applied(binding, &items) {
         let message = conditions::FULLY_APPLIED_SUCCESS_MESSAGE;

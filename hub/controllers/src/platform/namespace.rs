@@ -14,18 +14,25 @@ use tokio_util::sync::CancellationToken;
 
 use super::other_servers::OtherServers;
 use super::{find, gone_is_fine, resource};
-use crate::port::{Api, ApiError, Key, Propagation, Resource};
+use crate::port::{Api, ApiError, Change, Key, Propagation, Resource};
 use crate::queue::Queue;
 use crate::runner::{self, Action, Clock, Controller, Error, Source};
 
 /// How soon to look again while something is left: finalizers may take their time.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// How long a namespace that is being deleted keeps its content, as with kube-controller-manager: clients delete one and still
+/// read, or tidy up, what is in it.
+const GRACE: Duration = Duration::from_secs(5);
 const FINALIZER: &str = "kubernetes";
 
 /// Runs the controller until told to stop.
 pub async fn run(api: Arc<dyn Api>, others: Arc<dyn OtherServers>, clock: Clock, stop: CancellationToken) {
     let controller = Arc::new(Namespaces { api: api.clone(), others, clock });
-    let sources = vec![Source::own("v1", "Namespace")];
+    let deleted = |change: &Change| match change {
+        Change::Applied(namespace) if namespace.deleting => vec![namespace.key.clone()],
+        _ => Vec::new(),
+    };
+    let sources = vec![Source::new("v1", "Namespace", deleted).settling(GRACE)];
     runner::run(api, controller, Arc::new(Queue::default()), sources, 4, stop).await;
 }
 
@@ -263,6 +270,33 @@ mod tests {
         settle(run(api.clone(), Arc::new(Nobody), fixed(), stop.clone()), stop).await;
         assert_eq!(api.value("v1", "Namespace", "", "shop"), None);
         assert!(api.value("v1", "Namespace", "", "other").is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn content_stays_for_five_seconds() {
+        let api = api();
+        let namespaces = api.resource_of("v1", "Namespace").unwrap();
+        api.create(&namespaces, json!({"metadata": {"name": "shop"}})).await.unwrap();
+        api.seed(
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "shop"}}),
+        );
+        let stop = CancellationToken::new();
+        let acts = async {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            let key = Key { namespace: "".into(), name: "shop".into() };
+            api.delete(&namespaces, &key, "", Propagation::Background).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(4_900)).await;
+            let waiting = api.value("v1", "Namespace", "", "shop").unwrap();
+            assert_eq!(
+                (&waiting["status"]["phase"], waiting["status"].get("conditions")),
+                (&json!("Terminating"), None)
+            );
+            assert!(api.value("v1", "ConfigMap", "shop", "m").is_some());
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            assert_eq!(api.value("v1", "Namespace", "", "shop"), None);
+            stop.cancel();
+        };
+        tokio::join!(run(api.clone(), Arc::new(Nobody), fixed(), stop.clone()), acts);
     }
 
     #[test]

@@ -90,7 +90,7 @@ pub enum Verdict {
 pub struct Decision {
     /// What to do.
     pub outcome: Outcome,
-    /// The affinity term that was tried last: the one that holds where the outcome is good.
+    /// The affinity term that was tried last: where the outcome is good, the one that holds from now on.
     pub affinity_name: String,
     /// Why, by cluster.
     pub report: BTreeMap<String, Verdict>,
@@ -105,12 +105,20 @@ impl Decision {
 /// Schedules a binding. Deterministic: the order of clusters does not matter.
 pub fn schedule(input: &Input<'_>) -> Decision {
     let mode = match trigger::trigger(input.binding, input.clusters, input.scheduler) {
-        Trigger::NotOurs => return Decision::plain(Outcome::NotOurs),
+        Trigger::NotOurs => {
+            return Decision { report: going(input.clusters), ..Decision::plain(Outcome::NotOurs) };
+        }
         Trigger::UpToDate => return Decision::plain(Outcome::UpToDate),
         Trigger::Schedule { mode, .. } => mode,
     };
     let Some(placement) = &input.binding.spec.placement else { return Decision::plain(Outcome::NotOurs) };
     place(input.binding, input.clusters, placement, mode)
+}
+
+/// The clusters on their way out: whoever placed something there, it is lost.
+fn going(clusters: &[Cluster]) -> BTreeMap<String, Verdict> {
+    let going = clusters.iter().filter(|cluster| cluster.deleting());
+    going.map(|cluster| (cluster.name().to_owned(), Verdict::Deleting)).collect()
 }
 
 /// Places a binding, whatever triggered it: also the answer to "where would it go?".
@@ -120,10 +128,12 @@ pub fn place(binding: &ResourceBinding, clusters: &[Cluster], placement: &Placem
     if placement.cluster_affinities.is_empty() {
         return attempt(binding, &clusters, placement, "", mode);
     }
-    // From the term that holds now (from the first where everything is divided anew) to the first that fits.
+    // From the term that holds now to the first that fits. Where everything is divided anew, and where nothing is
+    // placed that could stay, no term holds: the first is tried first.
     let observed = &binding.status.scheduler_observing_affinity_name;
     let position = placement.cluster_affinities.iter().position(|term| term.affinity_name == *observed);
-    let start = position.filter(|_| mode == Mode::Steady).unwrap_or(0);
+    let holds = mode == Mode::Steady && !binding.spec.clusters.is_empty();
+    let start = position.filter(|_| holds).unwrap_or(0);
     let mut first: Option<Decision> = None;
     for term in &placement.cluster_affinities[start..] {
         let decision = attempt(binding, &clusters, placement, &term.affinity_name, mode);
@@ -224,13 +234,17 @@ fn free(binding: &ResourceBinding, cluster: &Cluster) -> i64 {
 }
 
 /// The binding's metadata and spec with the decision in it; none if nothing changes. Where no cluster fits, what was
-/// placed is taken back; any other failure leaves it where it is.
+/// placed is taken back; any other outcome leaves it where it is, except in clusters on their way out.
 pub fn apply(binding: &ResourceBinding, decision: &Decision) -> Option<ResourceBinding> {
     let mut wanted = binding.clone();
     match &decision.outcome {
         Outcome::Scheduled(targets) => wanted.spec.clusters.clone_from(targets),
         Outcome::Failed(Failure::NoClusterFit(_)) => wanted.spec.clusters.clear(),
-        _ => return None,
+        _ => {
+            let going = |name: &str| decision.report.get(name) == Some(&Verdict::Deleting);
+            wanted.spec.clusters.retain(|target| !going(&target.name));
+            return (wanted != *binding).then_some(wanted);
+        }
     }
     if let Ok(text) = serde_json::to_string(&binding.spec.placement) {
         let notes = wanted.metadata.annotations.get_or_insert_default();
@@ -277,7 +291,6 @@ pub fn status(
             if matches!(failure, Failure::NoClusterFit(_)) {
                 status.scheduler_observed_generation = generation;
             }
-            status.scheduler_observing_affinity_name.clone_from(&decision.affinity_name);
         }
     }
     (status != binding.status).then_some(status)

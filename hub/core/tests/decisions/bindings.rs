@@ -161,6 +161,47 @@ fn one_bad_override_spoils_one_cluster() {
 }
 
 #[test]
+fn a_cluster_on_its_way_out_gets_no_work() {
+    let binding = placed(json!([{"name": "m1", "replicas": 4}, {"name": "m2", "replicas": 2}]));
+    let mut clusters = clusters();
+    clusters[0].metadata.deletion_timestamp =
+        Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now()));
+    let template = deployment();
+    let wanted = works::works(&Input {
+        binding: &binding,
+        template: &template,
+        clusters: &clusters,
+        cluster_overrides: &[],
+        overrides: &[],
+        interpreter: &Native,
+    });
+    assert_eq!(wanted[0].work, Err(WorkError::Leaving("m1".to_owned())));
+    assert!(wanted[1].work.is_ok());
+}
+
+#[test]
+fn overriders_see_the_template_before_it_is_pruned() {
+    let template = json!({"apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": "s", "namespace": "default", "uid": "t-1", "finalizers": ["example.org/x"]},
+        "spec": {"clusterIP": "10.0.0.7", "clusterIPs": ["10.0.0.7"], "ports": [{"port": 80}]}, "status": {"loadBalancer": {}}});
+    let policy: OverridePolicy = serde_json::from_value(json!({"metadata": {"name": "o", "namespace": "default"}, "spec": {"overrideRules": [
+        {"overriders": {"plaintext": [
+            {"path": "/spec/clusterIP", "operator": "remove"},
+            {"path": "/status", "operator": "remove"},
+            {"path": "/metadata/finalizers", "operator": "replace", "value": ["example.org/y"]},
+            {"path": "/metadata/annotations", "operator": "add", "value": {"work.karmada.io/conflict-resolution": "overwrite"}}]}}]}})).unwrap();
+    let binding = placed(json!([{"name": "m1", "replicas": 0}]));
+    let wanted = wanted(&binding, &template, &[policy]);
+    let manifest = &work(&wanted[0])["spec"]["workload"]["manifests"][0];
+    assert_eq!(manifest["spec"], json!({"ports": [{"port": 80}]}), "and it is pruned all the same");
+    assert_eq!((manifest.get("status"), manifest["metadata"].get("finalizers")), (None, None));
+    assert_eq!(
+        manifest["metadata"]["annotations"]["work.karmada.io/conflict-resolution"], "overwrite",
+        "an overrider may say what happens to what is in the way"
+    );
+}
+
+#[test]
 fn nothing_is_written_when_nothing_changed() {
     let binding = placed(json!([{"name": "m1", "replicas": 4}]));
     let first = wanted(&binding, &deployment(), &[])[0].work.clone().unwrap();
@@ -246,6 +287,96 @@ fn statuses_come_together() {
         "False"
     );
     assert!(!status::fully_applied(&placed(json!([])), &[]));
+}
+
+#[test]
+fn fully_applied_goes_by_the_clusters_names() {
+    let mut binding = placed(json!([{"name": "m1", "replicas": 4}, {"name": "m2", "replicas": 2}]));
+    let of = |clusters: &[&str]| {
+        status::aggregate(&clusters.iter().map(|c| work_in(c, Some(true), Value::Null)).collect::<Vec<_>>())
+    };
+    assert!(status::fully_applied(&binding, &of(&["m1", "m2"])));
+    assert!(!status::fully_applied(&binding, &of(&["m1", "m3"])), "as many, but others");
+    assert!(status::fully_applied(&binding, &of(&["m1", "m2", "m3"])), "one more is on its way out");
+    binding.spec.graceful_eviction_tasks = serde_json::from_value(json!([
+        {"fromCluster": "m3", "purgeMode": "Gracefully", "reason": "r", "producer": "p"}]))
+    .unwrap();
+    assert!(
+        !status::fully_applied(&binding, &of(&["m1", "m2"])),
+        "what is being left counts until it is left"
+    );
+    assert!(status::fully_applied(&binding, &of(&["m1", "m2", "m3"])));
+}
+
+#[test]
+fn what_was_applied_of_an_older_generation_is_not_applied() {
+    let binding = placed(json!([{"name": "m1", "replicas": 4}]));
+    let at = |observed: Option<i64>| {
+        let mut work = work_in("m1", Some(true), json!({"replicas": 4}));
+        work.metadata.generation = Some(2);
+        work.status.conditions[0].observed_generation = observed;
+        let known = status::binding_status(&binding, &[work], now()).unwrap();
+        let item = &known.aggregated_status[0];
+        (item.applied, known.condition("FullyApplied").unwrap().status.clone(), item.applied_message.clone())
+    };
+    assert_eq!((at(Some(2)).0, at(Some(2)).1.as_str()), (true, "True"));
+    assert_eq!((at(None).0, at(None).1.as_str()), (true, "True"), "from before generations were told");
+    let mut held_back = work_in("m1", Some(true), json!({"replicas": 4}));
+    held_back.metadata.generation = Some(2);
+    held_back.status.conditions[0].observed_generation = Some(1);
+    held_back.spec.suspend_dispatching = Some(true);
+    assert!(status::aggregate(&[held_back])[0].applied, "what is held back waits for nobody");
+    let (applied, fully, message) = at(Some(1));
+    assert_eq!((applied, fully.as_str()), (false, "False"));
+    assert_eq!(message, "generation 2 has not been applied yet; the cluster has generation 1");
+}
+
+#[test]
+fn what_no_deployment_can_say_is_left_out() {
+    let binding = placed(json!([{"name": "m1", "replicas": 4}, {"name": "m2", "replicas": 2}]));
+    let good = json!({"replicas": 2, "readyReplicas": 2, "observedGeneration": 1, "generation": 1, "resourceTemplateGeneration": 3});
+    for bad in [json!(1.5), json!(i64::MAX), json!(-3), json!("2"), json!(2_147_483_648_i64)] {
+        let works = [
+            work_in("m1", Some(true), json!({"readyReplicas": bad})),
+            work_in("m2", Some(true), good.clone()),
+        ];
+        let known = status::binding_status(&binding, &works, now()).unwrap();
+        let item = serde_json::to_value(&known.aggregated_status[0]).unwrap();
+        let why = item["appliedMessage"].as_str().unwrap_or_default();
+        assert!(
+            why.starts_with("what this cluster reports was left out: status.readyReplicas is "),
+            "{bad}: {item}"
+        );
+        assert_eq!(
+            (&item["health"], item.get("status"), &item["applied"]),
+            (&json!("Unknown"), None, &json!(true))
+        );
+        let template = status::template_status(&deployment(), &known.aggregated_status, &Native, now())
+            .unwrap()
+            .unwrap();
+        assert_eq!(template["status"]["readyReplicas"], 2, "{bad}: the other's counts");
+        assert_eq!(template["status"].get("observedGeneration"), None, "{bad}: not all have seen it");
+        assert_eq!(status::newly_left_out(&binding.status, &known), [format!("m1: {why}")]);
+        assert!(status::newly_left_out(&known, &known).is_empty(), "told once");
+    }
+    let most = json!({"readyReplicas": i32::MAX});
+    let works = ["m1", "m2"].map(|cluster| work_in(cluster, Some(true), most.clone()));
+    let known = status::binding_status(&binding, &works, now()).unwrap();
+    let template =
+        status::template_status(&deployment(), &known.aggregated_status, &Native, now()).unwrap().unwrap();
+    assert_eq!(template["status"]["readyReplicas"], i32::MAX, "as much as the API can hold");
+}
+
+#[test]
+fn a_template_that_is_placed_nowhere_any_more_is_told_so() {
+    let mut binding = placed(json!([]));
+    assert!(!status::tells_the_template(&binding, &[]), "nothing was placed yet");
+    binding.status.last_scheduled_time = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now()));
+    assert!(status::tells_the_template(&binding, &[]));
+    let mut template = deployment();
+    template["status"] = json!({"replicas": 6, "readyReplicas": 6, "availableReplicas": 6, "updatedReplicas": 6, "observedGeneration": 3});
+    let told = status::template_status(&template, &[], &Native, now()).unwrap().unwrap();
+    assert_eq!((told["status"].get("readyReplicas"), told["status"].get("replicas")), (None, None));
 }
 
 #[test]

@@ -78,6 +78,26 @@ fn taints_follow_the_condition() {
     assert_eq!(keys(&fresh).unwrap(), ["not-ready:NoSchedule"]);
 }
 
+#[test]
+fn a_clusters_grace_runs_from_its_joining() {
+    let (before, made) = (seconds_ago(100), seconds_ago(30));
+    let known = |last_heard| Contact { last_heard, listening_since: seconds_ago(9999) };
+    let mut fresh = member("m1");
+    fresh.status.conditions.clear();
+    let verdict = |cluster: &Cluster, contact: Contact, created| {
+        silent(cluster, &contact.of_one_made(created), &Grace::default(), now()).map(|said| said.reason)
+    };
+    assert_eq!(verdict(&fresh, known(None), Some(made)), None, "a new cluster has its 60 s");
+    assert_eq!(
+        verdict(&fresh, known(Some(before)), Some(made)),
+        None,
+        "who was heard before was another of that name"
+    );
+    assert!(verdict(&fresh, known(None), Some(seconds_ago(60))).is_some());
+    assert!(verdict(&ready("True"), known(Some(seconds_ago(41))), Some(seconds_ago(500))).is_some());
+    assert!(verdict(&fresh, known(None), None).is_some(), "when it was made is not known");
+}
+
 fn space(name: &str, labels: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "uid": "n-1", "resourceVersion": "3", "labels": labels},
            "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}})
@@ -92,7 +112,10 @@ fn which_namespaces_go_along() {
         (space("default", json!({})), false),
         (space("kube-system", json!({})), false),
         (space("karmada-system", json!({})), false),
-        (space("karmada-monitoring", json!({})), false),
+        (space("karmada-cluster", json!({})), false),
+        (space("karmada-es-north", json!({})), false),
+        (space("karmada-monitoring", json!({})), true),
+        (space("karmada-test", json!({})), true),
         (space("karmada", json!({})), true),
         (space("team", json!({label: "True"})), false),
         (space("team", json!({label: "no"})), true),
@@ -118,6 +141,14 @@ fn the_work_of_a_namespace() {
         (&json!("team-a-5cc7c7959b"), &json!("karmada-es-m1"))
     );
     assert_eq!(work["metadata"]["ownerReferences"][0]["uid"], "n-1");
+    let resolution = |policy: &str| {
+        let policy: OverridePolicy = serde_json::from_value(json!({"metadata": {"name": "c"}, "spec": {"overrideRules": [
+            {"overriders": {"annotationsOverrider": [{"operator": "add", "value": {"work.karmada.io/conflict-resolution": policy}}]}}]}})).unwrap();
+        let work = namespace::work(&space("team-a", json!({})), &member("m1"), &[policy]).unwrap();
+        work.spec.workload.manifests[0]["metadata"]["annotations"]["work.karmada.io/conflict-resolution"]
+            .clone()
+    };
+    assert_eq!((resolution("overwrite"), resolution("nonsense")), (json!("overwrite"), json!("abort")));
     let manifest = &work["spec"]["workload"]["manifests"][0];
     assert_eq!(manifest["metadata"]["labels"], json!({"a": "b", "site": "eu", "karmada.io/managed": "true"}));
     assert_eq!(

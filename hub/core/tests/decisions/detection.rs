@@ -106,6 +106,92 @@ fn some_things_are_left_alone() {
 }
 
 #[test]
+fn the_hubs_own_objects_are_never_propagated() {
+    let core = |kind: &str, name: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"namespace": "shop", "name": name}});
+    let of = |api_version: &str, kind: &str, metadata: Value| json!({"apiVersion": api_version, "kind": kind, "metadata": metadata});
+    let (rbac, flow) = ("rbac.authorization.k8s.io/v1", "flowcontrol.apiserver.k8s.io/v1");
+    let (services, priorities) = ("apiregistration.k8s.io/v1", "scheduling.k8s.io/v1");
+    let made = json!({"kubernetes.io/bootstrapping": "rbac-defaults"});
+    let token = |kind: &str| {
+        let mut secret = core("Secret", "t");
+        secret["type"] = json!(kind);
+        secret
+    };
+    let finds = |api_version: &str, kind: &str, namespace: &str| {
+        of(api_version, kind, json!({"namespace": namespace, "name": "kubernetes"}))
+    };
+    let table = [
+        (core("ConfigMap", "kube-root-ca.crt"), true),
+        (core("ConfigMap", "my-root-ca.crt"), false),
+        (core("ServiceAccount", "default"), true),
+        (core("ServiceAccount", "web"), false),
+        (core("Service", "default"), false),
+        (token("bootstrap.kubernetes.io/token"), true),
+        (token("Opaque"), false),
+        (token("kubernetes.io/service-account-token"), false),
+        (finds("v1", "Service", "default"), true),
+        (finds("v1", "Service", "shop"), false),
+        (finds("discovery.k8s.io/v1", "EndpointSlice", "default"), true),
+        (finds("v1", "ConfigMap", "default"), false),
+        (of(rbac, "ClusterRole", json!({"name": "cluster-admin", "labels": made})), true),
+        (
+            of(
+                rbac,
+                "ClusterRole",
+                json!({"name": "karmada-view", "labels": {"karmada.io/bootstrapping": "rbac-defaults"}}),
+            ),
+            true,
+        ),
+        (of(rbac, "ClusterRole", json!({"name": "system:karmada:north:agent"})), true),
+        (of(rbac, "ClusterRole", json!({"name": "shop-reader"})), false),
+        (
+            of(
+                flow,
+                "FlowSchema",
+                json!({"name": "probes", "annotations": {"apf.kubernetes.io/autoupdate-spec": "true"}}),
+            ),
+            true,
+        ),
+        (
+            of(
+                flow,
+                "PriorityLevelConfiguration",
+                json!({"name": "exempt", "annotations": {"apf.kubernetes.io/autoupdate-spec": "false"}}),
+            ),
+            true,
+        ),
+        (of(flow, "FlowSchema", json!({"name": "mine"})), false),
+        (
+            of(
+                services,
+                "APIService",
+                json!({"name": "v1.apps", "labels": {"kube-aggregator.kubernetes.io/automanaged": "onstart"}}),
+            ),
+            true,
+        ),
+        (of(services, "APIService", json!({"name": "v1.example.org"})), false),
+        (of(priorities, "PriorityClass", json!({"name": "system-node-critical"})), true),
+        (of(priorities, "PriorityClass", json!({"name": "gold"})), false),
+        (of("networking.k8s.io/v1", "ServiceCIDR", json!({"name": "kubernetes"})), true),
+        (of("networking.k8s.io/v1", "IPAddress", json!({"name": "10.0.0.1"})), true),
+        (of("networking.k8s.io/v1", "Ingress", json!({"name": "kubernetes", "namespace": "shop"})), false),
+        (
+            of("coordination.k8s.io/v1", "Lease", json!({"name": "karmada-scheduler", "namespace": "shop"})),
+            true,
+        ),
+    ];
+    for (object, wanted) in table {
+        let wide = [policy(
+            "wide",
+            "",
+            json!({"resourceSelectors": [{"apiVersion": object["apiVersion"], "kind": object["kind"]}]}),
+        )];
+        let left = detector::decide(&object, &[], &wide, &SkipRules::default()) == Decision::Leave;
+        assert_eq!(left, wanted, "{object}");
+    }
+}
+
+#[test]
 fn claims_replace_each_other_and_go() {
     let spec = json!({"resourceSelectors": all_deployments()});
     let (near, wide) = (policy("near", "default", spec.clone()), policy("wide", "", spec));

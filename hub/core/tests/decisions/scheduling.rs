@@ -265,6 +265,68 @@ fn the_next_group_is_tried_and_kept() {
 }
 
 #[test]
+fn groups_that_all_failed_are_tried_from_the_first_again() {
+    let mut clusters = members(&["m1", "m2"]);
+    let taint = json!([{"key": "cluster.karmada.io/unreachable", "effect": "NoSchedule"}]);
+    for cluster in &mut clusters {
+        cluster.spec.taints = serde_json::from_value(taint.clone()).unwrap();
+    }
+    let groups = json!({"clusterAffinities": [{"affinityName": "a", "clusterNames": ["m1"]}, {"affinityName": "b", "clusterNames": ["m2"]}]});
+    let first = binding(groups);
+    let failed = written(&first, &schedule(&first, &clusters));
+    assert_eq!(failed.status.scheduler_observing_affinity_name, "", "what failed holds nothing");
+    clusters.iter_mut().for_each(|cluster| cluster.spec.taints.clear());
+    let placed = written(&failed, &schedule(&failed, &clusters));
+    assert_eq!(placed.status.scheduler_observing_affinity_name, "a");
+
+    // The same where the second group held it, until no cluster was left: nothing is placed there that could stay.
+    let mut on_b = placed.clone();
+    on_b.status.scheduler_observing_affinity_name = "b".to_owned();
+    on_b.spec.clusters[0].name = "m2".to_owned();
+    let lost = written(&on_b, &schedule(&on_b, &[]));
+    assert!(lost.spec.clusters.is_empty());
+    assert_eq!(written(&lost, &schedule(&lost, &clusters)).status.scheduler_observing_affinity_name, "a");
+}
+
+#[test]
+fn a_cluster_on_its_way_out_is_lost_whoever_placed_what_is_there() {
+    let mut clusters = members(&["m1", "m2"]);
+    clusters[0].metadata.deletion_timestamp = Some(Time(now()));
+    let divided = json!({"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"}});
+    let mut claimed = binding(divided);
+    claimed.spec.clusters =
+        serde_json::from_value(json!([{"name": "m1", "replicas": 3}, {"name": "m2", "replicas": 3}]))
+            .unwrap();
+    let mut of_no_policy = claimed.clone();
+    of_no_policy.metadata.labels.as_mut().unwrap().remove("propagationpolicy.karmada.io/permanent-id");
+    let mut held_back = claimed.clone();
+    held_back.spec.suspension = serde_json::from_value(json!({"scheduling": true})).unwrap();
+    let mut anothers = claimed.clone();
+    anothers.spec.scheduler_name = "another".to_owned();
+    let mut too_big = claimed.clone();
+    too_big.spec.replicas = 100_000;
+    too_big.spec.placement = serde_json::from_value(json!({"replicaScheduling":
+        {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}}))
+    .unwrap();
+    for (what, binding) in [
+        ("of no policy", &of_no_policy),
+        ("held back", &held_back),
+        ("another scheduler's", &anothers),
+        ("no room elsewhere", &too_big),
+    ] {
+        let after = written(binding, &schedule(binding, &clusters));
+        let names: Vec<&str> = after.spec.clusters.iter().map(|target| target.name.as_str()).collect();
+        assert_eq!(names, ["m2"], "{what}");
+        assert_eq!(after.spec.clusters[0].replicas, 3, "{what}: what stands elsewhere stays");
+        assert_eq!(scheduler::apply(&after, &schedule(&after, &clusters)), None, "{what}: written once");
+    }
+    assert_eq!(
+        of_no_policy.metadata.annotations,
+        written(&of_no_policy, &schedule(&of_no_policy, &clusters)).metadata.annotations
+    );
+}
+
+#[test]
 fn the_event_lists_the_result() {
     let targets = [("m1", 4), ("m2", 2)].map(|(name, replicas)| TargetCluster {
         name: name.to_owned(),

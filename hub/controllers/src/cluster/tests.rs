@@ -1,0 +1,198 @@
+//! Clusters, bindings and their Works together, over the port in memory and paused time.
+
+use karmada_core::cluster::Contact;
+use karmada_interpreter::Chain;
+use serde_json::json;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::binding::Binding;
+use crate::events::Recorder;
+use crate::port::Change;
+use crate::port::fake::FakeApi;
+use crate::queue::Queue;
+use crate::runner::{self, Clock, Source};
+use crate::scheduler::{ClusterWatch, Scheduler, wake_all};
+
+const BINDING_API: &str = "work.karmada.io/v1alpha2";
+const WORK_API: &str = "work.karmada.io/v1alpha1";
+const CLUSTER_API: &str = "cluster.karmada.io/v1alpha1";
+
+/// No agent is there.
+struct Silence;
+
+impl ContactSource for Silence {
+    fn contact(&self, _: &str, now: Timestamp) -> Contact {
+        Contact { last_heard: None, listening_since: now }
+    }
+
+    fn connected(&self, _: &str) -> bool {
+        false
+    }
+}
+
+fn clock() -> Clock {
+    let start: Timestamp = "2026-05-01T12:00:00Z".parse().unwrap();
+    let since = tokio::time::Instant::now();
+    Arc::new(move || start + jiff::SignedDuration::try_from(since.elapsed()).unwrap())
+}
+
+/// The three controllers over an API, until stopped.
+fn start(api: &Arc<FakeApi>, stop: &CancellationToken) -> JoinSet<()> {
+    let port: Arc<dyn Api> = api.clone();
+    let recorder = Recorder::new(port.clone(), "test", clock());
+    let shared = Shared::new(port.clone(), Arc::new(Chain::default()), clock(), recorder);
+    let mut tasks = JoinSet::new();
+    let index = shared.works.clone();
+    let works = Source::new(WORK_API, "Work", move |change| {
+        index.observe(change);
+        let (Change::Applied(work) | Change::Deleted(work)) = change;
+        let name =
+            work.value().unwrap()["metadata"]["annotations"]["resourcebinding.karmada.io/name"].clone();
+        vec![Key { namespace: "default".into(), name: name.as_str().unwrap().into() }]
+    });
+    let sources = vec![Source::own(BINDING_API, "ResourceBinding"), works];
+    let binding = Binding::new(shared.clone());
+    tasks.spawn(runner::run(port.clone(), binding, Arc::default(), sources, 2, stop.clone()));
+    let queue: Arc<Queue<Key>> = Arc::default();
+    let (watch, all, reader) = (ClusterWatch::default(), queue.clone(), port.clone());
+    let clusters = Source::new(CLUSTER_API, "Cluster", move |change| {
+        if watch.observe(change) {
+            let (all, reader) = (all.clone(), reader.clone());
+            tokio::spawn(async move { wake_all(&*reader, &all).await.unwrap() });
+        }
+        Vec::new()
+    });
+    let sources = vec![Source::own(BINDING_API, "ResourceBinding"), clusters];
+    tasks.spawn(runner::run(port.clone(), Scheduler::new(shared.clone()), queue, sources, 2, stop.clone()));
+    let life = ClusterLife::new(shared, Arc::new(Silence), Grace::default());
+    let sources = vec![Source::own(CLUSTER_API, "Cluster")];
+    tasks.spawn(runner::run(port, life, Arc::default(), sources, 2, stop.clone()));
+    tasks
+}
+
+fn binding(id: &str, template: &str) -> Value {
+    json!({"apiVersion": BINDING_API, "kind": "ResourceBinding", "metadata": {"name": "web-configmap", "namespace": "default",
+            "labels": {"resourcebinding.karmada.io/permanent-id": id}, "finalizers": [finalizers::BINDING]},
+        "spec": {"resource": {"apiVersion": "v1", "kind": "ConfigMap", "namespace": "default", "name": "web", "uid": template},
+            "schedulerName": "default-scheduler", "placement": {}, "clusters": [{"name": "north"}, {"name": "south"}]}})
+}
+
+fn template(uid: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web", "namespace": "default", "uid": uid}})
+}
+
+/// Two clusters and a ConfigMap that a policy placed in both, which is deleted since.
+fn api() -> Arc<FakeApi> {
+    let api = Arc::new(FakeApi::default());
+    for cluster in ["north", "south"] {
+        api.seed_all([
+            json!({"apiVersion": CLUSTER_API, "kind": "Cluster", "metadata": {"name": cluster, "finalizers": [finalizers::CLUSTER]},
+                "spec": {"syncMode": "Pull"}}),
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": names::execution_namespace(cluster)},
+                "spec": {"finalizers": ["kubernetes"]}}),
+        ]);
+    }
+    api.seed_all([template("t-1"), binding("b-1", "t-1")]);
+    api
+}
+
+fn works(api: &FakeApi) -> Vec<String> {
+    let of = |work: &Value| {
+        let going = if work["metadata"]["deletionTimestamp"].is_null() { "" } else { " going" };
+        let id = &work["metadata"]["labels"]["resourcebinding.karmada.io/permanent-id"];
+        let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
+        format!("{} {}{going}", text(&work["metadata"]["namespace"]), text(id))
+    };
+    api.values(WORK_API, "Work").iter().map(of).collect()
+}
+
+async fn delete(api: &FakeApi, api_version: &str, kind: &str, namespace: &str, name: &str) {
+    let resource = api.resource_of(api_version, kind).unwrap();
+    let key = Key { namespace: namespace.into(), name: name.into() };
+    api.delete(&resource, &key, "", Propagation::Background).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_leaves_though_the_policy_that_placed_things_there_is_gone() {
+    let api = api();
+    let stop = CancellationToken::new();
+    let tasks = start(&api, &stop);
+    let pause = || tokio::time::sleep(Duration::from_secs(5));
+    pause().await;
+    assert_eq!(works(&api), ["karmada-es-north b-1", "karmada-es-south b-1"]);
+
+    delete(&api, CLUSTER_API, "Cluster", "", "north").await;
+    pause().await;
+    assert_eq!(api.value(CLUSTER_API, "Cluster", "", "north"), None, "it is gone");
+    assert_eq!(works(&api), ["karmada-es-south b-1"], "the other keeps what it has");
+    let binding = api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").unwrap();
+    assert_eq!(binding["spec"]["clusters"], json!([{"name": "south"}]), "the binding lost it");
+    let namespace = api.value("v1", "Namespace", "", "karmada-es-north").unwrap();
+    assert!(namespace["metadata"]["deletionTimestamp"].is_string(), "its namespace is closed");
+    let quiet = api.revision();
+    pause().await;
+    assert_eq!(api.revision(), quiet, "nothing more is written");
+    stop.cancel();
+    tasks.join_all().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_site_that_is_away_holds_neither_the_binding_nor_a_new_template() {
+    let api = api();
+    let stop = CancellationToken::new();
+    let tasks = start(&api, &stop);
+    let pause = || tokio::time::sleep(Duration::from_secs(5));
+    pause().await;
+    delete(&api, "v1", "ConfigMap", "default", "web").await;
+    delete(&api, BINDING_API, "ResourceBinding", "default", "web-configmap").await;
+    pause().await;
+    assert_eq!(api.value(BINDING_API, "ResourceBinding", "default", "web-configmap"), None);
+    assert_eq!(
+        works(&api),
+        ["karmada-es-north b-1 going", "karmada-es-south b-1 going"],
+        "each waits for its site"
+    );
+
+    // South answers at once.
+    let resource = api.resource_of(WORK_API, "Work").unwrap();
+    let let_go = async |namespace: &str| {
+        let mut all = api.values(WORK_API, "Work").into_iter();
+        let mut work = all.find(|work| work["metadata"]["namespace"] == namespace).unwrap();
+        work["metadata"]["finalizers"] = json!([]);
+        api.update(&resource, work).await.unwrap();
+    };
+    let_go("karmada-es-south").await;
+    api.seed_all([template("t-2"), binding("b-2", "t-2")]);
+    pause().await;
+    assert_eq!(
+        works(&api),
+        ["karmada-es-north b-1 going", "karmada-es-south b-2"],
+        "the new one goes where it can"
+    );
+    let_go("karmada-es-north").await;
+    pause().await;
+    assert_eq!(works(&api), ["karmada-es-north b-2", "karmada-es-south b-2"]);
+    stop.cancel();
+    tasks.join_all().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_comes_back_gets_its_namespace_when_the_old_one_has_ended() {
+    let api = api();
+    let resource = api.resource_of("v1", "Namespace").unwrap();
+    let stop = CancellationToken::new();
+    let tasks = start(&api, &stop);
+    let pause = || tokio::time::sleep(Duration::from_secs(5));
+    delete(&api, "v1", "Namespace", "", "karmada-es-north").await;
+    pause().await;
+    let mut old = api.value("v1", "Namespace", "", "karmada-es-north").unwrap();
+    old["spec"]["finalizers"] = json!([]);
+    api.update(&resource, old).await.unwrap();
+    pause().await;
+    let new = api.value("v1", "Namespace", "", "karmada-es-north").unwrap();
+    assert!(new["metadata"]["deletionTimestamp"].is_null(), "{new}");
+    stop.cancel();
+    tasks.join_all().await;
+}
