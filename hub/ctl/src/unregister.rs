@@ -114,10 +114,10 @@ async fn leave_hub(hub: &Connection, arguments: &Arguments, progress: &mut Progr
         let left = list(hub, &works).await?;
         progress.step(&format!("waiting for the hub to let {cluster} go: {} Works left", left.len()));
         if arguments.force {
-            release(hub, &left).await?;
+            release(hub, &left, deadline).await?;
         }
         if Instant::now() >= deadline {
-            bail!("{}", stuck(cluster, &left, arguments.wait));
+            bail!("{}", stuck(cluster, &left, arguments));
         }
         tokio::time::sleep(POLL).await;
     }
@@ -125,14 +125,22 @@ async fn leave_hub(hub: &Connection, arguments: &Arguments, progress: &mut Progr
 }
 
 /// Why a Cluster is still there.
-fn stuck(cluster: &str, works: &[Value], wait: Duration) -> String {
-    let waited = duration::human(wait);
+fn stuck(cluster: &str, works: &[Value], arguments: &Arguments) -> String {
+    let waited = duration::human(arguments.wait);
     if works.is_empty() {
         return format!(
             "the hub has not let the cluster {cluster} go after {waited}: run this again, or look at karmadactl get cluster {cluster} -o yaml"
         );
     }
     let first = works[0]["metadata"]["name"].as_str().unwrap_or_default();
+    if arguments.force {
+        return format!(
+            "after {waited}, {} Works of {cluster} ({first}…) are still being let go: run this again with a longer --wait, or look at \
+             what holds them: karmadactl get works -n {} -o yaml",
+            works.len(),
+            execution_namespace(cluster)
+        );
+    }
     format!(
         "after {waited}, {} Works of {cluster} ({first}…) still wait for its agent to remove what they placed: check that the agent \
          runs and is connected and run this again, or give --force if the site is gone",
@@ -140,14 +148,17 @@ fn stuck(cluster: &str, works: &[Value], wait: Duration) -> String {
     )
 }
 
-/// Takes off what would wait for the agent. Only of Works that are being deleted.
-async fn release(hub: &Connection, works: &[Value]) -> Result<()> {
+/// Takes off what would wait for the agent, until `deadline`. Only of Works that are being deleted.
+async fn release(hub: &Connection, works: &[Value], deadline: Instant) -> Result<()> {
     let held = |work: &&Value| {
         let metadata = &work["metadata"];
         !metadata["deletionTimestamp"].is_null()
             && metadata["finalizers"].as_array().is_some_and(|list| !list.is_empty())
     };
     for work in works.iter().filter(held) {
+        if Instant::now() >= deadline {
+            break;
+        }
         let text = |field: &str| work["metadata"][field].as_str().unwrap_or_default();
         let path =
             format!("/apis/work.karmada.io/v1alpha1/namespaces/{}/works/{}", text("namespace"), text("name"));
@@ -339,9 +350,19 @@ mod tests {
 
     #[test]
     fn a_cluster_that_stays_says_why() {
-        let minute = Duration::from_secs(60);
-        assert!(stuck("shop", &[], minute).contains("get cluster shop"));
-        let text = stuck("shop", &[json!({"metadata": {"name": "nginx-687f7fb96f"}})], minute);
+        let mut arguments = Arguments {
+            cluster: "shop".to_owned(),
+            karmada_config: None,
+            wait: Duration::from_secs(60),
+            dry_run: false,
+            force: false,
+        };
+        assert!(stuck("shop", &[], &arguments).contains("get cluster shop"));
+        let left = [json!({"metadata": {"name": "nginx-687f7fb96f"}})];
+        let text = stuck("shop", &left, &arguments);
         assert!(text.contains("1 Works of shop (nginx-687f7fb96f…)") && text.contains("--force"), "{text}");
+        arguments.force = true;
+        let text = stuck("shop", &left, &arguments);
+        assert!(text.contains("1 Works of shop (nginx-687f7fb96f…)") && !text.contains("--force"), "{text}");
     }
 }
