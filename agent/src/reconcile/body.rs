@@ -4,6 +4,7 @@
 //! volume) therefore stays out of the body, so that its owner keeps it; unless nobody else owns it: then leaving
 //! it out would remove it, and it is sent as it is.
 
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use karmada_api::object;
@@ -69,20 +70,26 @@ pub fn over(
     Ok(body)
 }
 
-/// Takes out of `body`, at each path where Retain decided otherwise, what somebody else owns.
+/// Takes out of `body`, at each path where Retain decided otherwise, what somebody else owns. What is ours alone is put in
+/// as it is, though the hub does not say it: left out, it would be removed.
 fn withhold(body: &mut Value, retained: &Value, observed: &Value, path: &mut Vec<String>) {
     let (Value::Object(fields), Value::Object(kept)) = (&mut *body, retained) else { return };
-    let keys: Vec<String> = fields.keys().cloned().collect();
+    let keys: BTreeSet<String> = fields.keys().chain(kept.keys()).cloned().collect();
     for key in keys {
         path.push(key.clone());
         match (fields.get_mut(&key), kept.get(&key)) {
             (Some(wanted), Some(keeps)) if wanted == keeps => {}
-            (Some(wanted @ Value::Object(_)), Some(keeps @ Value::Object(_))) => {
+            (Some(wanted @ Value::Object(_)), Some(keeps @ Value::Object(_)))
+                if !is_atomic(observed, path) =>
+            {
                 withhold(wanted, keeps, observed, path);
             }
             // Lists merge by their keys in the server; the kept one changes nothing there.
             (Some(wanted), Some(keeps @ Value::Array(_))) => *wanted = keeps.clone(),
-            (Some(wanted), Some(keeps)) if solely_ours(observed, path) => *wanted = keeps.clone(),
+            (wanted, Some(keeps)) if solely_ours(observed, path) => match wanted {
+                Some(wanted) => *wanted = keeps.clone(),
+                None => drop(fields.insert(key, keeps.clone())),
+            },
             _ => {
                 fields.remove(&key);
             }
@@ -91,24 +98,34 @@ fn withhold(body: &mut Value, retained: &Value, observed: &Value, path: &mut Vec
     }
 }
 
+/// Fields of the built-in kinds that Retain keeps and that the API server takes as one: there is no leaving out a part of
+/// them. (`x-kubernetes-map-type: atomic` in their schemas.)
+const ATOMIC: [(&str, &str, &[&str]); 1] = [("batch/v1", "Job", &["spec", "selector"])];
+
+/// Whether the map at `path` is one value for its owners: known of its kind, or seen in who owns it, where a map of single
+/// fields is listed field by field.
+fn is_atomic(observed: &Value, path: &[String]) -> bool {
+    let (version, kind) = (object::api_version(observed), object::kind(observed));
+    let known = ATOMIC.iter().any(|(v, k, at)| (*v, *k) == (version, kind) && path.iter().eq(at.iter()));
+    known || owners(observed, path).any(|(_, fields)| fields.as_object().is_some_and(Map::is_empty))
+}
+
+/// Who owns the field at `path`, and what is listed of it.
+fn owners<'a>(observed: &'a Value, path: &'a [String]) -> impl Iterator<Item = (&'a str, &'a Value)> {
+    let managers = observed.pointer("/metadata/managedFields").and_then(Value::as_array);
+    managers.into_iter().flatten().filter_map(move |entry| {
+        let mut at = entry.get("fieldsV1")?;
+        for key in path {
+            at = at.get(format!("f:{key}"))?;
+        }
+        Some((entry.get("manager").and_then(Value::as_str).unwrap_or_default(), at))
+    })
+}
+
 /// Whether the agent owns the field at `path` and nobody else does.
 fn solely_ours(observed: &Value, path: &[String]) -> bool {
-    let managers = observed.pointer("/metadata/managedFields").and_then(Value::as_array);
-    let owns = |entry: &Value| {
-        let mut at = entry.get("fieldsV1");
-        for key in path {
-            at = at.and_then(|fields| fields.get(format!("f:{key}")));
-        }
-        at.is_some()
-    };
-    let mut ours = false;
-    for entry in managers.into_iter().flatten().filter(|entry| owns(entry)) {
-        if entry.get("manager").and_then(Value::as_str) != Some(FIELD_MANAGER) {
-            return false;
-        }
-        ours = true;
-    }
-    ours
+    let mut owners = owners(observed, path).peekable();
+    owners.peek().is_some() && owners.all(|(manager, _)| manager == FIELD_MANAGER)
 }
 
 /// The merge patch that makes the fields which we own by having created or updated `observed` ours by apply: only then
@@ -276,6 +293,55 @@ mod tests {
             assert_eq!(body.pointer("/spec/replicas").and_then(Value::as_i64), expect, "{what}");
             assert_eq!(body.pointer("/spec/paused"), Some(&json!(false)), "{what}");
         }
+    }
+
+    #[test]
+    fn what_is_one_value_is_withheld_as_one() {
+        let job = |selector: Value| {
+            let mut job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "d"},
+                "spec": {"template": {"metadata": {"labels": {"app": "j"}}}}});
+            if !selector.is_null() {
+                job["spec"]["selector"] = selector;
+            }
+            job
+        };
+        let made = json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}});
+        let mut observed = job(made.clone());
+        observed["spec"]["template"]["metadata"]["labels"]["batch.kubernetes.io/controller-uid"] = json!("u");
+        let with = |managers: &[&str]| {
+            let mut observed = observed.clone();
+            let fields = json!({"f:spec": {"f:selector": {}, "f:template": {"f:metadata": {"f:labels": {"f:app": {}}}}}});
+            let entries: Vec<_> =
+                managers.iter().map(|m| json!({"manager": m, "fieldsV1": fields})).collect();
+            object::metadata(&mut observed).insert("managedFields".into(), entries.into());
+            observed
+        };
+        // What the hub's own Job has is stripped of what only its API server knows, more or less of it.
+        for desired in [json!({}), json!({"matchLabels": {}}), Value::Null] {
+            let of = |observed: &Value| over(&job(desired.clone()), observed, &Native).unwrap();
+            for (what, observed, expect) in [
+                ("the server's alone", &observed, None),
+                ("another's", &with(&["kubectl"]), None),
+                ("also another's", &with(&["karmada-agent", "kubectl"]), None),
+                ("ours: left out, it would be removed", &with(&["karmada-agent"]), Some(&made)),
+            ] {
+                let body = of(observed);
+                assert_eq!(body.pointer("/spec/selector"), expect, "{what}: {desired}");
+                assert_eq!(
+                    body.pointer("/spec/template/metadata/labels"),
+                    Some(&json!({"app": "j"})),
+                    "{what}"
+                );
+            }
+        }
+        // Whatever kind it is: a map that its owner has as one value is one.
+        let custom = |value: &str| json!({"apiVersion": "example.org/v1", "kind": "Mill", "spec": {"place": {"at": value}}});
+        let mut observed = custom("hill");
+        observed["metadata"] =
+            json!({"managedFields": [{"manager": "miller", "fieldsV1": {"f:spec": {"f:place": {}}}}]});
+        let mut body = custom("river");
+        withhold(&mut body, &custom("hill"), &observed, &mut Vec::new());
+        assert_eq!(body["spec"], json!({}));
     }
 
     #[test]
