@@ -93,6 +93,23 @@ fn binding(namespace: &str, name: &str, role: &str, subjects: &[(&str, &str)]) -
     binding
 }
 
+/// Rules that a default role had in an earlier version and must not have: taken away where they still stand.
+pub(super) fn retired(role: &str) -> Vec<Value> {
+    let results = [
+        "clusterresourcebindings",
+        "clusterresourcebindings/status",
+        "resourcebindings",
+        "resourcebindings/status",
+        "works",
+        "works/status",
+    ];
+    match role {
+        // Works hold the manifests of Secrets.
+        "karmada-view" => vec![rule(READ, &["work.karmada.io"], &results)],
+        _ => Vec::new(),
+    }
+}
+
 /// Every role and binding that a hub starts with.
 pub fn bootstrap_roles() -> Vec<Value> {
     let mut all = everybody();
@@ -338,7 +355,8 @@ fn public() -> Vec<Value> {
 }
 
 /// Karmada's kinds for people with `view` and `edit`: Clusters can be seen, policies and their results too; nothing of a
-/// Cluster is changed with `edit`.
+/// Cluster is changed with `edit`. Neither reads Works: a Work holds the whole manifest of what it carries, Secrets among
+/// them, and of every namespace. Where things went, and how they fare there, is in the bindings, which hold no manifest.
 fn karmada() -> Vec<Value> {
     let policies = [
         "clusteroverridepolicies",
@@ -355,8 +373,6 @@ fn karmada() -> Vec<Value> {
         "clusterresourcebindings/status",
         "resourcebindings",
         "resourcebindings/status",
-        "works",
-        "works/status",
     ];
     let scalers = ["cronfederatedhpas", "cronfederatedhpas/status", "federatedhpas", "federatedhpas/status"];
     let services = [

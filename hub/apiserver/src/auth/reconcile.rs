@@ -1,11 +1,13 @@
 //! Puts the default roles in place at start, as kube-apiserver's RBAC post-start hook does.
 //!
 //! In: the registry. Out: what is missing is created; rules, subjects, labels and selectors that are missing are added, unless
-//! the object's `autoupdate` annotation is `"false"`. Nothing that a user added is taken away.
+//! the object's `autoupdate` annotation is `"false"`. Nothing that a user added is taken away; of the rules that an earlier
+//! version gave, those are that gave too much.
 
 use serde_json::{Value, json};
 
 use super::bootstrap_roles;
+use super::default_roles::retired;
 use super::rules::{Rule, compact, missing};
 use crate::object::{ObjectKey, meta};
 use crate::registry::{Registry, User, WriteOptions};
@@ -106,6 +108,10 @@ fn completed(live: &Value, wanted: &Value) -> Option<Value> {
     if let Some(selectors) = wanted["aggregationRule"].get("clusterRoleSelectors") {
         add_missing(&mut new["aggregationRule"]["clusterRoleSelectors"], selectors);
     } else if wanted["rules"].is_array() {
+        let gone = retired(meta::name(wanted));
+        if let Some(rules) = new["rules"].as_array_mut() {
+            rules.retain(|rule| !gone.contains(rule));
+        }
         add_rules(&mut new["rules"], &wanted["rules"]);
     }
     drop_nulls(&mut new, live);
@@ -164,6 +170,35 @@ mod tests {
         let mut left = live;
         left["metadata"]["annotations"] = json!({AUTOUPDATE: "false"});
         assert_eq!(completed(&left, &wanted), None);
+    }
+
+    #[test]
+    fn only_an_administrator_reads_works_by_default() {
+        let reads_works = |rules: &Value| {
+            Rule::list(rules).iter().any(|rule| {
+                let group = rule.api_groups.iter().any(|group| group == "*" || group == "work.karmada.io");
+                group
+                    && rule
+                        .resources
+                        .iter()
+                        .any(|r| r == "*" || r == "*/*" || r == "works" || r == "works/status")
+            })
+        };
+        let all = bootstrap_roles();
+        let readers: Vec<&str> = all.iter().filter(|o| reads_works(&o["rules"])).map(meta::name).collect();
+        assert_eq!(readers, ["cluster-admin"], "a Work holds the manifest of a Secret");
+
+        let wanted = all.iter().find(|object| meta::name(object) == "karmada-view").unwrap();
+        let mut older = wanted.clone();
+        let own = json!({"apiGroups": ["work.karmada.io"], "resources": ["works"], "verbs": ["get"], "resourceNames": ["mine"]});
+        older["rules"] = json!(retired("karmada-view"));
+        older["rules"].as_array_mut().unwrap().push(own.clone());
+        let new = completed(&older, wanted).unwrap();
+        assert!(new["rules"].as_array().unwrap().contains(&own), "what a person gave stays");
+        let mut rest = new["rules"].clone();
+        rest.as_array_mut().unwrap().retain(|rule| *rule != own);
+        assert!(!reads_works(&rest), "an upgrade takes it away: {rest}");
+        assert_eq!(completed(&new, wanted), None);
     }
 
     #[test]

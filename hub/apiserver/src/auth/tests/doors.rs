@@ -90,7 +90,10 @@ viewer      get     core                  pods/log              shop         web
 viewer      get     core                  pods/exec             shop         web   no
 viewer      list    cluster.karmada.io    clusters              -            -     yes
 viewer      get     policy.karmada.io     propagationpolicies   shop         p     yes
-viewer      get     work.karmada.io       works                 karmada-es-a w     yes
+viewer      get     work.karmada.io       resourcebindings      shop         b     yes
+viewer      get     work.karmada.io       works                 karmada-es-a w     no
+viewer      list    work.karmada.io       works                 -            -     no
+viewer      watch   work.karmada.io       works/status          karmada-es-a w     no
 viewer      list    core                  secrets               -            -     no
 viewer      get     core                  secrets               karmada-cluster a  no
 viewer      update  policy.karmada.io     propagationpolicies   shop         p     no
@@ -103,6 +106,8 @@ editor      create  policy.karmada.io     propagationpolicies   shop         p  
 editor      create  policy.karmada.io     propagationpolicies   other        p     no
 editor      update  cluster.karmada.io    clusters              -            a     no
 editor      create  rbac.authorization.k8s.io rolebindings      shop         x     no
+editor      get     work.karmada.io       works                 karmada-es-a w     no
+editor      list    work.karmada.io       works                 shop         -     no
 editor      delete  work.karmada.io       works                 shop         w     no
 robot       get     core                  configmaps            shop         own   yes
 robot       get     core                  configmaps            shop         other no
