@@ -180,8 +180,8 @@ pub fn validate(definition: &ResourceDefinition, part: &str, new: &Value, old: O
     causes
 }
 
-/// What is taken, but not as its writer may think: formats that nobody knows in a definition, and what a custom kind's rules would
-/// refuse of a change, had it not been so before. `live` is the object as stored.
+/// What is taken, but not as its writer may think: formats that nobody knows in a definition, fields of Karmada's kinds that
+/// nothing acts on yet, and what a custom kind's rules would refuse of a change, had it not been so before. `live` is the object as stored.
 pub fn remarks(definition: &ResourceDefinition, new: &Value, old: Option<(&Value, &Stored)>) -> Vec<String> {
     if crd::is_definition(definition) {
         let old = old.map(|(old, _)| old);
@@ -192,6 +192,10 @@ pub fn remarks(definition: &ResourceDefinition, new: &Value, old: Option<(&Value
     if definition.family == Family::Builtin {
         let old = old.map(|(old, _)| old);
         return crate::validation::warnings(&definition.group, &definition.kind, new, old);
+    }
+    if definition.custom.is_none() {
+        let old = old.map(|(old, _)| old);
+        return karmada_api::inert::warnings(&definition.group, &definition.kind, new, old);
     }
     // Only an object that was written under another schema can be wrong already.
     let (Some(custom), Some((old, live))) = (&definition.custom, old) else { return Vec::new() };

@@ -11,6 +11,7 @@ mod duration;
 mod jsonpath;
 mod policy;
 mod storage;
+mod work;
 mod workloads;
 
 use jiff::Timestamp;
@@ -155,7 +156,9 @@ fn structural_row(resource: &Resource, row: Row<'_>) -> Vec<Value> {
     for column in &resource.columns {
         let found =
             column.json_path.as_deref().and_then(JsonPath::parse).and_then(|path| path.first(row.object));
-        out.push(found.map_or(Value::Null, |value| structural_cell(&column.ty, value, row.now)));
+        let cell = found.map_or(Value::Null, |value| structural_cell(&column.ty, value, row.now));
+        let overtaken = column.name == "APPLIED" && resource.kind == "Work" && work::is_overtaken(row.object);
+        out.push(if overtaken { "False".into() } else { cell });
     }
     out
 }

@@ -13,12 +13,14 @@
 //! | what may not leave the hub in a manifest? | [`manifest`] |
 //! | is a cluster ready? | [`readiness`] |
 //! | what does a write become, and may it stand? | [`admission`] |
+//! | what of it does nothing yet? | [`inert`] |
 
 pub mod admission;
 pub mod binding;
 pub mod cluster;
 pub mod defaulting;
 pub mod field_error;
+pub mod inert;
 pub mod manifest;
 pub mod names;
 pub mod object;

@@ -26,6 +26,24 @@ fn every_kind_prints_as_many_cells_as_columns() {
 }
 
 #[test]
+fn a_work_whose_newer_generation_waits_is_not_applied() {
+    let applied = |observed: Value, generation: u64, held_back: bool| {
+        let work = json!({"metadata": {"name": "w", "generation": generation},
+            "spec": {"suspendDispatching": held_back, "workload": {"manifests": [{"kind": "ConfigMap"}]}},
+            "status": {"conditions": [{"type": "Applied", "status": "True", "observedGeneration": observed}]}});
+        cells("work.karmada.io", "v1alpha1", "Work", &work)[2].clone()
+    };
+    for (observed, generation, held_back, wanted) in [
+        (json!(2), 2, false, "True"),
+        (json!(1), 2, false, "False"),
+        (json!(1), 2, true, "True"),
+        (Value::Null, 2, false, "True"),
+    ] {
+        assert_eq!(applied(observed.clone(), generation, held_back), wanted, "{observed} of {generation}");
+    }
+}
+
+#[test]
 fn durations_are_for_people() {
     for (seconds, text) in [
         (-5, "<invalid>"),

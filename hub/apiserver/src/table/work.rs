@@ -1,0 +1,14 @@
+//! Karmada's `Work`, where its column cannot say it.
+
+use serde_json::Value;
+
+/// Whether what a cluster said of a Work is of an older generation than the Work has: the newer one waits for a cluster that is
+/// away, and is not applied. A Work that is held back waits for nobody.
+pub(super) fn is_overtaken(work: &Value) -> bool {
+    let conditions = work["status"]["conditions"].as_array();
+    let applied = conditions.into_iter().flatten().find(|condition| condition["type"] == "Applied");
+    let observed = applied.and_then(|condition| condition["observedGeneration"].as_i64());
+    let generation = work["metadata"]["generation"].as_i64();
+    work["spec"]["suspendDispatching"] != true
+        && matches!((observed, generation), (Some(had), Some(has)) if had < has)
+}
