@@ -77,6 +77,7 @@ pub struct Session {
     leave_at: Option<Duration>,
     resync: v1::Resync,
     renewed: Option<v1::RenewReply>,
+    resource_models: Option<Bytes>,
     ended: Option<Ended>,
 }
 
@@ -132,6 +133,7 @@ impl Session {
             leave_at: None,
             resync: v1::Resync::default(),
             renewed: None,
+            resource_models: None,
             ended: None,
         }
     }
@@ -160,6 +162,9 @@ impl Session {
             B::Resync(again) => {
                 self.resync.statuses |= again.statuses;
                 self.resync.cluster |= again.cluster;
+                if !again.resource_models.is_empty() {
+                    self.resource_models = Some(again.resource_models);
+                }
             }
             _ if !self.welcomed => {
                 self.end("the hub sent Works before its welcome".into(), Advice::Lost(self.retry_hint));
@@ -287,6 +292,11 @@ impl Session {
     /// Asks for a new certificate.
     pub fn renew(&mut self, csr: Bytes) {
         self.out.push_back(agent_frame::Body::Renew(v1::RenewRequest { csr }));
+    }
+
+    /// The grades by which the hub wants free nodes counted from now on: JSON of `spec.resourceModels`.
+    pub fn take_resource_models(&mut self) -> Option<Bytes> {
+        self.resource_models.take()
     }
 
     /// The hub's answer to [`Session::renew`].

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use karmada_api::cluster::ResourceModel;
+use karmada_api::defaulting::cluster::standard_models;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
@@ -41,6 +43,8 @@ pub struct Shared {
     pub tell: Notify,
     /// Where the link stands.
     pub link: watch::Sender<LinkView>,
+    /// The grades by which the member's free nodes are counted: the standard ones until the hub says otherwise.
+    pub models: watch::Sender<Vec<ResourceModel>>,
     changed: Mutex<BTreeSet<String>>,
     work: Notify,
 }
@@ -53,6 +57,7 @@ impl Shared {
             outbox: Mutex::default(),
             tell: Notify::new(),
             link,
+            models: watch::Sender::new(serde_json::from_value(standard_models()).unwrap_or_default()),
             changed: Mutex::default(),
             work: Notify::new(),
         })
@@ -62,6 +67,20 @@ impl Shared {
     pub fn changed(&self, keys: impl IntoIterator<Item = String>) {
         self.changed.lock().extend(keys);
         self.work.notify_one();
+    }
+
+    /// The hub wants free nodes counted by these grades: JSON of `spec.resourceModels`.
+    pub fn count_by(&self, models: &[u8]) {
+        match serde_json::from_slice::<Vec<ResourceModel>>(models) {
+            Ok(models) => drop(self.models.send_if_modified(|now| {
+                let news = *now != models;
+                *now = models;
+                news
+            })),
+            Err(error) => {
+                tracing::warn!(%error, "the hub's resource models cannot be read; counting as before")
+            }
+        }
     }
 
     /// Waits for changed entries and takes their keys.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use karmada_api::cluster::ApiEnablement;
+use karmada_api::cluster::{ApiEnablement, ResourceModel};
 use karmada_api::strings::conditions as c;
 use karmada_interpreter::summary::{NodeOffer, PodUse, node_summary, resource_summary};
 use serde_json::{Value, json};
@@ -137,8 +137,8 @@ impl<T: Clone + PartialEq> Collected<T> {
 }
 
 impl View {
-    /// `Cluster.status`; only the condition where the member does not answer (behaviour 63).
-    fn status(&self, shown: Probe) -> Value {
+    /// `Cluster.status`, free nodes counted by `models`; only the condition where the member does not answer (behaviour 63).
+    fn status(&self, shown: Probe, models: &[ResourceModel]) -> Value {
         if shown == Probe::Unreachable {
             return json!({"conditions": [ready_condition(shown)]});
         }
@@ -152,7 +152,7 @@ impl View {
             let nodes = self.nodes.values();
             status["nodeSummary"] = json!(node_summary(&nodes));
             if self.pods.known {
-                status["resourceSummary"] = json!(resource_summary(&nodes, &self.pods.values(), &[]));
+                status["resourceSummary"] = json!(resource_summary(&nodes, &self.pods.values(), models));
             }
         }
         status
@@ -168,6 +168,7 @@ pub async fn run(shared: Arc<Shared>, member: Arc<dyn Member>, stop: Cancellatio
     let mut next_look = Instant::now();
     let mut next_report = next_look;
     let mut shown = Probe::Ok;
+    let mut models = shared.models.subscribe();
     loop {
         if Instant::now() >= next_look {
             let probe = member.probe().await;
@@ -179,7 +180,7 @@ pub async fn run(shared: Arc<Shared>, member: Arc<dyn Member>, stop: Cancellatio
             next_report = Instant::now();
         }
         if Instant::now() >= next_report {
-            let status = view.status(shown).to_string();
+            let status = view.status(shown, &models.borrow_and_update()).to_string();
             shared.report(|outbox| outbox.cluster(status.into()));
             next_report = next_look;
         }
@@ -196,6 +197,7 @@ pub async fn run(shared: Arc<Shared>, member: Arc<dyn Member>, stop: Cancellatio
                     next_report = next_report.min(Instant::now() + SETTLE);
                 }
             }
+            Ok(()) = models.changed() => next_report = Instant::now(),
             () = tokio::time::sleep_until(next_look.min(next_report)) => {}
         }
     }
@@ -271,11 +273,11 @@ mod tests {
     #[test]
     fn a_status_names_what_is_known_only() {
         let mut view = View { version: "v1.34.1".into(), complete: true, ..View::default() };
-        assert_eq!(view.status(Probe::Unreachable).as_object().unwrap().len(), 1);
-        let status = view.status(Probe::Ok);
+        assert_eq!(view.status(Probe::Unreachable, &[]).as_object().unwrap().len(), 1);
+        let status = view.status(Probe::Ok, &[]);
         assert!(status.get("nodeSummary").is_none());
         assert_eq!(status.pointer("/conditions/1/reason"), Some(&json!("Empty")));
-        let node = json!({"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4"}, "conditions": [{"type": "Ready", "status": "True"}]}});
+        let node = json!({"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4", "pods": "10"}, "conditions": [{"type": "Ready", "status": "True"}]}});
         let pod = json!({"kind": "Pod", "metadata": {"name": "p", "namespace": "d"}, "spec": {"nodeName": "n", "containers": [{"resources": {"requests": {"cpu": "500m"}}}]}, "status": {"phase": "Running"}});
         for (event, news) in [
             (MemberEvent::Listing, false),
@@ -288,8 +290,26 @@ mod tests {
             view.pods.take(event, PodUse::of);
         }
         assert!(!view.pods.take(MemberEvent::Object(Box::new(pod)), PodUse::of), "the same again is no news");
-        let status = view.status(Probe::Ok);
+        let status = view.status(Probe::Ok, &[]);
         assert_eq!(status.pointer("/nodeSummary"), Some(&json!({"totalNum": 1, "readyNum": 1})));
         assert_eq!(status.pointer("/resourceSummary/allocated/cpu"), Some(&json!("500m")));
+        assert_eq!(status.pointer("/resourceSummary/allocatableModelings"), None);
+        let models = json!([{"grade": 0, "ranges": [{"name": "cpu", "min": "0", "max": "2"}]},
+                            {"grade": 1, "ranges": [{"name": "cpu", "min": "2", "max": "9"}]}]);
+        let status = view.status(Probe::Ok, &serde_json::from_value::<Vec<_>>(models).unwrap());
+        let counts = status.pointer("/resourceSummary/allocatableModelings");
+        assert_eq!(counts, Some(&json!([{"grade": 0, "count": 0}, {"grade": 1, "count": 1}])));
+    }
+
+    #[tokio::test]
+    async fn the_grades_are_the_standard_ones_until_the_hub_says_otherwise() {
+        let shared = Shared::new(crate::ledger::Ledger::in_memory().unwrap(), Default::default());
+        let told = shared.models.subscribe();
+        assert_eq!(told.borrow().len(), 9);
+        shared.count_by(b"nonsense");
+        assert!(!told.has_changed().unwrap());
+        shared.count_by(br#"[{"grade": 0, "ranges": []}]"#);
+        assert!(told.has_changed().unwrap());
+        assert_eq!(told.borrow().len(), 1);
     }
 }

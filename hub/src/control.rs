@@ -31,7 +31,7 @@ use crate::access::HubTokens;
 use crate::api_port::RegistryApi;
 use crate::certificates::HubSigner;
 use crate::data_dir::DataDir;
-use crate::fleet::{Links, Repair};
+use crate::fleet::{Links, Models, Repair};
 use crate::other_servers::Aggregated;
 
 /// Reconciles of one controller under way at once.
@@ -119,6 +119,11 @@ impl Control {
     ) {
         let api = self.shared.api.clone();
         self.tasks.spawn(runner::run(api, controller, queue, sources, WORKERS, self.stop.clone()));
+    }
+
+    /// Starts the loop that tells agents by which grades to count their nodes.
+    pub fn models(&self, models: Arc<Models>, queue: Arc<Queue<Key>>) {
+        self.run(models, queue, vec![Source::own(CLUSTER_API, "Cluster").but_status()]);
     }
 
     /// Starts the loop that holds Clusters to what their agents said.

@@ -1,6 +1,7 @@
 //! The gateway's ports, over the store and the registry: where Works come from, where reports go, who may join.
 
 mod links;
+mod models;
 mod registrar;
 mod repair;
 mod reports;
@@ -8,6 +9,7 @@ mod sessions;
 mod works;
 
 pub use links::Links;
+pub use models::{Counting, Models};
 pub use registrar::HubRegistrar;
 pub use repair::{Repair, Told};
 pub use reports::Reports;

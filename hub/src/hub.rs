@@ -19,6 +19,8 @@ use karmada_apiserver::http::{ApiServer, ServerOptions};
 use karmada_apiserver::registry::{Clock, Registry, Standing, User, WriteOptions};
 use karmada_apiserver::{kinds, kubernetes_service};
 use karmada_certs::{KeyedCertificate, SignedBy};
+use karmada_controllers::port::Key;
+use karmada_controllers::queue::Queue;
 use karmada_gateway::ports::{Ports, Registrar};
 use karmada_gateway::{Gateway, Options};
 use karmada_store::{MemoryStore, SqliteOptions, SqliteStore, Store};
@@ -34,7 +36,7 @@ use crate::cluster_info;
 use crate::control::Control;
 use crate::data_dir::DataDir;
 use crate::extension_servers;
-use crate::fleet::{CachedWorks, HubRegistrar, Repair, Reports, StoredSessions, Told};
+use crate::fleet::{CachedWorks, Counting, HubRegistrar, Models, Repair, Reports, StoredSessions, Told};
 use crate::lanes::{self, Lanes};
 use crate::listener::{self, Services, Signers};
 use crate::metrics;
@@ -147,7 +149,10 @@ impl Hub {
         let registrar: Arc<dyn Registrar> =
             Arc::new(HubRegistrar::new(registry.clone(), data.clone(), vec![endpoint]));
         let told = Arc::new(Told::default());
-        let gateway = gateway(&registry, registrar.clone(), &store, &control, told.clone());
+        let counting: (Arc<Counting>, Arc<Queue<Key>>) = Default::default();
+        let kept = (told.clone(), counting.clone());
+        let gateway = gateway(&registry, registrar.clone(), &store, &control, kept);
+        control.models(Models::new(registry.clone(), counting.0, gateway.clone()), counting.1);
         control.repair(Repair::new(registry.clone(), told, gateway.clone()));
         let closing = CancellationToken::new();
         let grpc = Some(BoxCloneSyncService::new(gateway.service()));
@@ -324,7 +329,7 @@ fn gateway(
     registrar: Arc<dyn Registrar>,
     store: &Arc<dyn Store>,
     control: &Control,
-    told: Arc<Told>,
+    (told, counting): (Arc<Told>, (Arc<Counting>, Arc<Queue<Key>>)),
 ) -> Arc<Gateway> {
     let reports = Reports::new(
         registry.clone(),
@@ -332,6 +337,7 @@ fn gateway(
         control.recorder.clone(),
         control.clusters.clone(),
         told,
+        counting,
     );
     let ports = Ports {
         works: Arc::new(CachedWorks::new(registry.clone())),

@@ -223,7 +223,7 @@ mod tests {
                 endpoints: vec!["e3".into()],
                 refusal: "r4".into(),
             }),
-            B::Resync(Resync { statuses: true, cluster: false }),
+            B::Resync(Resync { statuses: true, cluster: false, resource_models: "m3".into() }),
             B::SnapshotStart(SnapshotStart { epoch: 1 }),
         ]
         .into_iter()

@@ -268,6 +268,9 @@ async fn converse(
             renewed(link, reply).await;
             renewal = Instant::now() + renew_after(&link.identity);
         }
+        if let Some(models) = session.take_resource_models() {
+            shared.count_by(&models);
+        }
         let full = send(&shared, session, &frames, started.elapsed());
         if let Some(ended) = session.ended() {
             let ended = ended.clone();

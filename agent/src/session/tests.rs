@@ -274,11 +274,15 @@ fn what_the_hub_asks_to_hear_again_is_told_again_and_once() {
     let all = told(&mut session, 1);
     assert_eq!(all.len(), 2, "the cluster's status and the Work's");
     assert_eq!(told(&mut session, 10), [0; 0]);
-    hear(&mut session, Body::Resync(v1::Resync { statuses: false, cluster: true }));
+    hear(&mut session, Body::Resync(v1::Resync { cluster: true, ..v1::Resync::default() }));
     assert_eq!(told(&mut session, 20), all[..1]);
     assert_eq!(told(&mut session, 30), [0; 0]);
-    hear(&mut session, Body::Resync(v1::Resync { statuses: true, cluster: false }));
+    hear(&mut session, Body::Resync(v1::Resync { statuses: true, ..v1::Resync::default() }));
     assert_eq!(told(&mut session, 40), all);
+    assert_eq!(session.take_resource_models(), None);
+    hear(&mut session, Body::Resync(v1::Resync { resource_models: "[]".into(), ..v1::Resync::default() }));
+    assert_eq!(session.take_resource_models(), Some(Bytes::from_static(b"[]")));
+    assert_eq!((session.take_resource_models(), told(&mut session, 50)), (None, Vec::new()));
 }
 
 #[test]

@@ -23,6 +23,7 @@ mod wire;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use bytes::Bytes;
 use karmada_proto::MESSAGE_LIMIT;
 use karmada_proto::v1::fleet_server::FleetServer;
 use karmada_proto::v1::{CloseCode, RetryClass};
@@ -92,6 +93,13 @@ impl Gateway {
     pub fn ask_cluster_status(&self, cluster: &str) -> bool {
         let Some(handle) = self.registry.get(cluster) else { return false };
         handle.order(session::Control::AskCluster);
+        true
+    }
+
+    /// Has the agent of `cluster` count free nodes by these grades, JSON of `spec.resourceModels`. True where it is connected.
+    pub fn count_by(&self, cluster: &str, models: Bytes) -> bool {
+        let Some(handle) = self.registry.get(cluster) else { return false };
+        handle.order(session::Control::CountBy(models));
         true
     }
 

@@ -37,6 +37,8 @@ pub enum Control {
     Drain(Duration),
     /// Ask the agent to tell the cluster's status again.
     AskCluster,
+    /// Have the agent count free nodes by these grades: JSON of `spec.resourceModels`.
+    CountBy(Bytes),
     /// Close with this.
     Close(Close),
 }
@@ -342,8 +344,12 @@ impl Session {
                 self.out.push_back(hub_frame::Body::Drain(v1::Drain { after_ms: after.as_millis() as u64 }));
             }
             Control::AskCluster => {
-                let again = v1::Resync { statuses: false, cluster: true };
+                let again = v1::Resync { cluster: true, ..v1::Resync::default() };
                 self.out.push_back(hub_frame::Body::Resync(again));
+            }
+            Control::CountBy(resource_models) => {
+                let otherwise = v1::Resync { resource_models, ..v1::Resync::default() };
+                self.out.push_back(hub_frame::Body::Resync(otherwise));
             }
             Control::Close(close) => self.close(close),
         }

@@ -16,7 +16,7 @@ use karmada_controllers::queue::Queue;
 use karmada_gateway::ports::{LinkState, PortError, StatusSink, WorkNotice, WorkReport};
 use serde_json::{Value, json};
 
-use super::{Links, Told};
+use super::{Counting, Links, Told};
 
 /// The sink of all reports.
 pub struct Reports {
@@ -25,18 +25,21 @@ pub struct Reports {
     recorder: Arc<Recorder>,
     clusters: Arc<Queue<Key>>,
     told: Arc<Told>,
+    counting: (Arc<Counting>, Arc<Queue<Key>>),
 }
 
 impl Reports {
-    /// A sink over a registry. `clusters` is the cluster controller's queue; `told` keeps what was said of clusters.
+    /// A sink over a registry. `clusters` is the cluster controller's queue; `told` keeps what was said of clusters, `counting`
+    /// what agents count by, and its queue tells them.
     pub fn new(
         registry: Arc<Registry>,
         links: Arc<Links>,
         recorder: Arc<Recorder>,
         clusters: Arc<Queue<Key>>,
         told: Arc<Told>,
+        counting: (Arc<Counting>, Arc<Queue<Key>>),
     ) -> Self {
-        Reports { registry, links, recorder, clusters, told }
+        Reports { registry, links, recorder, clusters, told, counting }
     }
 
     fn works(&self) -> Result<Arc<ResourceDefinition>, PortError> {
@@ -211,8 +214,14 @@ impl StatusSink for Reports {
     }
 
     fn cluster_liveness(&self, cluster: &str, state: LinkState) {
-        if state == LinkState::Offline {
-            self.told.forget(cluster);
+        let (counting, queue) = &self.counting;
+        match state {
+            LinkState::Offline => {
+                self.told.forget(cluster);
+                counting.left(cluster);
+            }
+            LinkState::Connected => queue.add(Key { namespace: Arc::from(""), name: Arc::from(cluster) }),
+            LinkState::Late => {}
         }
         self.links.set(cluster, state);
     }

@@ -239,6 +239,8 @@ fn a_cluster_whose_agent_is_gone_is_deleted_without_it() {
     kubectl.apply(&policy("settings", "").replace("[north, south]", "[leaving]"));
     let path = config("left-behind", "settings");
     site.await_object(&path, |_| Ok(()));
+    // What a policy placed stays when the policy goes; it may not hold the cluster either.
+    kubectl.ok(&["delete", "propagationpolicy", "settings"]);
     agent.kill();
     // The hub may take the stream's end for the agent's only after a moment; the deletion waits for that itself.
     kubectl.ok(&["delete", "cluster", "leaving", "--timeout=60s"]);

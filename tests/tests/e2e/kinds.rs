@@ -166,6 +166,23 @@ fn every_kind_arrives_and_tells_how_it_is() {
     let job = path("batch/v1", "kinds", "jobs", "sample");
     await_object(hub, "the hub", &job, |job| so(job.get("status").is_some(), || job.to_string()));
     assert_eq!(fleet.site("kind-east").api().get(&job).unwrap(), None);
+    // A Job can change where its fields allow it, though its selector is the member's own and never may.
+    kubectl.ok(&["label", "job", "sample", "tier=gold"]);
+    kubectl.ok(&[
+        "patch",
+        "job",
+        "sample",
+        "--type=merge",
+        "-p",
+        r#"{"spec": {"activeDeadlineSeconds": 4000}}"#,
+    ]);
+    for name in ["north", "south"] {
+        fleet.site(name).await_object(&job, |job| {
+            has(job, "/metadata/labels/tier", &json!("gold"))?;
+            has(job, "/spec/activeDeadlineSeconds", &json!(4000))?;
+            so(job["spec"]["selector"]["matchLabels"].is_object(), || job.to_string())
+        });
+    }
     // A member's own choices stay its own.
     let service = get(fleet.site("north").api(), &path("v1", "kinds", "services", "sample")).unwrap();
     assert!(text_at(&service, "/spec/clusterIP").starts_with("10.0.0."), "{service}");

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::other_servers::OtherServers;
-use super::{find, gone_is_fine, resource};
+use super::{find, gone_is_fine, resource, runs_nothing};
 use crate::port::{Api, ApiError, Change, Key, Propagation, Resource};
 use crate::queue::Queue;
 use crate::runner::{self, Action, Clock, Controller, Error, Source};
@@ -28,11 +28,21 @@ const FINALIZER: &str = "kubernetes";
 /// Runs the controller until told to stop.
 pub async fn run(api: Arc<dyn Api>, others: Arc<dyn OtherServers>, clock: Clock, stop: CancellationToken) {
     let controller = Arc::new(Namespaces { api: api.clone(), others, clock });
-    let deleted = |change: &Change| match change {
-        Change::Applied(namespace) if namespace.deleting => vec![namespace.key.clone()],
-        _ => Vec::new(),
+    let deleted = |empty: bool| {
+        move |change: &Change| match change {
+            Change::Applied(namespace)
+                if namespace.deleting && runs_nothing(&namespace.key.name) == empty =>
+            {
+                vec![namespace.key.clone()]
+            }
+            _ => Vec::new(),
+        }
     };
-    let sources = vec![Source::new("v1", "Namespace", deleted).settling(GRACE)];
+    let sources = vec![
+        Source::new("v1", "Namespace", deleted(false)).settling(GRACE),
+        // Nobody but the hub is in an execution namespace, and a cluster may come back at once.
+        Source::new("v1", "Namespace", deleted(true)),
+    ];
     runner::run(api, controller, Arc::new(Queue::default()), sources, 4, stop).await;
 }
 
@@ -276,16 +286,22 @@ mod tests {
     async fn content_stays_for_five_seconds() {
         let api = api();
         let namespaces = api.resource_of("v1", "Namespace").unwrap();
-        api.create(&namespaces, json!({"metadata": {"name": "shop"}})).await.unwrap();
+        for name in ["shop", "karmada-es-north"] {
+            api.create(&namespaces, json!({"metadata": {"name": name}})).await.unwrap();
+        }
         api.seed(
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "shop"}}),
         );
         let stop = CancellationToken::new();
         let acts = async {
             tokio::time::sleep(Duration::from_secs(60)).await;
-            let key = Key { namespace: "".into(), name: "shop".into() };
-            api.delete(&namespaces, &key, "", Propagation::Background).await.unwrap();
+            for name in ["shop", "karmada-es-north"] {
+                let key = Key { namespace: "".into(), name: name.into() };
+                api.delete(&namespaces, &key, "", Propagation::Background).await.unwrap();
+            }
             tokio::time::sleep(Duration::from_millis(4_900)).await;
+            let execution = api.value("v1", "Namespace", "", "karmada-es-north");
+            assert_eq!(execution, None, "nobody but the hub was in it");
             let waiting = api.value("v1", "Namespace", "", "shop").unwrap();
             assert_eq!(
                 (&waiting["status"]["phase"], waiting["status"].get("conditions")),

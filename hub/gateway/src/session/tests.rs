@@ -241,6 +241,13 @@ fn orders_are_obeyed() {
     session.tick(secs(15));
     assert_eq!(sent(&mut session), ["close DRAINING"]);
     let mut session = open(0, Some(1), plenty());
+    sent(&mut session);
+    session.control(Control::CountBy("[]".into()), secs(1));
+    assert_eq!(
+        sent(&mut session),
+        ["Resync(Resync { statuses: false, cluster: false, resource_models: b\"[]\" })"]
+    );
+    let mut session = open(0, Some(1), plenty());
     session.control(Control::Close(crate::admission::clone()), secs(1));
     assert_eq!(sent(&mut session), ["close CLONE"]);
     assert!(session.finished());
