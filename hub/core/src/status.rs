@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use karmada_api::binding::{AggregatedStatusItem, BindingStatus, Health, ResourceBinding};
-use karmada_api::names;
 use karmada_api::strings::conditions;
 use karmada_api::work::Work;
+use karmada_api::{names, object};
 use karmada_interpreter::{Answer, Interpreter, Operation, trust};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::binding::leaving;
 use crate::{condition, set_condition};
@@ -174,14 +174,31 @@ pub fn template_status(
     interpreter: &dyn Interpreter,
     now: Timestamp,
 ) -> Answer<Option<Value>> {
-    use karmada_api::object;
     let (api_version, kind) = (object::api_version(template), object::kind(template));
     if !interpreter.enabled(api_version, kind, Operation::AggregateStatus) {
         return Ok(None);
     }
     let mut wanted = template.clone();
     interpreter.aggregate_status(&mut wanted, items, now)?;
+    if items.is_empty() && wanted.get("status") == template.get("status") && runs_on(template) {
+        object::root(&mut wanted).insert("status".to_owned(), Value::Object(Map::new()));
+    }
     Ok((wanted.get("status") != template.get("status")).then_some(wanted))
+}
+
+/// Whether a status tells of something under way, which is nowhere once no cluster has the template. Of kinds that no
+/// clusters are nothing to add up for; what a Job came to in the end stays.
+fn runs_on(template: &Value) -> bool {
+    let over = |condition: &Value| {
+        matches!(condition["type"].as_str(), Some("Complete" | "Failed")) && condition["status"] == "True"
+    };
+    let status = &template["status"];
+    let says = status.as_object().is_some_and(|status| !status.is_empty());
+    match object::kind(template) {
+        "Job" => says && !status["conditions"].as_array().into_iter().flatten().any(over),
+        "HorizontalPodAutoscaler" => says,
+        _ => false,
+    }
 }
 
 #[cfg(test)]

@@ -377,6 +377,22 @@ fn a_template_that_is_placed_nowhere_any_more_is_told_so() {
     template["status"] = json!({"replicas": 6, "readyReplicas": 6, "availableReplicas": 6, "updatedReplicas": 6, "observedGeneration": 3});
     let told = status::template_status(&template, &[], &Native, now()).unwrap().unwrap();
     assert_eq!((told["status"].get("readyReplicas"), told["status"].get("replicas")), (None, None));
+    let of = |api_version: &str, kind: &str, status: Value| {
+        let template = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}, "spec": {}, "status": status});
+        status::template_status(&template, &[], &Native, now()).unwrap().map(|told| told["status"].clone())
+    };
+    assert_eq!(of("batch/v1", "Job", json!({"active": 2})), Some(json!({})));
+    assert_eq!(of("batch/v1", "Job", json!({})), None);
+    assert_eq!(
+        of("batch/v1", "Job", json!({"conditions": [{"type": "Complete", "status": "True"}]})),
+        None,
+        "it is over"
+    );
+    assert_eq!(
+        of("autoscaling/v2", "HorizontalPodAutoscaler", json!({"currentReplicas": 2})),
+        Some(json!({}))
+    );
+    assert_eq!(of("v1", "Service", json!({"loadBalancer": {}})), None);
 }
 
 #[test]
