@@ -121,7 +121,11 @@ impl ClusterLife {
         let name = cluster.name();
         let (works, namespaces) = (kinds::works(self.api())?, kinds::namespaces(self.api())?);
         let namespace = names::execution_namespace(name);
-        self.remove(&namespaces, "", &namespace).await?;
+        match self.api().get(&namespaces, "", &namespace).await {
+            Ok(open) if !open.deleting => self.remove(&namespaces, "", &namespace).await?,
+            Ok(_) | Err(ApiError::NotFound(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
         let left = self.api().list(&works, &namespace).await?;
         let connected = self.contacts.connected(name);
         for work in &left {

@@ -53,8 +53,7 @@ fn item(cluster: &str, work: &Work) -> AggregatedStatusItem {
 }
 
 /// What to say where a cluster's word on a Work is of an older generation than the Work has now: the newer one waits for
-/// a cluster that is away, or is on its way there.
-/// A Work that is held back waits for nobody: what was applied of it stands.
+/// a cluster that is away, or is on its way there. A Work that is held back waits for nobody: what was applied stands.
 fn overtaken(work: &Work, applied: Option<&Condition>) -> Option<String> {
     if work.spec.suspend_dispatching == Some(true) {
         return None;
@@ -73,7 +72,10 @@ fn leave_out_unreadable(binding: &ResourceBinding, items: &mut [AggregatedStatus
         if let Err(why) = trust::status(&kind.api_version, &kind.kind, status) {
             item.status = None;
             item.health = Some(Health::Unknown);
-            item.applied_message = format!("what this cluster reports was left out: {why}");
+            // What stands in the way of applying comes first.
+            if item.applied {
+                item.applied_message = format!("what this cluster reports was left out: {why}");
+            }
         }
     }
 }
