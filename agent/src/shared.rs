@@ -72,11 +72,13 @@ impl Shared {
     /// The hub wants free nodes counted by these grades: JSON of `spec.resourceModels`.
     pub fn count_by(&self, models: &[u8]) {
         match serde_json::from_slice::<Vec<ResourceModel>>(models) {
-            Ok(models) => drop(self.models.send_if_modified(|now| {
-                let news = *now != models;
-                *now = models;
-                news
-            })),
+            Ok(models) => {
+                self.models.send_if_modified(|now| {
+                    let news = *now != models;
+                    *now = models;
+                    news
+                });
+            }
             Err(error) => {
                 tracing::warn!(%error, "the hub's resource models cannot be read; counting as before")
             }

@@ -122,7 +122,8 @@ impl Control {
     }
 
     /// Starts the loop that tells agents by which grades to count their nodes.
-    pub fn models(&self, models: Arc<Models>, queue: Arc<Queue<Key>>) {
+    pub fn models(&self, models: Arc<Models>) {
+        let queue = models.queue();
         self.run(models, queue, vec![Source::own(CLUSTER_API, "Cluster").but_status()]);
     }
 

@@ -19,8 +19,6 @@ use karmada_apiserver::http::{ApiServer, ServerOptions};
 use karmada_apiserver::registry::{Clock, Registry, Standing, User, WriteOptions};
 use karmada_apiserver::{kinds, kubernetes_service};
 use karmada_certs::{KeyedCertificate, SignedBy};
-use karmada_controllers::port::Key;
-use karmada_controllers::queue::Queue;
 use karmada_gateway::ports::{Ports, Registrar};
 use karmada_gateway::{Gateway, Options};
 use karmada_store::{MemoryStore, SqliteOptions, SqliteStore, Store};
@@ -149,10 +147,10 @@ impl Hub {
         let registrar: Arc<dyn Registrar> =
             Arc::new(HubRegistrar::new(registry.clone(), data.clone(), vec![endpoint]));
         let told = Arc::new(Told::default());
-        let counting: (Arc<Counting>, Arc<Queue<Key>>) = Default::default();
+        let counting = Arc::new(Counting::default());
         let kept = (told.clone(), counting.clone());
         let gateway = gateway(&registry, registrar.clone(), &store, &control, kept);
-        control.models(Models::new(registry.clone(), counting.0, gateway.clone()), counting.1);
+        control.models(Models::new(registry.clone(), counting, gateway.clone()));
         control.repair(Repair::new(registry.clone(), told, gateway.clone()));
         let closing = CancellationToken::new();
         let grpc = Some(BoxCloneSyncService::new(gateway.service()));
@@ -329,7 +327,7 @@ fn gateway(
     registrar: Arc<dyn Registrar>,
     store: &Arc<dyn Store>,
     control: &Control,
-    (told, counting): (Arc<Told>, (Arc<Counting>, Arc<Queue<Key>>)),
+    (told, counting): (Arc<Told>, Arc<Counting>),
 ) -> Arc<Gateway> {
     let reports = Reports::new(
         registry.clone(),

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use karmada_api::defaulting::cluster::standard_models;
 use karmada_apiserver::registry::Registry;
 use karmada_controllers::port::Key;
+use karmada_controllers::queue::Queue;
 use karmada_controllers::runner::{Action, Controller, Error};
 use karmada_gateway::Gateway;
 use parking_lot::Mutex;
@@ -24,9 +25,12 @@ struct Said {
     now: bool,
 }
 
-/// What each agent was told last.
+/// What each agent was told last, and whom to look at.
 #[derive(Default)]
-pub struct Counting(Mutex<BTreeMap<String, Said>>);
+pub struct Counting {
+    said: Mutex<BTreeMap<String, Said>>,
+    look: Arc<Queue<Key>>,
+}
 
 fn digest(models: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -35,9 +39,14 @@ fn digest(models: &Value) -> u64 {
 }
 
 impl Counting {
+    /// The agent's session stands.
+    pub fn came(&self, cluster: &str) {
+        self.look.add(Key { namespace: Arc::from(""), name: Arc::from(cluster) });
+    }
+
     /// The agent's session ended. It may come back as another process, which counts by the standard again.
     pub fn left(&self, cluster: &str) {
-        if let Some(said) = self.0.lock().get_mut(cluster) {
+        if let Some(said) = self.said.lock().get_mut(cluster) {
             said.now = false;
         }
     }
@@ -45,7 +54,7 @@ impl Counting {
     /// Whether a connected agent is to be told `models`.
     fn is_news(&self, cluster: &str, models: &Value) -> bool {
         let (wanted, standard) = (digest(models), digest(&standard_models()));
-        match self.0.lock().get(cluster) {
+        match self.said.lock().get(cluster) {
             Some(said) if said.now => said.digest != wanted,
             Some(said) => wanted != standard || said.digest != standard,
             None => wanted != standard,
@@ -53,7 +62,7 @@ impl Counting {
     }
 
     fn told(&self, cluster: &str, models: &Value) {
-        self.0.lock().insert(cluster.to_owned(), Said { digest: digest(models), now: true });
+        self.said.lock().insert(cluster.to_owned(), Said { digest: digest(models), now: true });
     }
 }
 
@@ -68,6 +77,11 @@ impl Models {
     /// One that tells through the gateway, and remembers in `counting`.
     pub fn new(registry: Arc<Registry>, counting: Arc<Counting>, gateway: Arc<Gateway>) -> Arc<Models> {
         Arc::new(Models { registry, counting, gateway })
+    }
+
+    /// The queue of those to look at.
+    pub fn queue(&self) -> Arc<Queue<Key>> {
+        self.counting.look.clone()
     }
 }
 

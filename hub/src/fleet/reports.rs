@@ -25,19 +25,19 @@ pub struct Reports {
     recorder: Arc<Recorder>,
     clusters: Arc<Queue<Key>>,
     told: Arc<Told>,
-    counting: (Arc<Counting>, Arc<Queue<Key>>),
+    counting: Arc<Counting>,
 }
 
 impl Reports {
     /// A sink over a registry. `clusters` is the cluster controller's queue; `told` keeps what was said of clusters, `counting`
-    /// what agents count by, and its queue tells them.
+    /// what agents count by.
     pub fn new(
         registry: Arc<Registry>,
         links: Arc<Links>,
         recorder: Arc<Recorder>,
         clusters: Arc<Queue<Key>>,
         told: Arc<Told>,
-        counting: (Arc<Counting>, Arc<Queue<Key>>),
+        counting: Arc<Counting>,
     ) -> Self {
         Reports { registry, links, recorder, clusters, told, counting }
     }
@@ -214,13 +214,12 @@ impl StatusSink for Reports {
     }
 
     fn cluster_liveness(&self, cluster: &str, state: LinkState) {
-        let (counting, queue) = &self.counting;
         match state {
             LinkState::Offline => {
                 self.told.forget(cluster);
-                counting.left(cluster);
+                self.counting.left(cluster);
             }
-            LinkState::Connected => queue.add(Key { namespace: Arc::from(""), name: Arc::from(cluster) }),
+            LinkState::Connected => self.counting.came(cluster),
             LinkState::Late => {}
         }
         self.links.set(cluster, state);
