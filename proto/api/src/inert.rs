@@ -267,6 +267,9 @@ mod tests {
         }
     }
 
+    /// A group, its kinds, and what stands in an object of them: path and value.
+    type Said<'a> = (&'a str, &'a [&'a str], &'a [(&'a str, Value)]);
+
     #[test]
     fn each_field_that_does_nothing_is_named() {
         let policy = [
@@ -281,7 +284,7 @@ mod tests {
             ("spec.placement.clusterTolerations[].tolerationSeconds", json!(30)),
             ("spec.placement.spreadConstraints[].spreadByLabel", json!("rack")),
         ];
-        let table: [(&str, &[&str], &[(&str, Value)]); 3] = [
+        let table: [Said<'_>; 3] = [
             (POLICY, POLICIES, &policy),
             (crate::WORK_GROUP, BINDINGS, &[("spec.gracefulEvictionTasks[].fromCluster", json!("north"))]),
             (

@@ -280,7 +280,7 @@ fn groups_that_all_failed_are_tried_from_the_first_again() {
     assert_eq!(placed.status.scheduler_observing_affinity_name, "a");
 
     // The same where the second group held it, until no cluster was left: nothing is placed there that could stay.
-    let mut on_b = placed.clone();
+    let mut on_b = placed;
     on_b.status.scheduler_observing_affinity_name = "b".to_owned();
     on_b.spec.clusters[0].name = "m2".to_owned();
     let lost = written(&on_b, &schedule(&on_b, &[]));
@@ -303,7 +303,7 @@ fn a_cluster_on_its_way_out_is_lost_whoever_placed_what_is_there() {
     held_back.spec.suspension = serde_json::from_value(json!({"scheduling": true})).unwrap();
     let mut anothers = claimed.clone();
     anothers.spec.scheduler_name = "another".to_owned();
-    let mut too_big = claimed.clone();
+    let mut too_big = claimed;
     too_big.spec.replicas = 100_000;
     too_big.spec.placement = serde_json::from_value(json!({"replicaScheduling":
         {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}}))
