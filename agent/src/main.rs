@@ -1,22 +1,25 @@
 //! karmada-agent: parse, build, run, drain.
 
 use std::io::IsTerminal;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use karmada_agent::cause::Cause;
 use karmada_agent::identity::Keeper;
 use karmada_agent::link::dial::Tcp;
 use karmada_agent::member::Member;
 use karmada_agent::member::kube::{KubeMember, kubeconfig_cluster};
-use karmada_agent::{AgentError, Config, LinkView, Parts, join, run};
+use karmada_agent::metrics::bind_address;
+use karmada_agent::{AgentError, Config, LinkView, Parts, command_line, join, run, state_dir};
 use karmada_certs::{JoinToken, Pin};
 use karmada_interpreter::Native;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+use tracing_subscriber::EnvFilter;
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
@@ -64,15 +67,42 @@ struct Args {
     /// Objects checked for drift per second.
     #[arg(long, default_value_t = 5.0)]
     drift_rate: f64,
+    /// Where /healthz and /metrics are served, over plain HTTP; 0 for nowhere.
+    #[arg(long, env = "KARMADA_METRICS_BIND_ADDRESS", default_value = "127.0.0.1:8080", value_parser = |text: &str| bind_address(text).map(Bind))]
+    metrics_bind_address: Bind,
+    /// What is logged: a level (error, warn, info, debug, trace), or target=level pairs.
+    #[arg(long, env = "KARMADA_LOG", default_value = "info", value_parser = |text: &str| EnvFilter::try_new(text).map(|_| text.to_owned()))]
+    log: String,
+    /// How it is written.
+    #[arg(long, env = "KARMADA_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    log_format: LogFormat,
+}
+
+/// An address, or none.
+#[derive(Clone, Copy)]
+struct Bind(Option<SocketAddr>);
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LogFormat {
+    /// A line for people.
+    Text,
+    /// An object of JSON a line, for collectors.
+    Json,
+}
+
+/// Logs to standard error. The Kubernetes client library logs each failed request as an error; the agent says once what that means.
+fn log(args: &Args) {
+    let filter = EnvFilter::new(format!("kube_client::client::builder=off,{}", args.log));
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match args.log_format {
+        LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).init(),
+        LogFormat::Json => lines.json().init(),
+    }
 }
 
 fn main() -> ExitCode {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .init();
+    let args = Args::parse();
+    log(&args);
     // Two threads: a disk that syncs must not hold up the link.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -80,7 +110,7 @@ fn main() -> ExitCode {
         .thread_stack_size(1 << 20)
         .enable_all()
         .build();
-    let result = runtime.context("starting").and_then(|runtime| runtime.block_on(serve(Args::parse())));
+    let result = runtime.context("starting").and_then(|runtime| runtime.block_on(serve(args)));
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -95,8 +125,12 @@ fn main() -> ExitCode {
 }
 
 async fn serve(args: Args) -> anyhow::Result<()> {
-    std::fs::create_dir_all(&args.state_dir)
-        .with_context(|| format!("making the state directory {}", args.state_dir.display()))?;
+    if state_dir::prepare(&args.state_dir)? {
+        tracing::warn!(directory = %args.state_dir.display(), "others could enter the state directory: it is mode 0700 now");
+    }
+    if let Some(token) = &args.token {
+        command_line::hide(token, &args.state_dir);
+    }
     let cluster_name = match (&args.cluster_name, &args.kubeconfig) {
         (Some(name), _) => name.clone(),
         (None, Some(path)) => join::dns_label(&kubeconfig_cluster(path)?.unwrap_or_default()),
@@ -122,6 +156,7 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         state_dir: Some(args.state_dir),
         namespaces: args.namespaces,
         drift_rate: args.drift_rate,
+        metrics: args.metrics_bind_address.0,
         ..Config::default()
     };
     let (link, _) = tokio::sync::watch::channel(LinkView::default());
@@ -140,5 +175,36 @@ async fn until_signal(stop: CancellationToken) {
             _ = int.recv() => {}
         }
         stop.cancel();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Args::command().debug_assert();
+    }
+
+    /// What the unit's environment file is told to hold is read by this program, or is in the unit's own command line.
+    #[test]
+    fn the_units_environment_is_the_programs() {
+        let unit = include_str!("../../deploy/systemd/karmada-agent.service");
+        let command = Args::command();
+        let known: Vec<String> = command
+            .get_arguments()
+            .filter_map(|arg| Some(arg.get_env()?.to_string_lossy().into_owned()))
+            .collect();
+        let names = unit.lines().filter_map(|line| line.strip_prefix("#   ")?.split_once('='));
+        let names: Vec<&str> = names.map(|(name, _)| name).collect();
+        assert!(names.len() >= 3, "{names:?}");
+        for name in names {
+            let used = known.iter().any(|known| known == name) || unit.contains(&format!("${{{name}}}"));
+            assert!(used, "{name} is nothing to the agent");
+        }
+        assert!(unit.contains("--token-file ") && !unit.contains("--token "));
     }
 }

@@ -35,13 +35,16 @@ async fn joined_for(uid: &str, member: &MemoryMember) -> Agent {
     let subject = agent_subject("site1");
     let request = CertificateRequest::from_der(&key.request(&subject).unwrap()).unwrap();
     let grant = karmada_proto::v1::JoinGrant {
-        certificate: ca.issue_client(&subject, &request, Duration::from_secs(3600), Timestamp::now()).unwrap(),
+        certificate: ca
+            .issue_client(&subject, &request, Duration::from_secs(3600), Timestamp::now())
+            .unwrap(),
         ca_bundle: ca.certificate_pem().into(),
         endpoints: Vec::new(),
         cluster_name: "site1".into(),
     };
     keeper.save(&Identity::new(&key, uid.into(), grant, "127.0.0.1:1")).await.unwrap();
-    let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}});
+    let config =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}});
     let body = Bytes::from(json!({"manifests": [config]}).to_string());
     let ledger = Ledger::open(state.path()).unwrap();
     let put = Change::Put {
@@ -52,6 +55,8 @@ async fn joined_for(uid: &str, member: &MemoryMember) -> Agent {
         body,
         suspended: false,
         preserve: false,
+        generation: 1,
+        retry: String::new(),
     };
     ledger.commit(&[put]).unwrap();
     drop(ledger);
@@ -83,7 +88,8 @@ impl Agent {
 
 /// Its kubeconfig leads to a clone, or to somebody else's cluster: the check at the start found nobody there.
 #[tokio::test]
-async fn a_member_that_was_away_at_the_start_is_not_written_to_before_it_is_known_to_be_the_one_that_was_joined() {
+async fn a_member_that_was_away_at_the_start_is_not_written_to_before_it_is_known_to_be_the_one_that_was_joined()
+ {
     let member = MemoryMember::new("m", 1, Duration::ZERO);
     member.set_away(true);
     let agent = joined_for("another", &member).await;
@@ -97,7 +103,9 @@ async fn a_member_that_was_away_at_the_start_is_not_written_to_before_it_is_know
     for words in ["another", "m-kube-system", "kubeconfig"] {
         assert!(error.to_string().contains(words), "{error}");
     }
-    assert!(matches!(&*agent.link.borrow(), LinkView::Away { reason, .. } if reason.contains("m-kube-system")));
+    assert!(
+        matches!(&*agent.link.borrow(), LinkView::Away { reason, .. } if reason.contains("m-kube-system"))
+    );
 }
 
 #[tokio::test]
