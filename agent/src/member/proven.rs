@@ -232,8 +232,9 @@ mod tests {
             memory.set_away(false);
             std::future::pending::<()>().await;
         };
+        let limited = tokio::time::timeout(Duration::from_secs(120), proven.watch_identity());
         tokio::select! {
-            uid = proven.watch_identity() => assert_eq!(uid, "stranger"),
+            uid = limited => assert_eq!(uid.expect("found out in time"), "stranger"),
             () = found => {}
         }
     }
