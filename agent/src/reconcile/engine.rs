@@ -178,6 +178,7 @@ impl Engine {
     fn entry_changed(&mut self, key: &str, boot: bool) -> Result<(), LedgerError> {
         let Some(entry) = self.parts.shared.ledger.entry(key)? else {
             self.forget(key);
+            self.removed.remove(key);
             self.parts.shared.report(|outbox| {
                 outbox.forget(key);
                 false
@@ -209,6 +210,7 @@ impl Engine {
     }
 
     fn desired(&mut self, key: &str, entry: &Entry, manifests: &[Value], boot: bool) {
+        self.removed.remove(key);
         let known = self.targets.has(key);
         self.board.set_entry(key, entry, manifests.len());
         self.retarget(key, if entry.suspended { &[] } else { manifests });

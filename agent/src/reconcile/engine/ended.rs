@@ -207,8 +207,9 @@ impl Engine {
     }
 
     pub(super) fn tell_removed(&self, key: &str, entry: &Entry) {
+        let uids = self.removed.get(key).into_iter().flatten().cloned().collect();
         self.parts.shared.report(|outbox| {
-            outbox.removed(key, &entry.uid, entry.revision);
+            outbox.removed(key, &entry.uid, entry.revision, uids);
             true
         });
     }

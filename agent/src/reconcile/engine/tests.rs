@@ -200,10 +200,13 @@ async fn a_tombstone_removes_reports_and_only_then() {
     rig.member.fail("a", Some(MemberError::Unreachable("off".into())));
     rig.commit(&[Change::Delete { key: "a".into(), uid: "u-a".into(), revision: 2, preserve: false }]);
     tokio::time::sleep(Duration::from_secs(5)).await;
+    let uid = karmada_api::object::uid(&rig.member.read(&id("a")).unwrap()).to_owned();
     let told = |rig: &Rig| {
         let mut outbox = rig.shared.outbox.lock();
         outbox.session_begins();
-        std::iter::from_fn(|| outbox.next_free()).any(|body| matches!(body, agent_frame::Body::Removed(_)))
+        std::iter::from_fn(|| outbox.next_free()).any(
+            |body| matches!(body, agent_frame::Body::Removed(removed) if removed.object_uids == [uid.clone()]),
+        )
     };
     assert!(!told(&rig) && rig.value("a").is_some());
     rig.member.fail("a", None);
