@@ -237,7 +237,6 @@ impl Ledger {
     }
 
     /// Keeps a number by name; writes only where it differs.
-
     pub fn set_number(&self, key: &str, value: i64) -> Result<(), LedgerError> {
         if self.number(key)? != Some(value) {
             self.read(|connection| set_number(connection, key, value))?;

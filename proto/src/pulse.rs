@@ -32,7 +32,8 @@ mod tests {
     fn the_last_beat_counts() {
         let pulse = Pulse::default();
         assert_eq!(pulse.last(), Duration::ZERO);
-        pulse.clone().beat(Duration::from_secs(7));
+        let same = pulse.clone();
+        same.beat(Duration::from_secs(7));
         pulse.beat(Duration::from_secs(3));
         assert_eq!(pulse.last(), Duration::from_secs(7));
     }

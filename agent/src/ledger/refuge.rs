@@ -80,14 +80,14 @@ impl Store {
                 tracing::error!(%error, aside = %aside.display(), "the ledger was damaged: it is set aside, and the hub is asked for everything again");
             }
             Err(failed) => {
-                tracing::error!(%error, %failed, "the ledger is damaged and could not be set aside")
+                tracing::error!(%error, %failed, "the ledger is damaged and could not be set aside");
             }
         }
         let written = self.write_back(directory).err();
         Standing { trouble: written.map(|error| words(&error)), relists: 1 }
     }
 
-    /// Goes on in memory because of `error`. True where the cursor was given up.
+    /// Goes on in memory because of `error`, or gives it back where it is no matter of the file.
     pub(super) fn take_refuge(
         &mut self,
         directory: Option<&Path>,
