@@ -138,6 +138,17 @@ pub enum Keeper {
 }
 
 impl Keeper {
+    /// The same place, reached over `member`.
+    #[must_use]
+    pub fn over(&self, member: Arc<dyn Member>) -> Self {
+        match self {
+            Self::Directory(directory) => Self::Directory(directory.clone()),
+            Self::Secret { namespace, name, .. } => {
+                Self::Secret { member, namespace: namespace.clone(), name: name.clone() }
+            }
+        }
+    }
+
     /// The identity, where there is one.
     pub async fn load(&self) -> Result<Option<Identity>, KeepError> {
         let (place, text) = match self {

@@ -4,47 +4,30 @@
 //! the session acknowledge it (rule R13). What only saves work after a crash of the process (counters, outcomes)
 //! is written without waiting for the disk: lost in a power cut, it is found out again. The file is readable by its owner only: it holds Secrets.
 
+mod changes;
+mod copy;
+mod refuge;
+mod schema;
+
 use std::collections::BTreeMap;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use karmada_proto::body;
 use karmada_proto::v1::Applied;
 use parking_lot::Mutex;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::watch;
 
+use self::changes::{apply, set_number};
+pub use self::copy::{Row, Snapshot};
+use self::refuge::Store;
+pub use self::refuge::{Standing, run as keep_on_disk};
+use self::schema::{COLUMNS, FORMAT, Trouble};
 use crate::session::{Change, Held, Phase};
 
-/// Started this often without coming to an end, a Work is left alone: it crashes the agent (rule R23).
+/// When the agent ended this often while it worked on a Work alone, the Work is left alone: it crashes the agent.
 pub const CRASHES: u32 = 2;
-
-/// The newest format of the file that this agent knows.
-const FORMAT: i64 = 3;
-const SCHEMA: &str = "
-CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS works (
-    key TEXT PRIMARY KEY,
-    uid TEXT NOT NULL,
-    revision INTEGER NOT NULL,
-    hash BLOB NOT NULL,
-    encoding INTEGER NOT NULL,
-    decoded_size INTEGER NOT NULL,
-    body BLOB NOT NULL,
-    suspended INTEGER NOT NULL,
-    preserve INTEGER NOT NULL,
-    phase INTEGER NOT NULL DEFAULT 0,
-    attempts INTEGER NOT NULL DEFAULT 0,
-    applied_hash BLOB,
-    applied_ok INTEGER,
-    applied_message TEXT,
-    placed INTEGER NOT NULL DEFAULT 0,
-    generation INTEGER NOT NULL DEFAULT 0,
-    retry TEXT NOT NULL DEFAULT ''
-);
-PRAGMA user_version = 3;
-";
 
 /// A ledger that cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -56,8 +39,26 @@ pub enum LedgerError {
     #[error("making the ledger's file")]
     File(#[source] std::io::Error),
     /// A newer agent wrote it.
-    #[error("the ledger has format {0}; this agent knows {FORMAT}")]
+    #[error(
+        "the ledger has format {0}, and this agent reads up to {newest}: start a newer agent, or move ledger.sqlite away, and the hub sends \
+         everything again",
+        newest = FORMAT + schema::AHEAD
+    )]
     Newer(i64),
+    /// Its file does not hold together.
+    #[error("the ledger is damaged: {0}")]
+    Damaged(String),
+}
+
+impl LedgerError {
+    fn trouble(&self) -> Option<Trouble> {
+        match self {
+            Self::Sqlite(error) => Trouble::of(error),
+            Self::File(_) => Some(Trouble::Disk),
+            Self::Damaged(_) => Some(Trouble::Damaged),
+            Self::Newer(_) => None,
+        }
+    }
 }
 
 /// One Work as the ledger holds it.
@@ -77,8 +78,8 @@ pub struct Entry {
     pub preserve: bool,
     /// How far its life has come.
     pub phase: Phase,
-    /// Applications begun and not ended.
-    pub attempts: u32,
+    /// How often the agent ended while it worked on this Work and no other.
+    pub crashes: u32,
     /// The last outcome, and whether it is about this very body.
     pub applied: Option<(Applied, bool)>,
     /// Whether the member ever took an object of it, in whichever body.
@@ -92,7 +93,7 @@ pub struct Entry {
 impl Entry {
     /// Nothing of it can be in the member: every application came to its end, and none placed anything.
     pub fn is_nowhere(&self) -> bool {
-        !self.placed && self.attempts == 0
+        !self.placed
     }
 
     /// This body was applied, and successfully.
@@ -104,78 +105,122 @@ impl Entry {
 /// The ledger.
 #[derive(Debug)]
 pub struct Ledger {
-    connection: Mutex<Connection>,
+    store: Mutex<Store>,
+    /// Where its file is; `None` for one that is meant to be in memory.
+    directory: Option<PathBuf>,
+    /// The Works that were being worked on when the process before ended without a word.
+    suspects: Vec<String>,
     /// Counts what was desired anew; who keeps a copy of the ledger follows it.
     desired: watch::Sender<u64>,
+    standing: watch::Sender<Standing>,
 }
 
 impl Ledger {
-    /// Opens or makes `ledger.sqlite` in `directory`.
+    /// Opens or makes `ledger.sqlite` in `directory`. Where the disk takes nothing, or the file is damaged, it goes on with what can be
+    /// read: see [`Ledger::standing`].
     pub fn open(directory: &Path) -> Result<Self, LedgerError> {
-        let path = directory.join("ledger.sqlite");
-        std::fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&path)
-            .map_err(LedgerError::File)?;
-        Self::over(Connection::open(path)?)
+        let (store, standing) = Store::open(directory)?;
+        if let Some(trouble) = &standing.trouble {
+            tracing::error!(trouble, "the ledger is in memory alone; what comes is not acknowledged");
+        }
+        Self::over(store, Some(directory.to_owned()), standing)
     }
 
     /// A ledger that is gone with the process: for a member that is in memory too.
     pub fn in_memory() -> Result<Self, LedgerError> {
-        Self::over(Connection::open_in_memory()?)
+        Self::over(Store::sound(schema::in_memory()?), None, Standing::default())
     }
 
-    fn over(connection: Connection) -> Result<Self, LedgerError> {
-        connection.pragma_update(None, "journal_mode", "WAL")?;
-        connection.pragma_update(None, "synchronous", "FULL")?;
-        // A quarter of a megabyte: the agent has fifteen in all.
-        connection.pragma_update(None, "cache_size", -256)?;
-        let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-        if version > FORMAT {
-            return Err(LedgerError::Newer(version));
-        }
-        if version == 1 {
-            // What was not counted then may have been placed.
-            connection.execute_batch("ALTER TABLE works ADD COLUMN placed INTEGER NOT NULL DEFAULT 1")?;
-        }
-        if (1..3).contains(&version) {
-            connection.execute_batch(
-                "ALTER TABLE works ADD COLUMN generation INTEGER NOT NULL DEFAULT 0;
-                 ALTER TABLE works ADD COLUMN retry TEXT NOT NULL DEFAULT ''",
-            )?;
-        }
-        connection.execute_batch(SCHEMA)?;
-        connection.set_prepared_statement_cache_capacity(24);
-        Ok(Self { connection: Mutex::new(connection), desired: watch::Sender::new(0) })
+    fn over(store: Store, directory: Option<PathBuf>, standing: Standing) -> Result<Self, LedgerError> {
+        let ledger = Self {
+            store: Mutex::new(store),
+            directory,
+            suspects: Vec::new(),
+            desired: watch::Sender::new(0),
+            standing: watch::Sender::new(standing),
+        };
+        let suspects = ledger.after_a_crash()?;
+        Ok(Self { suspects, ..ledger })
     }
 
-    /// Writes all of `changes` or none, durably.
-    pub fn commit(&self, changes: &[Change]) -> Result<(), LedgerError> {
-        let mut connection = self.connection.lock();
-        let transaction = connection.transaction()?;
-        for change in changes {
-            apply(&transaction, change)?;
+    /// Works on the connection in use; where the file fails, once more on what is in memory from then on.
+    fn with<T>(
+        &self,
+        work: impl Fn(&mut Connection) -> Result<T, rusqlite::Error>,
+    ) -> Result<(T, bool), LedgerError> {
+        let mut store = self.store.lock();
+        let error = match work(&mut store.connection) {
+            Ok(done) => return Ok((done, store.durable)),
+            Err(error) => error,
+        };
+        let news = store.take_refuge(self.directory.as_deref(), error.into())?;
+        let done = work(&mut store.connection)?;
+        if news.relists > 0 {
+            // Whatever the work said of it: rows before it are lost.
+            set_number(&store.connection, "cursor", 0)?;
         }
-        transaction.commit()?;
+        self.standing.send_modify(|standing| {
+            *standing = Standing { trouble: news.trouble, relists: standing.relists + news.relists };
+        });
+        Ok((done, store.durable))
+    }
+
+    fn read<T>(
+        &self,
+        work: impl Fn(&mut Connection) -> Result<T, rusqlite::Error>,
+    ) -> Result<T, LedgerError> {
+        Ok(self.with(work)?.0)
+    }
+
+    /// Where it is, and each change of that.
+    pub fn standing(&self) -> watch::Receiver<Standing> {
+        self.standing.subscribe()
+    }
+
+    /// Counts how often its cursor was given up: everything is to be asked for again.
+    pub fn relists(&self) -> u64 {
+        self.standing.borrow().relists
+    }
+
+    /// Whether what was committed is on disk.
+    pub fn is_durable(&self) -> bool {
+        self.store.lock().durable
+    }
+
+    /// Tries to write its file again, where it is in memory because of that.
+    fn write_back(&self) {
+        let Some(directory) = &self.directory else { return };
+        let mut store = self.store.lock();
+        if store.durable {
+            return;
+        }
+        match store.write_back(directory) {
+            Ok(()) => {
+                tracing::info!("the ledger is on disk again");
+                self.standing.send_modify(|standing| standing.trouble = None);
+            }
+            Err(error) => tracing::debug!(%error, "writing the ledger"),
+        }
+    }
+
+    /// Writes all of `changes` or none. True where they are on disk now: only then are they acknowledged.
+    pub fn commit(&self, changes: &[Change]) -> Result<bool, LedgerError> {
+        let ((), durable) = self.with(|connection| {
+            let transaction = connection.transaction()?;
+            for change in changes {
+                apply(&transaction, change)?;
+            }
+            transaction.commit()
+        })?;
         if changes.iter().any(|change| !matches!(change, Change::Cursor(_))) {
             self.desired.send_modify(|count| *count += 1);
         }
-        Ok(())
+        Ok(durable)
     }
 
     /// Sees each change of what is desired.
     pub fn desired(&self) -> watch::Receiver<u64> {
         self.desired.subscribe()
-    }
-
-    /// Writes the ledger as it is now into a new file.
-    pub fn copy_to(&self, file: &Path) -> Result<(), LedgerError> {
-        let path = file.to_string_lossy();
-        self.connection.lock().execute("VACUUM INTO ?1", [path.as_ref()])?;
-        Ok(())
     }
 
     /// Epoch and cursor; zeros where nothing was ever held.
@@ -185,62 +230,111 @@ impl Ledger {
 
     /// A number kept by name.
     pub fn number(&self, key: &str) -> Result<Option<i64>, LedgerError> {
-        let connection = self.connection.lock();
-        let mut query = connection.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
-        Ok(query.query_row([key], |row| row.get(0)).optional()?)
+        self.read(|connection| {
+            let mut query = connection.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
+            query.query_row([key], |row| row.get(0)).optional()
+        })
     }
 
     /// Keeps a number by name; writes only where it differs.
     pub fn set_number(&self, key: &str, value: i64) -> Result<(), LedgerError> {
         if self.number(key)? != Some(value) {
-            set_number(&self.connection.lock(), key, value)?;
+            self.read(|connection| set_number(connection, key, value))?;
         }
         Ok(())
     }
 
     /// What a session must know of each Work.
     pub fn held(&self) -> Result<BTreeMap<String, Held>, LedgerError> {
-        let connection = self.connection.lock();
-        let mut query = connection.prepare_cached("SELECT key, uid, revision, hash, phase FROM works")?;
-        let rows = query.query_map([], |row| {
-            let held = Held {
-                uid: row.get(1)?,
-                revision: row.get::<_, i64>(2)? as u64,
-                hash: row.get::<_, Vec<u8>>(3)?.into(),
-                phase: phase(row.get(4)?),
-            };
-            Ok((row.get(0)?, held))
-        })?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        self.read(|connection| {
+            let mut query = connection.prepare_cached("SELECT key, uid, revision, hash, phase FROM works")?;
+            let rows = query.query_map([], |row| {
+                let held = Held {
+                    uid: row.get(1)?,
+                    revision: row.get::<_, i64>(2)? as u64,
+                    hash: row.get::<_, Vec<u8>>(3)?.into(),
+                    phase: phase(row.get(4)?),
+                };
+                Ok((row.get(0)?, held))
+            })?;
+            rows.collect()
+        })
     }
 
     /// The keys of all Works.
     pub fn keys(&self) -> Result<Vec<String>, LedgerError> {
-        let connection = self.connection.lock();
-        let mut query = connection.prepare_cached("SELECT key FROM works ORDER BY key")?;
-        let rows = query.query_map([], |row| row.get(0))?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        self.read(|connection| {
+            let mut query = connection.prepare_cached("SELECT key FROM works ORDER BY key")?;
+            let rows = query.query_map([], |row| row.get(0))?;
+            rows.collect()
+        })
     }
 
     /// One Work.
     pub fn entry(&self, key: &str) -> Result<Option<Entry>, LedgerError> {
-        let connection = self.connection.lock();
-        let mut query = connection.prepare_cached(
-            "SELECT uid, revision, hash, encoding, decoded_size, body, suspended, preserve, phase, attempts,
-                    applied_hash, applied_ok, applied_message, placed, generation, retry
-             FROM works WHERE key = ?1",
-        )?;
-        Ok(query.query_row([key], entry).optional()?)
+        let select = format!("SELECT {} FROM works WHERE key = ?1", COLUMNS.join(", "));
+        self.read(|connection| {
+            let mut query = connection.prepare_cached(&select)?;
+            query.query_row([key], entry_of).optional()
+        })
     }
 
-    /// Counts an application that begins, before it begins.
+    // -------------------------------------------------------------------------------- what is under way
+
+    /// The Works that were being worked on when the process before ended without a word.
+    pub fn suspects(&self) -> &[String] {
+        &self.suspects
+    }
+
+    /// What was under way when the process before ended may have ended it. It counts against a Work that was alone; of several,
+    /// nobody knows which it was.
+    fn after_a_crash(&self) -> Result<Vec<String>, LedgerError> {
+        let suspects: Vec<String> = self.read(|connection| {
+            let mut query = connection.prepare("SELECT key FROM works WHERE attempts > 0 ORDER BY key")?;
+            let rows = query.query_map([], |row| row.get(0))?;
+            rows.collect()
+        })?;
+        if !suspects.is_empty() {
+            let counts = i64::from(suspects.len() == 1);
+            tracing::warn!(works = ?suspects, "the process before ended while it worked on these");
+            self.relaxed(|connection| {
+                let undo =
+                    "UPDATE works SET attempts = 0, placed = 1, crashes = crashes + ?1 WHERE attempts > 0";
+                connection.execute(undo, [counts]).map(drop)
+            })?;
+        }
+        Ok(suspects)
+    }
+
+    /// Work on these begins: said before it begins.
     pub fn begins(&self, keys: &[String]) -> Result<(), LedgerError> {
-        self.each(keys, "UPDATE works SET attempts = attempts + 1 WHERE key = ?1")
+        self.each(keys, "UPDATE works SET attempts = 1 WHERE key = ?1 AND attempts = 0")
+    }
+
+    /// Work on these ended, whatever came of it.
+    pub fn came_back(&self, keys: &[String]) -> Result<(), LedgerError> {
+        self.each(
+            keys,
+            "UPDATE works SET attempts = 0, crashes = 0 WHERE key = ?1 AND (attempts > 0 OR crashes > 0)",
+        )
+    }
+
+    /// Working on this one would have ended the process, had it not been caught.
+    pub fn panicked(&self, key: &str) -> Result<(), LedgerError> {
+        let count = "UPDATE works SET attempts = 0, placed = 1, crashes = crashes + 1 WHERE key = ?1";
+        self.each(&[key.to_owned()], count)
+    }
+
+    /// The process ends on purpose: what is under way is no crash, though it may have placed something.
+    pub fn stops(&self) -> Result<(), LedgerError> {
+        self.relaxed(|connection| {
+            connection.execute("UPDATE works SET attempts = 0, placed = 1 WHERE attempts > 0", []).map(drop)
+        })
     }
 
     /// The objects of these Works are gone from the member.
     pub fn removed(&self, keys: &[String]) -> Result<(), LedgerError> {
-        self.each(keys, "UPDATE works SET phase = 2, attempts = 0 WHERE key = ?1 AND phase = 1")
+        self.each(keys, "UPDATE works SET phase = 2, attempts = 0, crashes = 0 WHERE key = ?1 AND phase = 1")
     }
 
     fn each(&self, keys: &[String], statement: &str) -> Result<(), LedgerError> {
@@ -256,18 +350,16 @@ impl Ledger {
     }
 
     /// A transaction that survives a crash of the process and may be lost in a power cut.
-    fn relaxed(
-        &self,
-        write: impl FnOnce(&Connection) -> Result<(), rusqlite::Error>,
-    ) -> Result<(), LedgerError> {
-        let mut connection = self.connection.lock();
-        connection.execute_batch("PRAGMA synchronous = NORMAL")?;
-        let written = connection.transaction().and_then(|transaction| {
-            write(&transaction)?;
-            transaction.commit()
-        });
-        connection.execute_batch("PRAGMA synchronous = FULL")?;
-        Ok(written?)
+    fn relaxed(&self, write: impl Fn(&Connection) -> Result<(), rusqlite::Error>) -> Result<(), LedgerError> {
+        self.read(|connection| {
+            connection.execute_batch("PRAGMA synchronous = NORMAL")?;
+            let written = connection.transaction().and_then(|transaction| {
+                write(&transaction)?;
+                transaction.commit()
+            });
+            connection.execute_batch("PRAGMA synchronous = FULL")?;
+            written
+        })
     }
 
     /// Applications that ended: key, hash of the body, outcome, and whether the member took anything.
@@ -279,8 +371,8 @@ impl Ledger {
             for (key, hash, applied, placed) in outcomes {
                 transaction
                     .prepare_cached(
-                        "UPDATE works SET attempts = 0, applied_hash = ?2, applied_ok = ?3, applied_message = ?4,
-                            placed = max(placed, ?5)
+                        "UPDATE works SET attempts = 0, crashes = 0, applied_hash = ?2, applied_ok = ?3,
+                            applied_message = ?4, placed = max(placed, ?5)
                          WHERE key = ?1",
                     )?
                     .execute(params![key, hash.as_ref(), applied.ok, applied.message, placed])?;
@@ -288,83 +380,6 @@ impl Ledger {
             Ok(())
         })
     }
-}
-
-fn set_number(connection: &Connection, key: &str, value: i64) -> Result<(), rusqlite::Error> {
-    connection
-        .prepare_cached(
-            "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = ?2",
-        )?
-        .execute(params![key, value])?;
-    Ok(())
-}
-
-fn apply(connection: &Connection, change: &Change) -> Result<(), rusqlite::Error> {
-    match change {
-        Change::Put { key, uid, revision, hash, body, suspended, preserve, generation, retry } => {
-            let encoded = body::encode(body);
-            connection
-                .prepare_cached(
-                    "INSERT INTO works (key, uid, revision, hash, encoding, decoded_size, body, suspended, preserve,
-                        generation, retry)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
-                     ON CONFLICT (key) DO UPDATE SET uid = ?2, revision = ?3, hash = ?4, encoding = ?5,
-                        decoded_size = ?6, body = ?7, suspended = ?8, preserve = ?9, generation = ?10,
-                        retry = ?11, phase = 0,
-                        applied_ok = CASE WHEN phase = 0 THEN applied_ok END,
-                        attempts = CASE WHEN hash = ?4 THEN attempts ELSE 0 END",
-                )?
-                .execute(params![
-                    key,
-                    uid,
-                    *revision as i64,
-                    hash.as_ref(),
-                    encoded.encoding as i32,
-                    encoded.decoded_size as i64,
-                    encoded.bytes.as_ref(),
-                    suspended,
-                    preserve,
-                    *generation as i64,
-                    retry
-                ])?;
-        }
-        Change::Touch { key, uid, revision, suspended, preserve, generation, retry } => {
-            connection
-                .prepare_cached(
-                    "UPDATE works SET uid = ?2, revision = ?3, suspended = ?4, preserve = ?5, generation = ?6,
-                        retry = ?7
-                     WHERE key = ?1",
-                )?
-                .execute(params![
-                    key,
-                    uid,
-                    *revision as i64,
-                    suspended,
-                    preserve,
-                    *generation as i64,
-                    retry
-                ])?;
-        }
-        Change::Delete { key, uid, revision, preserve } => {
-            connection
-                .prepare_cached(
-                    "UPDATE works SET uid = ?4, revision = ?2, preserve = ?3, phase = max(phase, 1)
-                     WHERE key = ?1",
-                )?
-                .execute(params![key, *revision as i64, preserve, uid])?;
-        }
-        Change::Forget { key } => {
-            connection.prepare_cached("DELETE FROM works WHERE key = ?1")?.execute([key])?;
-        }
-        Change::Epoch(epoch) => {
-            set_number(connection, "epoch", *epoch as i64)?;
-            set_number(connection, "cursor", 0)?;
-            // Revisions of an older epoch say nothing in this one.
-            connection.execute("UPDATE works SET revision = 0", [])?;
-        }
-        Change::Cursor(cursor) => set_number(connection, "cursor", *cursor as i64)?,
-    }
-    Ok(())
 }
 
 fn phase(number: i64) -> Phase {
@@ -375,12 +390,18 @@ fn phase(number: i64) -> Phase {
     }
 }
 
-fn entry(row: &Row<'_>) -> Result<Entry, rusqlite::Error> {
+/// A row of [`COLUMNS`]. A body that is not the one of its hash is damaged.
+fn entry_of(row: &rusqlite::Row<'_>) -> Result<Entry, rusqlite::Error> {
+    let damaged = |column, error: Box<dyn std::error::Error + Send + Sync>| {
+        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Blob, error)
+    };
     let hash: Bytes = row.get::<_, Vec<u8>>(2)?.into();
     let packed: Bytes = row.get::<_, Vec<u8>>(5)?.into();
-    let body = body::decode(row.get(3)?, &packed, row.get::<_, i64>(4)? as u64).map_err(|error| {
-        rusqlite::Error::FromSqlConversionFailure(5, rusqlite::types::Type::Blob, Box::new(error))
-    })?;
+    let body = body::decode(row.get(3)?, &packed, row.get::<_, i64>(4)? as u64)
+        .map_err(|error| damaged(5, Box::new(error)))?;
+    if body::hash(&body) != hash {
+        return Err(damaged(5, "the body is not the one of its hash".into()));
+    }
     let applied_hash: Option<Vec<u8>> = row.get(10)?;
     let applied = match row.get::<_, Option<bool>>(11)? {
         Some(ok) => {
@@ -398,157 +419,13 @@ fn entry(row: &Row<'_>) -> Result<Entry, rusqlite::Error> {
         suspended: row.get(6)?,
         preserve: row.get(7)?,
         phase: phase(row.get(8)?),
-        attempts: row.get(9)?,
         applied,
         placed: row.get(13)?,
         generation: row.get::<_, i64>(14)? as u64,
         retry: row.get(15)?,
+        crashes: row.get(16)?,
     })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::reconcile::outcome;
-
-    fn put(key: &str, revision: u64, body: &'static [u8]) -> Change {
-        let body = Bytes::from_static(body);
-        Change::Put {
-            key: key.into(),
-            uid: "u".into(),
-            revision,
-            hash: body::hash(&body),
-            body,
-            suspended: false,
-            preserve: false,
-            generation: revision,
-            retry: String::new(),
-        }
-    }
-
-    #[test]
-    fn what_was_committed_is_there_after_a_restart() {
-        let dir = tempfile::tempdir().unwrap();
-        let ledger = Ledger::open(dir.path()).unwrap();
-        ledger
-            .commit(&[Change::Epoch(7), put("a", 3, b"one"), put("b", 4, b"two"), Change::Cursor(4)])
-            .unwrap();
-        ledger.begins(&["a".into()]).unwrap();
-        drop(ledger);
-        let ledger = Ledger::open(dir.path()).unwrap();
-        assert_eq!(ledger.position().unwrap(), (7, 4));
-        assert_eq!(ledger.keys().unwrap(), ["a", "b"]);
-        let entry = ledger.entry("a").unwrap().unwrap();
-        assert_eq!((entry.body.as_ref(), entry.attempts, entry.applied), (&b"one"[..], 1, None));
-        use std::os::unix::fs::PermissionsExt;
-        let mode = std::fs::metadata(dir.path().join("ledger.sqlite")).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
-    }
-
-    #[test]
-    fn a_ledger_of_an_older_agent_is_taken_over() {
-        for version in [1, 2] {
-            let dir = tempfile::tempdir().unwrap();
-            let file = dir.path().join("ledger.sqlite");
-            let placed = if version == 2 { ", placed INTEGER NOT NULL DEFAULT 0" } else { "" };
-            Connection::open(&file)
-                .unwrap()
-                .execute_batch(&format!(
-                    "CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-                     CREATE TABLE works (key TEXT PRIMARY KEY, uid TEXT NOT NULL, revision INTEGER NOT NULL,
-                        hash BLOB NOT NULL, encoding INTEGER NOT NULL, decoded_size INTEGER NOT NULL,
-                        body BLOB NOT NULL, suspended INTEGER NOT NULL, preserve INTEGER NOT NULL,
-                        phase INTEGER NOT NULL DEFAULT 0, attempts INTEGER NOT NULL DEFAULT 0,
-                        applied_hash BLOB, applied_ok INTEGER, applied_message TEXT{placed});
-                     INSERT INTO works (key, uid, revision, hash, encoding, decoded_size, body, suspended, preserve)
-                        VALUES ('a', 'u', 3, x'00', 0, 2, x'7b7d', 0, 0);
-                     PRAGMA user_version = {version};"
-                ))
-                .unwrap();
-            let ledger = Ledger::open(dir.path()).unwrap();
-            let entry = ledger.entry("a").unwrap().unwrap();
-            assert_eq!((entry.generation, entry.retry.as_str()), (0, ""), "what the hub has not said yet");
-            let touch = Change::Touch {
-                key: "a".into(),
-                uid: "u".into(),
-                revision: 4,
-                suspended: false,
-                preserve: false,
-                generation: 9,
-                retry: "again".into(),
-            };
-            ledger.commit(&[touch]).unwrap();
-            drop(ledger);
-            let entry = Ledger::open(dir.path()).unwrap().entry("a").unwrap().unwrap();
-            assert_eq!((entry.generation, entry.retry.as_str(), entry.revision), (9, "again", 4));
-        }
-    }
-
-    #[test]
-    fn what_is_acknowledged_is_synced_whatever_was_written_before() {
-        let dir = tempfile::tempdir().unwrap();
-        let ledger = Ledger::open(dir.path()).unwrap();
-        let level = || -> i64 {
-            ledger.connection.lock().pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap()
-        };
-        assert_eq!(level(), 2, "FULL");
-        ledger.commit(&[put("a", 1, b"one")]).unwrap();
-        ledger.begins(&["a".into()]).unwrap();
-        ledger.ended(&[("a".into(), Bytes::new(), outcome(false, String::new()), false)]).unwrap();
-        assert!(ledger.entry("a").unwrap().unwrap().is_nowhere());
-        ledger.ended(&[("a".into(), Bytes::new(), outcome(true, String::new()), true)]).unwrap();
-        assert!(!ledger.entry("a").unwrap().unwrap().is_nowhere());
-        assert_eq!(level(), 2);
-    }
-
-    #[test]
-    fn an_outcome_is_about_one_body() {
-        let ledger = Ledger::in_memory().unwrap();
-        ledger.commit(&[put("a", 1, b"one")]).unwrap();
-        let hash = ledger.entry("a").unwrap().unwrap().hash;
-        ledger.begins(&["a".into()]).unwrap();
-        ledger.ended(&[("a".into(), hash, outcome(true, String::new()), true)]).unwrap();
-        let entry = ledger.entry("a").unwrap().unwrap();
-        assert!(entry.is_applied() && entry.attempts == 0);
-        ledger.commit(&[put("a", 2, b"two")]).unwrap();
-        let entry = ledger.entry("a").unwrap().unwrap();
-        assert!(!entry.is_applied() && entry.applied.is_some());
-    }
-
-    #[test]
-    fn a_crash_counter_is_cleared_by_a_new_body_only() {
-        let ledger = Ledger::in_memory().unwrap();
-        ledger.commit(&[put("a", 1, b"one")]).unwrap();
-        ledger.begins(&["a".into()]).unwrap();
-        ledger.commit(&[put("a", 2, b"one")]).unwrap();
-        assert_eq!(ledger.entry("a").unwrap().unwrap().attempts, 1);
-        ledger.commit(&[put("a", 3, b"two")]).unwrap();
-        assert_eq!(ledger.entry("a").unwrap().unwrap().attempts, 0);
-    }
-
-    #[test]
-    fn a_life_goes_from_desired_over_deleting_to_removed_and_may_begin_anew() {
-        let ledger = Ledger::in_memory().unwrap();
-        ledger.commit(&[put("a", 1, b"one")]).unwrap();
-        let phase = || ledger.held().unwrap()["a"].phase;
-        ledger.removed(&["a".into()]).unwrap();
-        assert_eq!(phase(), Phase::Desired, "only what is being deleted can be removed");
-        ledger
-            .commit(&[Change::Delete { key: "a".into(), uid: "u".into(), revision: 2, preserve: true }])
-            .unwrap();
-        assert_eq!(phase(), Phase::Deleting);
-        ledger.removed(&["a".into()]).unwrap();
-        ledger
-            .commit(&[Change::Delete { key: "a".into(), uid: "u2".into(), revision: 3, preserve: true }])
-            .unwrap();
-        assert_eq!(phase(), Phase::Removed);
-        assert_eq!(ledger.held().unwrap()["a"].uid, "u2", "the removal is confirmed for the newest");
-        ledger.commit(&[put("a", 4, b"one")]).unwrap();
-        assert_eq!(phase(), Phase::Desired);
-        assert_eq!(ledger.entry("a").unwrap().unwrap().applied, None, "a new life begins unapplied");
-        ledger.commit(&[Change::Epoch(9), Change::Forget { key: "b".into() }]).unwrap();
-        assert_eq!((ledger.held().unwrap()["a"].revision, ledger.position().unwrap()), (0, (9, 0)));
-        ledger.commit(&[Change::Forget { key: "a".into() }]).unwrap();
-        assert!(ledger.entry("a").unwrap().is_none());
-    }
-}
+mod tests;

@@ -11,12 +11,14 @@
 
 pub mod announce;
 pub mod cause;
+pub mod command_line;
 pub mod enrolment;
 pub mod identity;
 pub mod join;
 pub mod ledger;
 pub mod link;
 pub mod member;
+pub mod metrics;
 pub mod outbox;
 pub mod reconcile;
 pub mod retry;
@@ -24,10 +26,12 @@ pub mod rotation;
 pub mod schedule;
 pub mod session;
 pub mod shared;
+pub mod state_dir;
 pub mod status;
 pub mod summary;
 pub mod vault;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +46,7 @@ use crate::identity::{KeepError, Keeper};
 use crate::join::JoinError;
 use crate::ledger::{Ledger, LedgerError};
 use crate::link::dial::Connector;
+use crate::member::proven::ProvenMember;
 use crate::member::{Member, MemberError};
 use crate::shared::Shared;
 use crate::vault::Vault;
@@ -73,6 +78,8 @@ pub struct Config {
     pub namespaces: Vec<String>,
     /// Looks at drift per second.
     pub drift_rate: f64,
+    /// Where `/healthz` and `/metrics` are served.
+    pub metrics: Option<SocketAddr>,
     /// How long a join is tried while the hub or the member is not reached.
     pub join_patience: Duration,
 }
@@ -91,6 +98,7 @@ impl Default for Config {
             state_dir: None,
             namespaces: Vec::new(),
             drift_rate: 5.0,
+            metrics: None,
             join_patience: Duration::from_secs(30),
         }
     }
@@ -132,7 +140,10 @@ pub enum AgentError {
     #[error("the member: {0}")]
     Member(MemberError),
     /// The identity belongs to another member.
-    #[error("the state is that of the cluster with uid {0}; this member's is {1}")]
+    #[error(
+        "this agent was joined for the cluster whose kube-system has the uid {0}, but {1} answers: nothing is written to it. Give the \
+         kubeconfig of the first; or, to join the second, start with a --state-dir (or --identity-secret) of its own and a token"
+    )]
     OtherMember(String, String),
     /// The identity cannot be kept.
     #[error(transparent)]
@@ -184,6 +195,20 @@ async fn work(config: Config, parts: Parts, stop: CancellationToken) -> Result<(
         () = stop.cancelled() => return Ok(()),
         identity = Box::pin(enrolment.identity()) => identity?,
     };
+    // From here on nothing is written before the member is known to be the one that was joined.
+    let proven = Arc::new(ProvenMember::new(parts.member.clone(), identity.cluster_uid.clone()));
+    let parts = Parts { keeper: parts.keeper.over(proven.clone()), member: proven.clone(), ..parts };
+    let (joined_for, stopped) = (identity.cluster_uid.clone(), stop);
+    let stop = stopped.child_token();
+    let elsewhere = async {
+        let found = tokio::select! {
+            biased;
+            () = stop.cancelled() => return None,
+            found = proven.watch_identity() => found,
+        };
+        stop.cancel();
+        Some(AgentError::OtherMember(joined_for, found))
+    };
     let vault = Vault::of(&parts.keeper);
     let ledger = match &config.state_dir {
         Some(directory) => {
@@ -195,6 +220,7 @@ async fn work(config: Config, parts: Parts, stop: CancellationToken) -> Result<(
         None => Ledger::in_memory()?,
     };
     let shared = Shared::new(ledger, parts.link.clone());
+    let cluster = identity.cluster_name.clone();
     let engine = reconcile::engine::Parts {
         shared: shared.clone(),
         member: parts.member.clone(),
@@ -213,21 +239,30 @@ async fn work(config: Config, parts: Parts, stop: CancellationToken) -> Result<(
         seed: rand::random(),
     };
     // Whichever ends first, by an error, ends the others.
-    let stop = stop.child_token();
     let guarded = async |task: Result<(), LedgerError>| {
         stop.cancel();
         task
     };
-    let (engine, link, (), ()) = tokio::join!(
+    let (elsewhere, engine, link, (), (), (), ()) = tokio::join!(
+        elsewhere,
         async { guarded(Box::pin(reconcile::engine::run(engine, stop.clone())).await).await },
         async { guarded(Box::pin(link::run(link, stop.clone())).await).await },
         Box::pin(summary::run(shared.clone(), parts.member.clone(), stop.clone())),
+        ledger::keep_on_disk(&shared.ledger, stop.clone()),
         async {
-            if let (Some(vault), Some(directory)) = (vault, &config.state_dir) {
-                Box::pin(vault.run(&shared.ledger, directory, stop.clone())).await;
+            if let Some(address) = config.metrics {
+                metrics::serve(shared.clone(), cluster, address, stop.clone()).await;
+            }
+        },
+        async {
+            if let (Some(vault), Some(_)) = (vault, &config.state_dir) {
+                Box::pin(vault.run(&shared.ledger, stop.clone())).await;
             }
         },
     );
+    if let Some(elsewhere) = elsewhere {
+        return Err(elsewhere);
+    }
     engine?;
     Ok(link?)
 }

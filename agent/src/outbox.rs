@@ -107,10 +107,12 @@ impl Outbox {
         self.works.get(key).map(|entry| &entry.standing)
     }
 
-    /// The member no longer holds what `key` carried; told until the hub releases it.
-    pub fn removed(&mut self, key: &str, uid: &str, revision: u64) {
+    /// The member no longer holds what `key` carried, and `object_uids` are what was deleted or stripped of our marks;
+    /// told until the hub releases it.
+    pub fn removed(&mut self, key: &str, uid: &str, revision: u64, object_uids: Vec<String>) {
         self.drop_work(key);
-        let removed = Removed { key: key.to_owned(), uid: uid.to_owned(), revision, ..Removed::default() };
+        let (key_told, uid) = (key.to_owned(), uid.to_owned());
+        let removed = Removed { key: key_told, uid, revision, object_uids, never_held: false };
         self.removed.insert(key.to_owned(), (removed, true));
     }
 
@@ -276,7 +278,7 @@ mod tests {
     fn a_removal_replaces_reports_and_is_told_in_each_session_until_released() {
         let mut outbox = Outbox::default();
         outbox.work("a", standing(1));
-        outbox.removed("a", "u", 2);
+        outbox.removed("a", "u", 2, Vec::new());
         assert_eq!(reports(&mut outbox, 1), [0; 0]);
         assert!(matches!(outbox.next_free(), Some(agent_frame::Body::Removed(_))));
         assert!(outbox.next_free().is_none());

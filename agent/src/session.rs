@@ -237,6 +237,18 @@ impl Session {
         }
     }
 
+    /// What [`Session::take_changes`] gave is held, though not on disk: there is room for more, and nothing is acknowledged.
+    pub fn held_for_now(&mut self) {
+        for cost in self.intake.held_for_now() {
+            self.credit.settle(cost);
+        }
+    }
+
+    /// Whether something is held that was never acknowledged; [`Session::committed`] makes up for it.
+    pub fn owes_ack(&self) -> bool {
+        self.intake.owes_ack()
+    }
+
     // ---------------------------------------------------------------------------------------- going out
 
     /// The next frame to send.
@@ -311,6 +323,11 @@ impl Session {
     }
 
     // --------------------------------------------------------------------------------------------- time
+
+    /// Bytes of the hub came at `at`, though perhaps no whole frame: it is alive.
+    pub fn heard_bytes(&mut self, at: Duration) {
+        self.heard = self.heard.max(at);
+    }
 
     /// Looks at the clock.
     pub fn tick(&mut self, now: Duration) {

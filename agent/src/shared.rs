@@ -10,6 +10,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::cause::Cause;
 use crate::ledger::Ledger;
+use crate::metrics::Counts;
 use crate::outbox::Outbox;
 
 /// Where the agent stands with its hub.
@@ -45,6 +46,8 @@ pub struct Shared {
     pub link: watch::Sender<LinkView>,
     /// The grades by which the member's free nodes are counted: the standard ones until the hub says otherwise.
     pub models: watch::Sender<Vec<ResourceModel>>,
+    /// What a monitor reads.
+    pub counts: Counts,
     changed: Mutex<BTreeSet<String>>,
     work: Notify,
 }
@@ -58,6 +61,7 @@ impl Shared {
             tell: Notify::new(),
             link,
             models: watch::Sender::new(serde_json::from_value(standard_models()).unwrap_or_default()),
+            counts: Counts::default(),
             changed: Mutex::default(),
             work: Notify::new(),
         })

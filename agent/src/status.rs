@@ -124,7 +124,7 @@ mod tests {
             suspended: false,
             preserve: false,
             phase: Phase::Desired,
-            attempts: 0,
+            crashes: 0,
             applied: None,
             placed: false,
             generation: 2,

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -17,6 +18,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::member::{Gvk, Member, MemberError, MemberEvent, ObjectId, Probe, Watch};
+use crate::metrics::Counts;
 use crate::shared::Shared;
 
 /// Between two looks (behaviour 60).
@@ -137,6 +139,15 @@ impl<T: Clone + PartialEq> Collected<T> {
 }
 
 impl View {
+    /// For who watches the agent.
+    fn count(&self, shown: Probe, counts: &Counts) {
+        counts.ready.store(i64::from(shown == Probe::Ok), Ordering::Relaxed);
+        let summary = json!(node_summary(&self.nodes.values()));
+        let number = |field: &str| summary.get(field).and_then(Value::as_i64).unwrap_or_default();
+        counts.nodes.store(number("totalNum"), Ordering::Relaxed);
+        counts.ready_nodes.store(number("readyNum"), Ordering::Relaxed);
+    }
+
     /// `Cluster.status`, free nodes counted by `models`; only the condition where the member does not answer (behaviour 63).
     fn status(&self, shown: Probe, models: &[ResourceModel]) -> Value {
         if shown == Probe::Unreachable {
@@ -180,6 +191,7 @@ pub async fn run(shared: Arc<Shared>, member: Arc<dyn Member>, stop: Cancellatio
             next_report = Instant::now();
         }
         if Instant::now() >= next_report {
+            view.count(shown, &shared.counts);
             let status = view.status(shown, &models.borrow_and_update()).to_string();
             shared.report(|outbox| outbox.cluster(status.into()));
             next_report = next_look;

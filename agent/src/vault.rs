@@ -1,10 +1,11 @@
 //! A copy of the ledger in Secrets of the member, so that an agent whose Pod moved goes on enforcing although its
 //! hub is away and its disk was left behind.
 //!
-//! Comes in: the ledger, after what is desired changed. Goes out: the ledger's file, compressed, in Secrets
-//! `NAME-ledger-0` to `-15`. They are two sets of eight that are written in turn, each named by what it holds: a
-//! copy that was not finished never spoils the one before. The ledger on disk stays the truth, and the copy may
-//! be a moment behind it: what it lacks, the hub sends again from the cursor that the copy holds.
+//! Comes in: the ledger, after what is desired changed. Goes out: Secrets `NAME-ledger-0` to `-14`. The first is the index: it
+//! names a Secret and a hash for each bucket of Works. Each bucket has two Secrets of its own that are written in turn, and only
+//! where its Works changed; what is written counts once the index says so, which is one write. So the copy costs what
+//! changed, and one that was not finished changes nothing. How much is written is bounded: see [`pause_after`]. The ledger on
+//! disk stays the truth, and the copy may be behind it: what it lacks, the hub sends again from the cursor that the copy holds.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,24 +13,27 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
+use bytes::Bytes;
+use karmada_proto::body;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::identity::{Keeper, secret_id};
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, LedgerError, Row};
 use crate::member::{Member, MemberError};
 
-/// Secrets in one copy.
-const SET: usize = 8;
+/// Buckets of Works.
+const BUCKETS: usize = 7;
 /// Bytes in one Secret; a Secret holds 1 MiB.
-const CHUNK: usize = 700 * 1024;
+const CHUNK: usize = 1_000_000;
 /// What changes within this time goes into one copy: a burst is one write to the member, and what was applied is
 /// in it too.
 const SETTLE: Duration = Duration::from_secs(2);
 /// Before it is tried again, where the member did not take it.
 const AGAIN: Duration = Duration::from_secs(10);
-/// Kept with the first Secret of a set: the copy's number, and of how many Secrets it consists.
-const COPY: &str = "edge.karmada.io/ledger-copy";
+/// Bytes a second that are written in the long run, however much changes.
+const RATE: usize = 32 * 1024;
 const LEVEL: i32 = 3;
 
 /// Why there is no copy.
@@ -38,11 +42,49 @@ enum VaultError {
     #[error("the member: {0}")]
     Member(#[from] MemberError),
     #[error("the ledger: {0}")]
-    Ledger(#[from] crate::ledger::LedgerError),
-    #[error("the file: {0}")]
-    File(#[from] std::io::Error),
-    #[error("the ledger is {0} bytes when compressed, more than {SET} Secrets hold")]
+    Ledger(#[from] LedgerError),
+    #[error("packing: {0}")]
+    Packing(#[from] std::io::Error),
+    #[error("a {BUCKETS}th of the ledger is {0} bytes when compressed, more than a Secret holds")]
     TooLarge(usize),
+    #[error("the Secret {0} is not what the index says")]
+    Torn(String),
+}
+
+/// The index: what makes a set of Secrets a copy.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+struct Index {
+    /// Of this text; an agent that does not know it begins with an empty ledger.
+    format: u32,
+    epoch: u64,
+    cursor: u64,
+    buckets: Vec<Option<Chunk>>,
+}
+
+/// Where a bucket's Works are.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Chunk {
+    secret: usize,
+    /// Of the packed bytes, base64.
+    hash: String,
+    /// Of the rows, as the ledger makes it, base64.
+    fingerprint: String,
+}
+
+const FORMAT: u32 = 2;
+
+impl Index {
+    /// As the ledger knows them.
+    fn fingerprints(&self) -> Vec<Option<Bytes>> {
+        let known = |chunk: &Option<Chunk>| {
+            chunk.as_ref().map(|chunk| STANDARD.decode(&chunk.fingerprint).unwrap_or_default().into())
+        };
+        self.buckets.iter().map(known).collect()
+    }
+}
+
+fn hash(bytes: &[u8]) -> String {
+    STANDARD.encode(body::hash(bytes))
 }
 
 /// The Secrets.
@@ -51,6 +93,11 @@ pub struct Vault {
     member: Arc<dyn Member>,
     namespace: String,
     prefix: String,
+}
+
+/// How long to wait after a copy of so many bytes: what is written in the long run stays below [`RATE`].
+fn pause_after(bytes: usize) -> Duration {
+    SETTLE.max(Duration::from_secs((bytes / RATE) as u64))
 }
 
 impl Vault {
@@ -62,29 +109,32 @@ impl Vault {
         Some(Self { member: member.clone(), namespace: namespace.clone(), prefix })
     }
 
-    /// Puts the newest copy into `directory`, where there is no ledger. Without a copy the ledger begins empty,
+    /// Puts the copy into `directory`, where there is no ledger. Without a copy the ledger begins empty,
     /// which is right too: the hub sends everything.
     pub async fn restore(&self, directory: &Path) {
-        let file = directory.join("ledger.sqlite");
-        if file.exists() {
+        if directory.join("ledger.sqlite").exists() {
             return;
         }
-        match self.newest().await {
-            Ok(Some(bytes)) => match std::fs::write(&file, &bytes) {
-                Ok(()) => {
-                    tracing::info!(bytes = bytes.len(), "the ledger was restored from the member's Secrets");
+        match self.copy().await {
+            Ok(Some((index, rows))) => {
+                let ledger = Ledger::open(directory);
+                match ledger.and_then(|ledger| ledger.restore(index.epoch, index.cursor, &rows)) {
+                    Ok(()) => tracing::info!(
+                        works = rows.len(),
+                        "the ledger was restored from the member's Secrets"
+                    ),
+                    Err(error) => tracing::warn!(%error, "restoring the ledger"),
                 }
-                Err(error) => tracing::warn!(%error, "restoring the ledger"),
-            },
+            }
             Ok(None) => {}
             Err(error) => tracing::warn!(%error, "reading the copy of the ledger"),
         }
     }
 
     /// Keeps the copy up to date until `stop`, and writes what is left then.
-    pub async fn run(&self, ledger: &Ledger, directory: &Path, stop: CancellationToken) {
+    pub async fn run(&self, ledger: &Ledger, stop: CancellationToken) {
         let mut desired = ledger.desired();
-        let (mut number, mut pause) = (None, SETTLE);
+        let (mut index, mut pause) = (None, SETTLE);
         // The process before may have ended within the pause.
         if ledger.keys().is_ok_and(|keys| !keys.is_empty()) {
             desired.mark_changed();
@@ -103,117 +153,130 @@ impl Vault {
                 () = tokio::time::sleep(pause) => {}
             }
             desired.mark_unchanged();
-            pause = SETTLE;
-            if let Err(error) = self.keep(ledger, directory, &mut number).await {
-                tracing::warn!(%error, "keeping a copy of the ledger in the member");
-                desired.mark_changed();
-                pause = AGAIN;
-            }
+            pause = match self.keep(ledger, &mut index).await {
+                Ok(written) => pause_after(written),
+                Err(error) => {
+                    tracing::warn!(%error, "keeping a copy of the ledger in the member");
+                    desired.mark_changed();
+                    AGAIN
+                }
+            };
             if stop.is_cancelled() {
                 return;
             }
         }
     }
 
-    async fn keep(
-        &self,
-        ledger: &Ledger,
-        directory: &Path,
-        number: &mut Option<u64>,
-    ) -> Result<(), VaultError> {
-        let file = directory.join("ledger.copy");
-        let _ = std::fs::remove_file(&file);
-        ledger.copy_to(&file)?;
-        let bytes = zstd::encode_all(std::fs::File::open(&file)?, LEVEL)?;
-        std::fs::remove_file(&file)?;
-        let chunks: Vec<&[u8]> = bytes.chunks(CHUNK).collect();
-        if chunks.len() > SET {
-            return Err(VaultError::TooLarge(bytes.len()));
-        }
-        let last = match *number {
-            Some(last) => last,
-            None => self.headers().await?.into_iter().flatten().map(|header| header.0).max().unwrap_or(0),
+    /// Brings the copy up to date; how many bytes that took. `known` is the index as it stands, once it is known.
+    async fn keep(&self, ledger: &Ledger, known: &mut Option<Index>) -> Result<usize, VaultError> {
+        let standing = match known.take() {
+            Some(index) => index,
+            None => self.index().await?.unwrap_or_default(),
         };
-        let next = last + 1;
-        for (index, chunk) in chunks.iter().enumerate() {
-            let name = self.secret(next, index);
-            let header = format!("{next}/{}", chunks.len());
-            let secret = json!({
-                "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
-                "metadata": {"name": name, "namespace": self.namespace, "annotations": {COPY: header}},
-                "data": {"ledger": STANDARD.encode(chunk)},
-            });
-            self.member.apply(&secret).await?;
+        let snapshot = ledger.snapshot(&standing.fingerprints(), BUCKETS)?;
+        let mut next = Index {
+            format: FORMAT,
+            epoch: snapshot.epoch,
+            cursor: snapshot.cursor,
+            buckets: standing.buckets.clone(),
+        };
+        next.buckets.resize(BUCKETS, None);
+        let mut written = 0;
+        for (bucket, rows) in &snapshot.rows {
+            next.buckets[*bucket] = match snapshot.fingerprints.get(*bucket).cloned().flatten() {
+                None => None,
+                Some(fingerprint) => {
+                    let packed = pack(rows)?;
+                    let before =
+                        standing.buckets.get(*bucket).and_then(Option::as_ref).map(|chunk| chunk.secret);
+                    let secret = other_secret(*bucket, before);
+                    self.write(secret, "works", &packed).await?;
+                    written += packed.len();
+                    Some(Chunk { secret, hash: hash(&packed), fingerprint: STANDARD.encode(fingerprint) })
+                }
+            };
         }
-        *number = Some(next);
-        Ok(())
-    }
-
-    fn secret(&self, number: u64, index: usize) -> String {
-        let set = if number.is_multiple_of(2) { 0 } else { SET };
-        format!("{}-{}", self.prefix, set + index)
-    }
-
-    /// Number and size of the two copies.
-    async fn headers(&self) -> Result<[Option<(u64, usize)>; 2], MemberError> {
-        let mut headers = [None; 2];
-        for (number, header) in headers.iter_mut().enumerate() {
-            *header = self.get(number as u64, 0).await?.and_then(|secret| header_of(&secret));
+        if next != standing {
+            let text = json!(next).to_string();
+            self.write(0, "index", text.as_bytes()).await?;
+            written += text.len();
         }
-        Ok(headers)
+        *known = Some(next);
+        Ok(written)
     }
 
-    async fn get(&self, number: u64, index: usize) -> Result<Option<Value>, MemberError> {
-        self.member.get(&secret_id(&self.namespace, &self.secret(number, index))).await
+    async fn write(&self, secret: usize, field: &str, bytes: &[u8]) -> Result<(), MemberError> {
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+            "metadata": {"name": self.name(secret), "namespace": self.namespace},
+            "data": {field: STANDARD.encode(bytes)},
+        });
+        self.member.apply(&secret).await.map(drop)
     }
 
-    /// The newest copy that is whole.
-    async fn newest(&self) -> Result<Option<Vec<u8>>, MemberError> {
-        let mut headers: Vec<(u64, usize)> = self.headers().await?.into_iter().flatten().collect();
-        headers.sort_unstable_by(|one, other| other.cmp(one));
-        for header in headers {
-            if let Some(bytes) = self.whole(header).await? {
-                return Ok(Some(bytes));
+    fn name(&self, secret: usize) -> String {
+        format!("{}-{secret}", self.prefix)
+    }
+
+    async fn read(&self, secret: usize, field: &str) -> Result<Option<Vec<u8>>, MemberError> {
+        let secret = self.member.get(&secret_id(&self.namespace, &self.name(secret))).await?;
+        let text = secret.as_ref().and_then(|secret| secret.get("data")?.get(field)?.as_str());
+        Ok(text.and_then(|text| STANDARD.decode(text).ok()))
+    }
+
+    async fn index(&self) -> Result<Option<Index>, MemberError> {
+        let index = self.read(0, "index").await?;
+        let index: Option<Index> = index.and_then(|text| serde_json::from_slice(&text).ok());
+        Ok(index.filter(|index| index.format == FORMAT))
+    }
+
+    /// The copy, where there is one.
+    async fn copy(&self) -> Result<Option<(Index, Vec<Row>)>, VaultError> {
+        let Some(index) = self.index().await? else { return Ok(None) };
+        let mut rows = Vec::new();
+        for chunk in index.buckets.iter().flatten() {
+            let packed = self.read(chunk.secret, "works").await?.unwrap_or_default();
+            if hash(&packed) != chunk.hash {
+                return Err(VaultError::Torn(self.name(chunk.secret)));
             }
+            rows.extend(unpack(&packed)?);
         }
-        Ok(None)
-    }
-
-    async fn whole(&self, header: (u64, usize)) -> Result<Option<Vec<u8>>, MemberError> {
-        let mut bytes = Vec::new();
-        for index in 0..header.1.min(SET) {
-            let secret = self.get(header.0, index).await?.unwrap_or_default();
-            let chunk = secret.pointer("/data/ledger").and_then(Value::as_str).unwrap_or_default();
-            let Ok(chunk) = STANDARD.decode(chunk) else { return Ok(None) };
-            if header_of(&secret) != Some(header) {
-                return Ok(None);
-            }
-            bytes.extend(chunk);
-        }
-        Ok(zstd::decode_all(bytes.as_slice()).ok())
+        Ok(Some((index, rows)))
     }
 }
 
-fn header_of(secret: &Value) -> Option<(u64, usize)> {
-    let (number, size) = secret.pointer("/metadata/annotations")?.get(COPY)?.as_str()?.split_once('/')?;
-    Some((number.parse().ok()?, size.parse().ok()?))
+/// The Secret of a bucket that the index does not name at present.
+fn other_secret(bucket: usize, named: Option<usize>) -> usize {
+    let first = 1 + 2 * bucket;
+    if named == Some(first) { first + 1 } else { first }
+}
+
+fn pack(rows: &[Row]) -> Result<Vec<u8>, VaultError> {
+    let packed = zstd::encode_all(json!(rows).to_string().as_bytes(), LEVEL)?;
+    if packed.len() > CHUNK { Err(VaultError::TooLarge(packed.len())) } else { Ok(packed) }
+}
+
+fn unpack(packed: &[u8]) -> Result<Vec<Row>, VaultError> {
+    let text = zstd::decode_all(packed)?;
+    serde_json::from_slice(&text).map_err(|error| VaultError::Packing(error.into()))
 }
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
     use crate::member::memory::MemoryMember;
     use crate::session::Change;
 
-    fn put(key: &str, body: Vec<u8>) -> Change {
+    fn put(key: &str, body: &str) -> Change {
+        let body = Bytes::copy_from_slice(body.as_bytes());
         Change::Put {
             key: key.into(),
             uid: "u".into(),
             revision: 7,
-            hash: Bytes::from_static(b"hash"),
-            body: body.into(),
+            hash: body::hash(&body),
+            body,
             suspended: false,
             preserve: false,
             generation: 1,
@@ -222,81 +285,137 @@ mod tests {
     }
 
     /// Text that does not compress below half its size.
-    fn noise(length: usize, seed: u64) -> Vec<u8> {
+    fn noise(length: usize, seed: u64) -> String {
         let mut state = seed;
         let mut next = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) as u8
+            char::from(33 + ((state >> 33) % 90) as u8)
         };
         (0..length).map(|_| next()).collect()
     }
 
-    fn vault() -> Vault {
-        let member: Arc<dyn Member> = Arc::new(MemoryMember::new("m", 1, Duration::ZERO));
-        let keeper = Keeper::Secret { member, namespace: "default".into(), name: "agent-identity".into() };
-        Vault::of(&keeper).unwrap()
+    struct Rig {
+        memory: MemoryMember,
+        vault: Vault,
+        ledger: Ledger,
+        _directory: tempfile::TempDir,
     }
 
-    async fn restored(vault: &Vault) -> Option<Vec<String>> {
+    fn rig() -> Rig {
+        let memory = MemoryMember::new("m", 1, Duration::ZERO);
+        let member: Arc<dyn Member> = Arc::new(memory.clone());
+        let keeper = Keeper::Secret { member, namespace: "default".into(), name: "agent-identity".into() };
+        let directory = tempfile::tempdir().unwrap();
+        let ledger = Ledger::open(directory.path()).unwrap();
+        Rig { memory, vault: Vault::of(&keeper).unwrap(), ledger, _directory: directory }
+    }
+
+    async fn restored(vault: &Vault) -> Option<(Vec<String>, (u64, u64))> {
         let directory = tempfile::tempdir().unwrap();
         vault.restore(directory.path()).await;
-        directory.path().join("ledger.sqlite").exists().then_some(())?;
-        Some(Ledger::open(directory.path()).unwrap().keys().unwrap())
+        let file = directory.path().join("ledger.sqlite");
+        file.exists().then_some(())?;
+        let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "it holds Secrets");
+        let ledger = Ledger::open(directory.path()).unwrap();
+        Some((ledger.keys().unwrap(), ledger.position().unwrap()))
     }
 
     #[tokio::test]
-    async fn the_newest_whole_copy_comes_back() {
-        let (vault, directory) = (vault(), tempfile::tempdir().unwrap());
-        assert_eq!(vault.prefix, "agent-ledger");
-        assert_eq!(restored(&vault).await, None);
-        let ledger = Ledger::open(directory.path()).unwrap();
-        let mut number = None;
-        ledger.commit(&[put("a", b"one".to_vec()), Change::Cursor(9)]).unwrap();
-        vault.keep(&ledger, directory.path(), &mut number).await.unwrap();
-        // Of several Secrets.
-        ledger.commit(&[put("b", noise(CHUNK * 2, 1))]).unwrap();
-        vault.keep(&ledger, directory.path(), &mut number).await.unwrap();
-        assert_eq!(restored(&vault).await.unwrap(), ["a", "b"]);
-        // The next process goes on counting.
-        ledger.commit(&[put("c", b"three".to_vec())]).unwrap();
-        vault.keep(&ledger, directory.path(), &mut None).await.unwrap();
-        assert_eq!(restored(&vault).await.unwrap(), ["a", "b", "c"]);
-        // One that was not finished leaves the one before.
-        let torn = json!({"apiVersion": "v1", "kind": "Secret",
-            "metadata": {"name": vault.secret(4, 0), "namespace": "default", "annotations": {COPY: "4/2"}},
-            "data": {"ledger": "AAAA"}});
-        vault.member.apply(&torn).await.unwrap();
-        assert_eq!(restored(&vault).await.unwrap(), ["a", "b", "c"]);
+    async fn the_copy_comes_back_with_what_is_known_of_each_work() {
+        let rig = rig();
+        assert_eq!(rig.vault.prefix, "agent-ledger");
+        assert_eq!(restored(&rig.vault).await, None);
+        rig.ledger.commit(&[Change::Epoch(4), put("a", "one"), put("b", "two"), Change::Cursor(9)]).unwrap();
+        let hash = body::hash(b"one");
+        rig.ledger
+            .ended(&[("a".into(), hash, crate::reconcile::outcome(true, String::new()), true)])
+            .unwrap();
+        rig.vault.keep(&rig.ledger, &mut None).await.unwrap();
+        assert_eq!(restored(&rig.vault).await.unwrap(), (vec!["a".to_owned(), "b".to_owned()], (4, 9)));
+        let directory = tempfile::tempdir().unwrap();
+        rig.vault.restore(directory.path()).await;
+        let again = Ledger::open(directory.path()).unwrap();
+        for key in ["a", "b"] {
+            assert_eq!(again.entry(key).unwrap(), rig.ledger.entry(key).unwrap());
+        }
+        // The next process goes on from the index.
+        rig.ledger.commit(&[Change::Forget { key: "a".into() }, put("c", "three")]).unwrap();
+        rig.vault.keep(&rig.ledger, &mut None).await.unwrap();
+        assert_eq!(restored(&rig.vault).await.unwrap().0, ["b", "c"]);
+    }
+
+    #[tokio::test]
+    async fn only_what_changed_is_written() {
+        let rig = rig();
+        let all: Vec<Change> = (0..70).map(|at| put(&format!("w{at}"), &noise(20_000, at))).collect();
+        rig.ledger.commit(&all).unwrap();
+        let mut index = None;
+        let whole = rig.vault.keep(&rig.ledger, &mut index).await.unwrap();
+        assert!(whole > 700_000, "{whole}");
+        let writes = rig.memory.writes();
+        assert_eq!(rig.vault.keep(&rig.ledger, &mut index).await.unwrap(), 0);
+        assert_eq!(rig.memory.writes(), writes, "nothing changed");
+        rig.ledger.commit(&[put("w7", "short")]).unwrap();
+        let written = rig.vault.keep(&rig.ledger, &mut index).await.unwrap();
+        assert!(written < whole / 4, "{written} of {whole}");
+        assert_eq!(rig.memory.writes(), writes + 2, "a bucket and the index");
+        assert_eq!(restored(&rig.vault).await.unwrap().0.len(), 70);
+    }
+
+    #[test]
+    fn what_is_written_is_bounded() {
+        assert_eq!(pause_after(100), SETTLE);
+        let pause = pause_after(CHUNK * BUCKETS);
+        assert!(CHUNK * BUCKETS / pause.as_secs() as usize <= RATE + 1024, "{pause:?}");
+    }
+
+    #[tokio::test]
+    async fn a_copy_that_was_not_finished_changes_nothing_and_a_torn_one_is_not_taken() {
+        let rig = rig();
+        let mut index = None;
+        rig.ledger.commit(&[put("a", "one"), put("b", "two"), put("c", "three"), Change::Cursor(1)]).unwrap();
+        rig.vault.keep(&rig.ledger, &mut index).await.unwrap();
+        let before = restored(&rig.vault).await.unwrap();
+        rig.ledger.commit(&[put("a", "1"), put("b", "2"), put("d", "4"), Change::Cursor(2)]).unwrap();
+        rig.memory.fail("agent-ledger-0", Some(MemberError::Unreachable("off".into())));
+        rig.vault.keep(&rig.ledger, &mut index).await.unwrap_err();
+        assert_eq!(restored(&rig.vault).await.unwrap(), before, "all of the one before");
+        rig.memory.fail("agent-ledger-0", None);
+        rig.vault.keep(&rig.ledger, &mut index).await.unwrap();
+        assert_eq!(restored(&rig.vault).await.unwrap().1, (0, 2));
+        let chunk = index.unwrap().buckets.into_iter().flatten().next().unwrap();
+        rig.vault.write(chunk.secret, "works", b"something else").await.unwrap();
+        assert_eq!(restored(&rig.vault).await, None, "the hub sends everything");
     }
 
     #[tokio::test]
     async fn a_ledger_on_disk_is_never_replaced() {
-        let (vault, directory) = (vault(), tempfile::tempdir().unwrap());
-        let ledger = Ledger::open(directory.path()).unwrap();
-        ledger.commit(&[put("a", b"one".to_vec())]).unwrap();
-        vault.keep(&ledger, directory.path(), &mut None).await.unwrap();
-        ledger.commit(&[Change::Forget { key: "a".into() }]).unwrap();
-        vault.restore(directory.path()).await;
+        let rig = rig();
+        rig.ledger.commit(&[put("a", "one")]).unwrap();
+        rig.vault.keep(&rig.ledger, &mut None).await.unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        drop(Ledger::open(directory.path()).unwrap());
+        rig.vault.restore(directory.path()).await;
         assert_eq!(Ledger::open(directory.path()).unwrap().keys().unwrap(), Vec::<String>::new());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_change_is_copied_after_a_moment_and_at_the_end() {
-        let (vault, directory) = (vault(), tempfile::tempdir().unwrap());
-        let ledger = Arc::new(Ledger::open(directory.path()).unwrap());
+        let rig = rig();
+        let ledger = Arc::new(rig.ledger);
         let stop = CancellationToken::new();
         let running = {
-            let (vault, ledger, stop) = (vault.clone(), ledger.clone(), stop.clone());
-            let path = directory.path().to_owned();
-            tokio::spawn(async move { vault.run(&ledger, &path, stop).await })
+            let (vault, ledger, stop) = (rig.vault.clone(), ledger.clone(), stop.clone());
+            tokio::spawn(async move { vault.run(&ledger, stop).await })
         };
         tokio::task::yield_now().await;
-        ledger.commit(&[put("a", b"one".to_vec())]).unwrap();
+        ledger.commit(&[put("a", "one")]).unwrap();
         tokio::time::sleep(SETTLE + Duration::from_secs(1)).await;
-        assert_eq!(restored(&vault).await.unwrap(), ["a"]);
-        ledger.commit(&[put("b", b"two".to_vec())]).unwrap();
+        assert_eq!(restored(&rig.vault).await.unwrap().0, ["a"]);
+        ledger.commit(&[put("b", "two")]).unwrap();
         stop.cancel();
         running.await.unwrap();
-        assert_eq!(restored(&vault).await.unwrap(), ["a", "b"]);
+        assert_eq!(restored(&rig.vault).await.unwrap().0, ["a", "b"]);
     }
 }

@@ -1,8 +1,10 @@
 //! Both ends of the stream together: as bare state machines under a clock of the test's own, and over real TLS
-//! and gRPC on loopback with a member in memory.
+//! and gRPC on loopback with a member in memory; and an agent whose member is another cluster.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+#[path = "pair/elsewhere.rs"]
+mod elsewhere;
 #[path = "pair/machines.rs"]
 mod machines;
 #[path = "pair/stream.rs"]

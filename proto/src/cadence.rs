@@ -13,22 +13,39 @@ pub const FIRST: Duration = Duration::from_secs(20);
 pub const LONGEST: Duration = Duration::from_secs(60);
 /// Pongs in a row at one length before the next is tried.
 const PROOFS: u32 = 3;
-/// A length that was cut is not tried again; this share of it is safe.
+/// Of a length that was cut, this share is safe.
 const SAFE_PERCENT: u32 = 80;
+/// A ceiling that held for so long is tried a quarter higher: the path may be another one by now. One that is cut then has to hold for
+/// twice as long.
+const HOLD: Duration = Duration::from_secs(6 * 3600);
+/// The longest that a ceiling has to hold.
+const LONGEST_HOLD: Duration = Duration::from_secs(8 * 6 * 3600);
 
 /// The learning side: how long to wait between pings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cadence {
     /// The interval in use.
     pub interval: Duration,
-    /// No longer than this: the path cut one of this length, or the hub said so.
+    /// No longer than this, as far as is known of the path: one of this length was cut.
     pub ceiling: Duration,
+    /// No longer than this: the hub's word.
+    longest: Duration,
     proofs: u32,
+    /// How long the ceiling has been reached without a cut, and how long that must be before it is raised.
+    held: Duration,
+    hold: Duration,
 }
 
 impl Default for Cadence {
     fn default() -> Self {
-        Self { interval: FIRST, ceiling: LONGEST, proofs: 0 }
+        Self {
+            interval: FIRST,
+            ceiling: LONGEST,
+            longest: LONGEST,
+            proofs: 0,
+            held: Duration::ZERO,
+            hold: HOLD,
+        }
     }
 }
 
@@ -36,31 +53,44 @@ impl Cadence {
     /// Continues with what an earlier session learned.
     pub fn learned(interval: Duration, ceiling: Duration) -> Self {
         let ceiling = ceiling.clamp(Duration::from_secs(1), LONGEST * 4);
-        Self { interval: interval.clamp(Duration::from_secs(1), ceiling), ceiling, proofs: 0 }
+        Self { interval: interval.clamp(Duration::from_secs(1), ceiling), ceiling, ..Self::default() }
     }
 
-    /// The hub's bounds: never shorter than `min`, never longer than `max`.
+    /// The hub's bounds: never shorter than `min`, never longer than `max`. They hold until it gives others, and teach nothing of the path.
     pub fn bound(&mut self, min: Duration, max: Duration) {
-        self.ceiling = self.ceiling.min(max.max(min));
-        self.interval = self.interval.clamp(min.min(self.ceiling), self.ceiling);
+        self.longest = max.max(min);
+        let most = self.most();
+        self.interval = self.interval.clamp(min.min(most), most);
+    }
+
+    fn most(&self) -> Duration {
+        self.ceiling.min(self.longest)
     }
 
     /// A pong came after a full quiet interval.
     pub fn proved(&mut self) {
         self.proofs += 1;
+        if self.interval >= self.ceiling {
+            self.held += self.interval;
+        }
+        if self.held >= self.hold && self.ceiling < self.longest {
+            self.ceiling = (self.ceiling * 5 / 4).min(self.longest);
+            self.held = Duration::ZERO;
+        }
         if self.proofs >= PROOFS {
             self.proofs = 0;
-            self.interval = (self.interval * 3 / 2).min(self.ceiling);
+            self.interval = (self.interval * 3 / 2).min(self.most());
         }
     }
 
     /// The link died quietly at the current interval: below it from now on.
     pub fn cut(&mut self) {
-        self.proofs = 0;
+        (self.proofs, self.held) = (0, Duration::ZERO);
         if self.interval > FIRST {
             self.ceiling = (self.interval * SAFE_PERCENT / 100).max(FIRST);
+            self.hold = (self.hold * 2).min(LONGEST_HOLD);
         }
-        self.interval = FIRST.min(self.ceiling);
+        self.interval = FIRST.min(self.most());
     }
 }
 
@@ -103,8 +133,50 @@ mod tests {
                 cadence.proved();
             }
         }
-        assert_eq!(cuts, 1);
+        assert_eq!(cuts, 1, "within hours");
         assert!(cadence.interval <= Duration::from_secs(40) && cadence.interval >= Duration::from_secs(30));
+    }
+
+    /// One outage of the link at 60 s is no trait of the path: a day later it is at 60 s again.
+    #[test]
+    fn a_ceiling_that_held_for_long_is_tried_higher() {
+        let mut cadence = Cadence::default();
+        (0..30).for_each(|_| cadence.proved());
+        cadence.cut();
+        assert_eq!(cadence.ceiling.as_secs(), 48);
+        let mut passed = Duration::ZERO;
+        while cadence.interval < LONGEST {
+            cadence.proved();
+            passed += cadence.interval;
+            assert!(passed < Duration::from_secs(24 * 3600), "stays at {:?}", cadence.interval);
+        }
+        assert!(passed > HOLD, "after {passed:?}");
+    }
+
+    /// A path that cuts at 40 s costs a lost link now and then, and ever more seldom.
+    #[test]
+    fn a_ceiling_that_is_right_is_tried_ever_more_seldom() {
+        let mut cadence = Cadence::default();
+        let (mut passed, mut cuts) = (Duration::ZERO, 0);
+        while passed < Duration::from_secs(30 * 24 * 3600) {
+            passed += cadence.interval;
+            if cadence.interval > Duration::from_secs(40) {
+                cadence.cut();
+                cuts += 1;
+            } else {
+                cadence.proved();
+            }
+        }
+        assert!((5..20).contains(&cuts), "{cuts} in a month");
+    }
+
+    #[test]
+    fn a_bound_that_the_hub_takes_back_leaves_no_trace() {
+        let mut cadence = Cadence::default();
+        cadence.bound(FIRST, Duration::from_secs(25));
+        cadence.bound(FIRST, LONGEST);
+        (0..30).for_each(|_| cadence.proved());
+        assert_eq!(cadence.interval, LONGEST);
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod cadence;
 mod codec;
 pub mod credit;
 pub mod frame;
+pub mod pulse;
 
 pub use codec::SmallCodec;
 

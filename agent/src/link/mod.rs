@@ -2,6 +2,7 @@
 //! [`crate::session`], which decides, and [`crate::ledger`], which remembers.
 
 pub mod dial;
+mod heard;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use jiff::Timestamp;
 use karmada_certs::agent_subject;
 use karmada_proto::body::Assembly;
 use karmada_proto::cadence::Cadence;
+use karmada_proto::pulse::Pulse;
 use karmada_proto::v1::{AgentFrame, CloseCode, HubFrame};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -20,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::Streaming;
 
 use self::dial::Connector;
+use self::heard::Heard;
 use crate::cause::Cause;
 use crate::enrolment::Enrolment;
 use crate::identity::{Identity, Keeper};
@@ -128,6 +131,7 @@ async fn one_session(
 ) -> Result<Ended, LedgerError> {
     let lost =
         |reason: String| Ended { reason, advice: Advice::Lost(Duration::ZERO), code: None, relocate: None };
+    let relists = link.shared.ledger.relists();
     let endpoints = &link.identity.endpoints;
     let endpoint = endpoints[carried.next_endpoint % endpoints.len()].clone();
     let opening = tokio::select! {
@@ -135,7 +139,7 @@ async fn one_session(
         () = stop.cancelled() => return Ok(lost("stopped".into())),
         opening = open(link, carried, &endpoint) => opening?,
     };
-    let (mut session, frames, inbound) = match opening {
+    let (mut session, frames, inbound, pulse) = match opening {
         Ok(opened) => opened,
         Err((cause, reason)) => {
             carried.refused = Some(cause);
@@ -143,7 +147,7 @@ async fn one_session(
             return Ok(lost(reason));
         }
     };
-    let ended = converse(link, carried, &mut session, frames, inbound, stop).await?;
+    let ended = converse(link, carried, &mut session, frames, (inbound, pulse), (relists, stop)).await?;
     if session.welcomed() {
         let (cause, reason) = (ended.code.into(), ended.reason.clone());
         link.shared.link.send_replace(LinkView::Away { cause, reason });
@@ -152,7 +156,8 @@ async fn one_session(
     }
     let (cadence, cursor, assembly) = session.into_parts();
     (carried.cadence, carried.assembly) = (cadence, assembly);
-    if let Some(cursor) = cursor {
+    // A ledger that was damaged meanwhile has given its cursor up.
+    if let Some(cursor) = cursor.filter(|_| link.shared.ledger.relists() == relists) {
         link.shared.ledger.commit(&[Change::Cursor(cursor)])?;
     }
     Ok(ended)
@@ -185,7 +190,7 @@ async fn joined_anew(link: &mut Link, stop: &CancellationToken) -> bool {
     }
 }
 
-type Opened = (Session, mpsc::Sender<AgentFrame>, Streaming<HubFrame>);
+type Opened = (Session, mpsc::Sender<AgentFrame>, Streaming<HubFrame>, Pulse);
 
 async fn open(
     link: &Link,
@@ -205,7 +210,9 @@ async fn open(
         let reason = format!("the agent's certificate ended on {}: register again", peer.not_after);
         return Ok(Err((Cause::CertificateExpired, reason)));
     }
-    let mut client = match dial::dial(&*link.connector, endpoint, config).await {
+    let heard =
+        Heard { connector: link.connector.clone(), started: carried.started, pulse: Pulse::default() };
+    let mut client = match dial::dial(&heard, endpoint, config).await {
         Ok(client) => client,
         Err(error) => return Ok(Err(((&error).into(), error.to_string()))),
     };
@@ -234,7 +241,7 @@ async fn open(
     let answer =
         tokio::time::timeout(Duration::from_secs(30), client.connect(ReceiverStream::new(outbound))).await;
     Ok(match answer {
-        Ok(Ok(response)) => Ok((session, frames, response.into_inner())),
+        Ok(Ok(response)) => Ok((session, frames, response.into_inner(), heard.pulse)),
         Ok(Err(status)) => {
             Err(((&status).into(), format!("the hub refused the stream: {}", status.message())))
         }
@@ -248,16 +255,20 @@ async fn converse(
     carried: &mut Carried,
     session: &mut Session,
     frames: mpsc::Sender<AgentFrame>,
-    mut inbound: Streaming<HubFrame>,
-    stop: &CancellationToken,
+    (mut inbound, pulse): (Streaming<HubFrame>, Pulse),
+    (relists, stop): (u64, &CancellationToken),
 ) -> Result<Ended, LedgerError> {
     let shared = link.shared.clone();
     let started = carried.started;
     let mut renewal = Instant::now() + renew_after(&link.identity);
     let mut welcomed = false;
     loop {
+        session.heard_bytes(pulse.last());
         session.tick(started.elapsed());
         commit(&shared, session, started.elapsed())?;
+        if shared.ledger.relists() != relists {
+            session.lost("the ledger was damaged: the hub is asked for everything again".into());
+        }
         if session.welcomed() && !welcomed {
             welcomed = true;
             carried.schedule.up(started.elapsed());
@@ -321,11 +332,18 @@ fn receive(
 /// Writes what the session wants written, and wakes who works on it.
 fn commit(shared: &Shared, session: &mut Session, now: Duration) -> Result<(), LedgerError> {
     if !session.has_changes() {
+        // The disk took nothing for a while, and now it has all of it.
+        if session.owes_ack() && shared.ledger.is_durable() {
+            session.committed(now);
+        }
         return Ok(());
     }
     let changes = session.take_changes();
-    shared.ledger.commit(&changes)?;
-    session.committed(now);
+    if shared.ledger.commit(&changes)? {
+        session.committed(now);
+    } else {
+        session.held_for_now();
+    }
     let keys: BTreeSet<String> = changes.iter().filter_map(key_of).collect();
     if !keys.is_empty() {
         shared.changed(keys);

@@ -5,6 +5,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -18,6 +19,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
 
+mod client;
 mod config;
 mod refusal;
 mod watching;
@@ -44,6 +46,9 @@ pub struct KubeMember {
 struct Inner {
     client: kube::Client,
     discovery: Mutex<Discovery>,
+    asking: tokio::sync::Mutex<()>,
+    /// Connections that failed or ended.
+    breaks: AtomicU64,
 }
 
 #[derive(Default)]
@@ -53,23 +58,37 @@ struct Discovery {
     tags: [Option<String>; 2],
     documents: [Bytes; 2],
     asked: Option<Instant>,
+    /// Why the last asking came to nothing.
+    failed: Option<MemberError>,
 }
 
 impl KubeMember {
     /// Over the kubeconfig at `path`, or the Pod's service account where there is none.
     pub async fn connect(path: Option<&Path>) -> Result<Self, ConfigError> {
-        let client = kube::Client::try_from(config::read(path).await?)
-            .map_err(|error| ConfigError::Client(Box::new(error)))?;
-        Ok(Self { inner: Arc::new(Inner { client, discovery: Mutex::default() }) })
+        let client = client::client(config::read(path).await?)?;
+        Ok(Self {
+            inner: Arc::new(Inner {
+                client,
+                discovery: Mutex::default(),
+                asking: tokio::sync::Mutex::default(),
+                breaks: AtomicU64::new(0),
+            }),
+        })
     }
 }
 
 impl Inner {
     async fn send(&self, request: Request<Body>) -> Result<Response<Body>, MemberError> {
         let sent = tokio::time::timeout(TIMEOUT, self.client.send(request)).await;
-        let unreachable = |error: String| MemberError::Unreachable(error);
+        let unreachable = |error: String| self.broken(error);
         sent.map_err(|_| unreachable("no answer in 30 s".into()))?
             .map_err(|error| unreachable(refusal::error_chain(&error)))
+    }
+
+    /// No answer came: whoever answers next may be another cluster.
+    fn broken(&self, error: String) -> MemberError {
+        self.breaks.fetch_add(1, Ordering::AcqRel);
+        MemberError::Unreachable(error)
     }
 
     async fn call(&self, request: Request<Body>) -> Result<Bytes, MemberError> {
@@ -77,8 +96,8 @@ impl Inner {
         let (parts, body) = response.into_parts();
         let read = tokio::time::timeout(TIMEOUT, Limited::new(body, ANSWER_LIMIT).collect()).await;
         let body = read
-            .map_err(|_| MemberError::Unreachable("the answer did not end in 30 s".into()))?
-            .map_err(|error| MemberError::Unreachable(error.to_string()))?
+            .map_err(|_| self.broken("the answer did not end in 30 s".into()))?
+            .map_err(|error| self.broken(error.to_string()))?
             .to_bytes();
         if parts.status.is_success() {
             Ok(body)
@@ -93,17 +112,25 @@ impl Inner {
             .map_err(|error| MemberError::Other(format!("the member's answer: {error}")))
     }
 
-    /// How `gvk` is served; asks again, at most every few seconds, where it was not.
+    /// How `gvk` is served; asks again, at most every few seconds, where it was not. A member that could not be asked is not said to
+    /// serve nothing.
     async fn served(&self, gvk: &Gvk) -> Result<Resource, MemberError> {
         if let Some(resource) = self.discovery.lock().served.resource(gvk) {
             return Ok(resource.clone());
         }
+        // One asks; the others wait for what it hears.
+        let _one = self.asking.lock().await;
         let recently = |asked: Option<Instant>| asked.is_some_and(|at| at.elapsed() < DISCOVERY_PAUSE);
         if !recently(self.discovery.lock().asked) {
-            self.discover().await?;
+            let failed = self.discover().await.err();
+            self.discovery.lock().failed = failed;
         }
-        let served = self.discovery.lock().served.clone();
-        served.resource(gvk).cloned().ok_or_else(|| MemberError::NoKind(gvk.clone()))
+        let discovery = self.discovery.lock();
+        match (discovery.served.resource(gvk), &discovery.failed) {
+            (Some(resource), _) => Ok(resource.clone()),
+            (None, Some(error)) => Err(error.clone()),
+            (None, None) => Err(MemberError::NoKind(gvk.clone())),
+        }
     }
 
     async fn discover(&self) -> Result<Arc<Served>, MemberError> {
@@ -149,7 +176,7 @@ impl Inner {
         let body = Limited::new(body, ANSWER_LIMIT)
             .collect()
             .await
-            .map_err(|error| MemberError::Unreachable(error.to_string()))?
+            .map_err(|error| self.broken(error.to_string()))?
             .to_bytes();
         if !parts.status.is_success() {
             return Err(refusal::of_answer(parts.status, &parts.headers, &body));
@@ -282,6 +309,10 @@ impl Member for KubeMember {
         }
         Probe::Unhealthy
     }
+
+    fn breaks(&self) -> u64 {
+        self.inner.breaks.load(Ordering::Acquire)
+    }
 }
 
 fn built(request: Result<Request<Body>, http::Error>) -> Result<Request<Body>, MemberError> {
@@ -304,6 +335,27 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_member_that_is_down_is_not_said_to_serve_nothing() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let closed = listener.local_addr().unwrap();
+        drop(listener);
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("kubeconfig");
+        let text = format!(
+            "{{apiVersion: v1, kind: Config, current-context: c, clusters: [{{name: c, cluster: {{server: 'http://{closed}'}}}}], \
+             contexts: [{{name: c, context: {{cluster: c, user: u}}}}], users: [{{name: u, user: {{}}}}]}}"
+        );
+        std::fs::write(&file, text).unwrap();
+        let member = KubeMember::connect(Some(&file)).await.unwrap();
+        let breaks = member.breaks();
+        for _ in 0..3 {
+            let error = crate::member::cluster_uid(&member).await.unwrap_err();
+            assert!(matches!(error, MemberError::Unreachable(_)), "{error}");
+        }
+        assert!(member.breaks() > breaks);
+    }
 
     #[test]
     fn names_are_escaped() {

@@ -73,6 +73,8 @@ struct State {
     probe: Option<Probe>,
     failures: BTreeMap<String, MemberError>,
     lateness: Duration,
+    away: bool,
+    breaks: u64,
 }
 
 impl MemoryMember {
@@ -157,6 +159,33 @@ impl MemoryMember {
         self.inner.state.lock().lateness = lateness;
     }
 
+    /// It answers nothing from now on, or answers again.
+    pub fn set_away(&self, away: bool) {
+        self.inner.state.lock().away = away;
+    }
+
+    /// Another cluster answers from now on, by its kube-system's uid.
+    pub fn becomes(&self, uid: &str) {
+        let mut state = self.inner.state.lock();
+        let id = ObjectId {
+            gvk: Gvk::new("v1", "Namespace"),
+            namespace: String::new(),
+            name: "kube-system".into(),
+        };
+        if let Some(namespace) = state.objects.get_mut(&id) {
+            object::metadata(namespace).insert("uid".into(), uid.into());
+        }
+    }
+
+    fn reached(&self) -> Result<(), MemberError> {
+        let mut state = self.inner.state.lock();
+        if state.away {
+            state.breaks += 1;
+            return Err(MemberError::Unreachable("switched off".into()));
+        }
+        Ok(())
+    }
+
     async fn answer(&self, answer: Result<Value, MemberError>) -> Result<Value, MemberError> {
         let lateness = self.inner.state.lock().lateness;
         if !lateness.is_zero() {
@@ -166,6 +195,7 @@ impl MemoryMember {
     }
 
     fn check(&self, id: &ObjectId) -> Result<(), MemberError> {
+        self.reached()?;
         let state = self.inner.state.lock();
         if let Some(error) = state.failures.get(&id.name) {
             return Err(error.clone());
@@ -328,6 +358,7 @@ fn merge_patch(into: &mut Value, patch: &Value) {
 #[async_trait]
 impl Member for MemoryMember {
     async fn get(&self, id: &ObjectId) -> Result<Option<Value>, MemberError> {
+        self.reached()?;
         if !self.inner.state.lock().kinds.contains_key(&id.gvk) {
             return Err(MemberError::NoKind(id.gvk.clone()));
         }
@@ -375,6 +406,7 @@ impl Member for MemoryMember {
     }
 
     async fn delete(&self, id: &ObjectId, uid: &str) -> Result<(), MemberError> {
+        self.reached()?;
         if let Some(error) = self.inner.state.lock().failures.get(&id.name) {
             return Err(error.clone());
         }
@@ -443,12 +475,14 @@ impl Member for MemoryMember {
     }
 
     async fn resource(&self, gvk: &Gvk) -> Result<String, MemberError> {
+        self.reached()?;
         let state = self.inner.state.lock();
         let known = state.kinds.get(gvk).map(|(plural, _)| plural.clone());
         known.ok_or_else(|| MemberError::NoKind(gvk.clone()))
     }
 
     async fn api_enablements(&self) -> Result<(Vec<ApiEnablement>, bool), MemberError> {
+        self.reached()?;
         let state = self.inner.state.lock();
         let mut groups: BTreeMap<String, Vec<ApiResource>> = BTreeMap::new();
         for (gvk, (plural, _)) in &state.kinds {
@@ -475,7 +509,14 @@ impl Member for MemoryMember {
     }
 
     async fn probe(&self) -> Probe {
+        if self.reached().is_err() {
+            return Probe::Unreachable;
+        }
         self.inner.state.lock().probe.unwrap_or(Probe::Ok)
+    }
+
+    fn breaks(&self) -> u64 {
+        self.inner.state.lock().breaks
     }
 }
 

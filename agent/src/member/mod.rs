@@ -1,9 +1,10 @@
 //! The member cluster, as the agent needs it: a trait, with the real one ([`kube`]) and one in memory for the
-//! demo and for simulation ([`memory`]).
+//! demo and for simulation ([`memory`]); and, in front of either, the proof that it is the one that was joined ([`proven`]).
 
 pub mod discovery;
 pub mod kube;
 pub mod memory;
+pub mod proven;
 pub mod within;
 
 use std::fmt;
@@ -109,6 +110,9 @@ pub enum MemberError {
     /// No answer.
     #[error("the member does not answer: {0}")]
     Unreachable(String),
+    /// Nothing is written before the member is known to be the one that was joined, and it could not be asked.
+    #[error("nothing is written before the member is known to be the one that was joined: {0}")]
+    Unproven(String),
     /// Anything else.
     #[error("{0}")]
     Other(String),
@@ -177,6 +181,9 @@ pub trait Member: Send + Sync + 'static {
     async fn version(&self) -> Result<String, MemberError>;
     /// GET /readyz, or /healthz where there is none (behaviour 62).
     async fn probe(&self) -> Probe;
+    /// How often a connection to the member failed or was ended by the other side so far: whoever answers after that
+    /// may be another cluster.
+    fn breaks(&self) -> u64;
 }
 
 /// UID of the member's kube-system namespace: the cluster's identity.

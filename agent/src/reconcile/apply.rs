@@ -1,5 +1,7 @@
 //! One Work, applied to the member or removed from it. Thin: reads, asks [`super::body`], writes.
 
+use std::time::Duration;
+
 use karmada_api::object;
 use karmada_interpreter::{InterpretError, Interpreter, retention};
 use serde::Deserialize;
@@ -7,6 +9,9 @@ use serde_json::Value;
 
 use super::{body, order};
 use crate::member::{Gvk, Member, MemberError, ObjectId};
+
+/// The longest pause that a member is granted.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// Why a manifest is not applied.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -26,8 +31,21 @@ pub enum Failure {
     #[error(transparent)]
     Interpret(#[from] InterpretError),
     /// It crashed the agent before.
-    #[error("left alone: the agent ended {0} times while applying it; it is tried again when it changes")]
-    Quarantined(u32),
+    #[error(
+        "left alone: the agent ended {crashes} times while it worked on this Work and no other. It is tried again when it changes, \
+         or after: karmadactl release {key} --cluster {cluster}"
+    )]
+    Quarantined {
+        /// How often.
+        crashes: u32,
+        /// The Work.
+        key: String,
+        /// Where.
+        cluster: String,
+    },
+    /// Working on it panicked.
+    #[error("working on it made the agent panic, which is a fault of the agent's: it is tried once more")]
+    Panicked,
     /// What the hub sent is no list of manifests.
     #[error("the Work's body cannot be read: {0}")]
     Malformed(String),
@@ -49,6 +67,14 @@ impl Failure {
     /// Whether the member asked for less.
     pub fn is_throttling(&self) -> bool {
         matches!(self, Self::Member(MemberError::Throttled(_) | MemberError::Unreachable(_)))
+    }
+
+    /// The pause that the member asked for, where it did: never more than some minutes, whatever it says.
+    pub fn pause(&self) -> Option<Duration> {
+        match self {
+            Self::Member(MemberError::Throttled(pause)) => Some((*pause).min(LONGEST_PAUSE)),
+            _ => None,
+        }
     }
 
     /// Whether a rule is missing.
@@ -163,40 +189,62 @@ pub fn in_sync(
     }
 }
 
-/// Removes what Work `key` brought, last first; `preserve`: takes only our marks off. `Ok(true)` once nothing of
-/// it is left to wait for. What is not marked as this Work's is not touched.
-pub async fn removal(
-    context: Context<'_>,
-    key: &str,
-    manifests: &[Value],
-    preserve: bool,
-) -> Result<bool, Failure> {
-    let mut gone = true;
-    for at in in_order(manifests).into_iter().rev() {
-        gone &= remove(context, key, &ObjectId::of(&manifests[at]), preserve).await?;
-    }
-    Ok(gone)
+/// What a removal came to.
+#[derive(Debug, Default, PartialEq)]
+pub struct Removal {
+    /// Nothing of the Work is left to wait for.
+    pub done: bool,
+    /// UIDs of the objects that were deleted, or stripped of our marks.
+    pub uids: Vec<String>,
+    /// Why something could not be removed; the rest was all the same.
+    pub failure: Option<Failure>,
 }
 
-async fn remove(context: Context<'_>, key: &str, id: &ObjectId, preserve: bool) -> Result<bool, Failure> {
+/// Removes what Work `key` brought, last first; `preserve`: takes only our marks off. What is not marked as this Work's is not touched,
+/// and one object that cannot be removed does not keep the others.
+pub async fn removal(context: Context<'_>, key: &str, manifests: &[Value], preserve: bool) -> Removal {
+    let mut all = Removal { done: true, ..Removal::default() };
+    for at in in_order(manifests).into_iter().rev() {
+        match remove(context, key, &ObjectId::of(&manifests[at]), preserve).await {
+            Ok((gone, uid)) => {
+                all.done &= gone;
+                all.uids.extend(uid);
+            }
+            Err(failure) => {
+                all.done = false;
+                all.failure.get_or_insert(failure);
+            }
+        }
+    }
+    all
+}
+
+/// Whether the object is gone, and its uid where it was this Work's.
+async fn remove(
+    context: Context<'_>,
+    key: &str,
+    id: &ObjectId,
+    preserve: bool,
+) -> Result<(bool, Option<String>), Failure> {
     let find = async || match context.member.get(id).await {
         // A kind that is not served has no objects.
         Err(MemberError::NoKind(_)) => Ok(None),
         found => found,
     };
-    let Some(observed) = find().await? else { return Ok(true) };
+    let Some(observed) = find().await? else { return Ok((true, None)) };
     if !body::is_ours(&observed, context.cluster, key) {
-        return Ok(true);
+        return Ok((true, None));
     }
+    let uid = object::uid(&observed).to_owned();
     if preserve {
         context.member.merge(id, &body::strip_patch(&observed)).await?;
-        return Ok(true);
+        return Ok((true, Some(uid)));
     }
     if !object::deleting(&observed) {
-        context.member.delete(id, object::uid(&observed)).await?;
+        context.member.delete(id, &uid).await?;
     }
     let left = find().await?;
-    Ok(left.is_none_or(|left| object::uid(&left) != object::uid(&observed)))
+    Ok((left.is_none_or(|left| object::uid(&left) != uid), Some(uid)))
 }
 
 #[cfg(test)]
@@ -205,7 +253,6 @@ mod tests {
     use crate::member::memory::MemoryMember;
     use karmada_interpreter::Native;
     use serde_json::json;
-    use std::time::Duration;
 
     fn config(name: &str, value: &str) -> Value {
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": {"k": value}})
@@ -305,6 +352,9 @@ mod tests {
             async fn probe(&self) -> crate::member::Probe {
                 self.0.probe().await
             }
+            fn breaks(&self) -> u64 {
+                self.0.breaks()
+            }
         }
         let strict = Strict(member());
         let context = Context { member: &strict, interpreter: &Native, cluster: "m" };
@@ -318,14 +368,32 @@ mod tests {
         let member = member();
         let (a, b) = (config("a", "1"), config("b", "1"));
         work(context(&member), "w", &[a.clone(), b.clone()], Known::Older).await;
-        assert_eq!(removal(context(&member), "other", std::slice::from_ref(&a), false).await, Ok(true));
+        let done = |uids: Vec<String>| Removal { done: true, uids, failure: None };
+        let uid = |config: &Value| object::uid(&member.read(&ObjectId::of(config)).unwrap()).to_owned();
+        let (of_a, of_b) = (uid(&a), uid(&b));
+        assert_eq!(removal(context(&member), "other", std::slice::from_ref(&a), false).await, done(vec![]));
         assert!(value(&member, "a").is_some(), "another Work's");
-        assert_eq!(removal(context(&member), "w", std::slice::from_ref(&a), false).await, Ok(true));
+        assert_eq!(removal(context(&member), "w", std::slice::from_ref(&a), false).await, done(vec![of_a]));
         assert!(value(&member, "a").is_none());
-        assert_eq!(removal(context(&member), "w", std::slice::from_ref(&b), true).await, Ok(true));
+        assert_eq!(removal(context(&member), "w", std::slice::from_ref(&b), true).await, done(vec![of_b]));
         let kept = member.read(&ObjectId::of(&b)).unwrap();
         assert!(!body::is_ours(&kept, "m", "w") && object::labels(&kept).is_empty());
         let absent = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}});
-        assert_eq!(removal(context(&member), "w", &[absent], false).await, Ok(true));
+        assert_eq!(removal(context(&member), "w", &[absent], false).await, done(vec![]));
+    }
+
+    #[tokio::test]
+    async fn one_object_that_cannot_be_removed_does_not_keep_the_others() {
+        let member = member();
+        let manifests = [config("a", "1"), config("b", "1"), config("c", "1")];
+        work(context(&member), "w", &manifests, Known::Older).await;
+        member.fail("b", Some(MemberError::Forbidden("a webhook says no".into())));
+        let removal = removal(context(&member), "w", &manifests, false).await;
+        assert!(!removal.done && removal.uids.len() == 2, "{removal:?}");
+        assert_eq!(
+            removal.failure,
+            Some(Failure::Member(MemberError::Forbidden("a webhook says no".into())))
+        );
+        assert_eq!(member.ids().iter().filter(|id| id.gvk.kind == "ConfigMap").count(), 1);
     }
 }

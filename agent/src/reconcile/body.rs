@@ -128,6 +128,19 @@ fn solely_ours(observed: &Value, path: &[String]) -> bool {
     owners.peek().is_some() && owners.all(|(manager, _)| manager == FIELD_MANAGER)
 }
 
+/// Who changed `observed` last, beside the agent itself and who writes its status: the field manager's name, or `somebody`.
+pub fn changed_by(observed: &Value) -> String {
+    let managers = observed.pointer("/metadata/managedFields").and_then(Value::as_array);
+    let text =
+        |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let others = managers
+        .into_iter()
+        .flatten()
+        .filter(|entry| text(entry, "manager") != FIELD_MANAGER && text(entry, "subresource").is_empty());
+    let last = others.max_by_key(|entry| text(entry, "time")).map(|entry| text(entry, "manager"));
+    last.filter(|manager| !manager.is_empty()).unwrap_or_else(|| "somebody".to_owned())
+}
+
 /// The merge patch that makes the fields which we own by having created or updated `observed` ours by apply: only then
 /// does leaving a field out of a later body remove it. `None` where there are none. It holds the resource version, so
 /// that ownership which changed meanwhile is not put back.
@@ -397,6 +410,20 @@ mod tests {
             *changed.pointer_mut(path).unwrap() = value;
             assert!(!covers(&changed, &body), "{path}");
         }
+    }
+
+    #[test]
+    fn the_last_other_manager_is_who_changed_an_object() {
+        let entry = |manager: &str, time: &str, subresource: &str| json!({"manager": manager, "time": time, "subresource": subresource});
+        let object = |managers: Vec<Value>| json!({"metadata": {"managedFields": managers}});
+        assert_eq!(changed_by(&object(vec![])), "somebody");
+        let managers = vec![
+            entry("kubectl-edit", "2026-01-02T00:00:00Z", ""),
+            entry("helm", "2026-01-01T00:00:00Z", ""),
+            entry(FIELD_MANAGER, "2026-01-03T00:00:00Z", ""),
+            entry("kube-controller-manager", "2026-01-04T00:00:00Z", "status"),
+        ];
+        assert_eq!(changed_by(&object(managers)), "kubectl-edit");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -16,7 +17,8 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::apply::{self, Failure};
+use super::apply::{self, Failure, Removal};
+use super::guard::{self, Guarded};
 use super::meanwhile::Meanwhile;
 use super::pace::Adaptive;
 use super::targets::{Target, Targets};
@@ -59,7 +61,7 @@ struct Finished {
 
 enum Ending {
     Applied(Vec<(String, Result<Value, Failure>)>),
-    Removed(Result<bool, Failure>),
+    Removed(Removal),
     Panicked,
 }
 
@@ -79,15 +81,21 @@ struct Engine {
     running: JoinSet<Finished>,
     events: mpsc::Sender<Watched>,
     plurals: BTreeMap<Gvk, String>,
+    /// Works that are left alone because they crashed the agent.
+    quarantined: BTreeSet<String>,
+    /// UIDs of objects that were removed, of Works whose removal has not come to its end.
+    removed: BTreeMap<String, BTreeSet<String>>,
 }
 
 /// Runs until `stop`.
 ///
 /// # Errors
 /// The ledger cannot be read or written: what is not durable must not be acted on.
-pub async fn run(parts: Parts, stop: CancellationToken) -> Result<(), LedgerError> {
+pub async fn run(mut parts: Parts, stop: CancellationToken) -> Result<(), LedgerError> {
     let (events, mut incoming) = mpsc::channel(EVENTS);
-    let todo = Todo::new(parts.drift_rate);
+    parts.interpreter = Arc::new(Guarded(parts.interpreter));
+    let mut todo = Todo::new(parts.drift_rate);
+    parts.shared.ledger.suspects().iter().for_each(|key| todo.suspect(key));
     let mut engine = Engine {
         parts,
         started: Instant::now(),
@@ -103,6 +111,8 @@ pub async fn run(parts: Parts, stop: CancellationToken) -> Result<(), LedgerErro
         running: JoinSet::new(),
         events,
         plurals: BTreeMap::new(),
+        quarantined: BTreeSet::new(),
+        removed: BTreeMap::new(),
     };
     let shared = engine.parts.shared.clone();
     let keys = shared.ledger.keys()?;
@@ -111,6 +121,7 @@ pub async fn run(parts: Parts, stop: CancellationToken) -> Result<(), LedgerErro
     }
     loop {
         engine.start_ready()?;
+        engine.count();
         let due = engine.todo.due(engine.now()).map(|due| engine.started + due);
         tokio::select! {
             biased;
@@ -129,6 +140,8 @@ pub async fn run(parts: Parts, stop: CancellationToken) -> Result<(), LedgerErro
             () = sleep_until(due) => {}
         }
     }
+    // Whatever ends the process from here on, it is no fault of what is under way.
+    shared.ledger.stops()?;
     // What is under way may end: a half-made change is worse than a late exit.
     let _ = tokio::time::timeout(Duration::from_secs(5), async {
         while let Some(finished) = engine.running.join_next().await {
@@ -149,6 +162,13 @@ async fn sleep_until(due: Option<Instant>) {
 }
 
 impl Engine {
+    /// For who watches the agent.
+    fn count(&self) {
+        let counts = &self.parts.shared.counts;
+        counts.pending.store(self.todo.pending() as i64, Ordering::Relaxed);
+        counts.quarantined.store(self.quarantined.len() as i64, Ordering::Relaxed);
+    }
+
     fn now(&self) -> Duration {
         self.started.elapsed()
     }
@@ -158,6 +178,7 @@ impl Engine {
     fn entry_changed(&mut self, key: &str, boot: bool) -> Result<(), LedgerError> {
         let Some(entry) = self.parts.shared.ledger.entry(key)? else {
             self.forget(key);
+            self.removed.remove(key);
             self.parts.shared.report(|outbox| {
                 outbox.forget(key);
                 false
@@ -173,6 +194,11 @@ impl Engine {
             Phase::Deleting => {
                 self.retarget(key, &[]);
                 self.board.forget(key);
+                if entry.crashes >= CRASHES {
+                    self.quarantine(key, &entry);
+                    return Ok(());
+                }
+                self.quarantined.remove(key);
                 self.todo.push(key, removal_class(order::of_manifests(&manifests)), Cause::New);
             }
             Phase::Removed => {
@@ -184,15 +210,18 @@ impl Engine {
     }
 
     fn desired(&mut self, key: &str, entry: &Entry, manifests: &[Value], boot: bool) {
+        self.removed.remove(key);
         let known = self.targets.has(key);
         self.board.set_entry(key, entry, manifests.len());
         self.retarget(key, if entry.suspended { &[] } else { manifests });
         let class = order::of_manifests(manifests);
+        let left_alone = entry.crashes >= CRASHES;
+        let released = !left_alone && self.quarantined.remove(key);
         if entry.suspended {
             self.todo.drop_key(key);
-        } else if entry.attempts >= CRASHES {
+        } else if left_alone {
             self.quarantine(key, entry);
-        } else if !entry.is_applied() {
+        } else if !entry.is_applied() || released {
             self.todo.push(key, class, Cause::New);
         } else if !known && !boot {
             // No longer suspended: nobody looked meanwhile. (At the start, the watches' lists look.)
@@ -201,11 +230,13 @@ impl Engine {
         self.tell(key);
     }
 
-    /// Left alone until its body changes; the crash counter stays for the next start.
+    /// Left alone until its body changes or a person releases it; the crash counter stays for the next start.
     fn quarantine(&mut self, key: &str, entry: &Entry) {
-        let failure = Failure::Quarantined(entry.attempts).to_string();
+        let (crashes, cluster) = (entry.crashes, self.parts.cluster.clone());
+        let failure = Failure::Quarantined { crashes, key: key.to_owned(), cluster }.to_string();
         self.todo.drop_key(key);
-        if self.board.set_applied(key, outcome(false, failure.clone())) {
+        self.board.set_applied(key, outcome(false, failure.clone()));
+        if self.quarantined.insert(key.to_owned()) {
             tracing::error!(work = key, failure, "quarantined");
             self.event(key, &Some(entry.clone()), Some(failure));
         }
@@ -227,6 +258,7 @@ impl Engine {
         self.todo.drop_key(key);
         self.waits.clear(key);
         self.board.forget(key);
+        self.quarantined.remove(key);
     }
 
     /// The objects of `key` are these from now on. Those it had before stay in the member: absence never deletes.
@@ -283,7 +315,7 @@ impl Engine {
         let Some(Target { key, ordinal, digest: known }) = self.targets.get(id).cloned() else {
             return Ok(());
         };
-        let digest = body::digest(object);
+        let Some(digest) = guard::read(|| body::digest(object)) else { return Ok(()) };
         if self.todo.is_running(&key) {
             self.meanwhile.here(id, digest, object);
         } else if known != Some(digest) {
@@ -310,13 +342,14 @@ impl Engine {
         }
         let manifests = apply::manifests(&entry.body).unwrap_or_default();
         let interpreter = &*self.parts.interpreter;
-        let right = manifests
-            .get(ordinal)
-            .is_some_and(|manifest| apply::in_sync(interpreter, &self.parts.cluster, key, manifest, object));
+        let cluster = &self.parts.cluster;
+        let in_sync = |manifest| guard::read(|| apply::in_sync(interpreter, cluster, key, manifest, object));
+        // What cannot be compared is not written in a loop.
+        let right = manifests.get(ordinal).is_some_and(|manifest| in_sync(manifest).unwrap_or(true));
         if right {
             self.targets.set_digest(id, Some(digest));
         } else {
-            tracing::info!(object = %id, "drifted");
+            self.drifted(id, &body::changed_by(object));
             self.todo.push(key, order::of_manifests(&manifests), Cause::Drift);
         }
         Ok(())
@@ -329,9 +362,16 @@ impl Engine {
             self.meanwhile.gone(id);
             return;
         }
+        self.drifted(id, "somebody who removed it");
         self.board.gone(&key, ordinal);
         self.tell(&key);
         self.todo.push(&key, order::class(&id.gvk), Cause::Drift);
+    }
+
+    /// What is brought back is told: who changed it there will ask why.
+    fn drifted(&self, id: &ObjectId, by: &str) {
+        self.parts.shared.counts.drifted.fetch_add(1, Ordering::Relaxed);
+        tracing::info!(object = %id, by, "it is not as the hub says: it is brought back");
     }
 
     fn plural(&self, id: &ObjectId) -> String {
@@ -353,16 +393,13 @@ impl Engine {
                 self.todo.done(&key);
                 continue;
             }
-            let first = entry.phase == Phase::Desired && !entry.is_applied();
-            if first && entry.attempts >= CRASHES {
+            if entry.crashes >= CRASHES {
                 self.todo.done(&key);
                 self.quarantine(&key, &entry);
                 self.tell(&key);
                 continue;
             }
-            if first {
-                begun.push(key.clone());
-            }
+            begun.push(key.clone());
             tasks.push((key, entry));
         }
         // Written before anything is tried: what crashes us is found out at the next start.

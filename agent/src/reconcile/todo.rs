@@ -1,9 +1,20 @@
-//! What is to be done next: one place per Work, by dependency class, failures later, drift at its own pace.
+//! What is to be done next: one place per Work, by dependency class, failures later, drift at its own pace, removals in a lane
+//! of their own; what the agent may have crashed over, one at a time. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::pace::Bucket;
+
+/// A first try that takes longer holds up nobody any more: neither what depends on it nor, by its place, others. On a member that
+/// hangs over one object the rest goes on.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// A suspect runs alone for so long at most.
+const ALONE: Duration = Duration::from_secs(10);
+/// Slow ones under way at once, in each lane.
+const SLOW_ONES: usize = 32;
+/// Classes from here on are removals.
+const REMOVALS: u8 = 10;
 
 /// Why a Work is to be looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,7 +27,7 @@ pub enum Cause {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Task {
-    /// Lane (applies before removals) and class within it.
+    /// Lane (applies or removals) and class within it.
     class: u8,
     cause: Cause,
     due: Duration,
@@ -24,23 +35,49 @@ struct Task {
     again: bool,
 }
 
+impl Task {
+    fn is_first_try(&self) -> bool {
+        self.cause == Cause::New && !self.again
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Running {
+    task: Task,
+    since: Duration,
+}
+
+impl Running {
+    fn is_slow(&self, now: Duration) -> bool {
+        now.saturating_sub(self.since) >= PATIENCE
+    }
+}
+
 /// The tasks.
 #[derive(Debug)]
 pub struct Todo {
     tasks: BTreeMap<String, Task>,
-    running: BTreeMap<String, u8>,
+    running: BTreeMap<String, Running>,
+    suspects: BTreeSet<String>,
     drift: Bucket,
+    paused_until: Duration,
 }
 
-/// The class of a removal: after the applies, and the other way round.
+/// The class of a removal: in its own lane, and the other way round.
 pub fn removal_class(class: u8) -> u8 {
-    20 - class.min(10)
+    REMOVALS + 10 - class.min(10)
 }
 
 impl Todo {
     /// Drift is looked at `rate` times a second.
     pub fn new(rate: f64) -> Self {
-        Self { tasks: BTreeMap::new(), running: BTreeMap::new(), drift: Bucket::new(rate, rate * 2.0) }
+        Self {
+            tasks: BTreeMap::new(),
+            running: BTreeMap::new(),
+            suspects: BTreeSet::new(),
+            drift: Bucket::new(rate, rate * 2.0),
+            paused_until: Duration::ZERO,
+        }
     }
 
     /// `key` is to be looked at now. News outranks drift.
@@ -55,6 +92,16 @@ impl Todo {
         self.tasks.entry(key.to_owned()).or_insert(Task { class, cause: Cause::New, due, again: true });
     }
 
+    /// The agent may have crashed over `key`: it is tried before the others, and alone, until it ended once.
+    pub fn suspect(&mut self, key: &str) {
+        self.suspects.insert(key.to_owned());
+    }
+
+    /// The member asked for a pause: nothing is begun before `until`.
+    pub fn pause(&mut self, until: Duration) {
+        self.paused_until = self.paused_until.max(until);
+    }
+
     /// Nothing is to be done about `key`.
     pub fn drop_key(&mut self, key: &str) {
         self.tasks.remove(key);
@@ -65,48 +112,79 @@ impl Todo {
         self.running.contains_key(key)
     }
 
-    /// Takes up to `limit - running` keys to work on, all of the lowest class that has any: what others need is
-    /// done before they are begun. Call [`Todo::done`] for each.
+    /// Takes keys to work on: up to `limit` that apply, and a quarter of that which remove. All of a lane are of the lowest class that
+    /// has first tries: what others need is done before they are begun. Call [`Todo::done`] for each.
     pub fn take(&mut self, now: Duration, limit: usize) -> Vec<(String, Cause)> {
-        let room = limit.saturating_sub(self.running.len());
-        let waiting = self.tasks.iter().filter(|(key, t)| t.due <= now && !self.running.contains_key(*key));
-        let mut ready: Vec<(u8, Cause, bool, String)> =
-            waiting.map(|(key, t)| (t.class, t.cause, t.again, key.clone())).collect();
-        ready.sort_unstable();
-        let first_tries = ready.iter().filter(|(_, cause, again, _)| *cause == Cause::New && !again);
-        let gate = first_tries.map(|(class, ..)| *class).chain(self.running.values().copied()).min();
+        let alone = |(key, running): (&String, &Running)| {
+            self.suspects.contains(key) && now.saturating_sub(running.since) < ALONE
+        };
+        if now < self.paused_until || self.running.iter().any(alone) {
+            return Vec::new();
+        }
+        let waiting = |(key, task): &(&String, &Task)| {
+            task.due <= now && self.suspects.contains(*key) && !self.running.contains_key(*key)
+        };
+        let suspect = self.tasks.iter().find(waiting).map(|(key, task)| (key.clone(), *task));
+        if let Some((key, task)) = suspect {
+            if self.running.values().any(|running| !running.is_slow(now)) {
+                return Vec::new();
+            }
+            return vec![self.begin(key, task, now)];
+        }
+        let mut taken = self.take_lane(now, false, limit);
+        taken.extend(self.take_lane(now, true, (limit / 4).max(1)));
+        taken
+    }
+
+    fn take_lane(&mut self, now: Duration, removals: bool, limit: usize) -> Vec<(String, Cause)> {
+        let here = |task: &Task| (task.class >= REMOVALS) == removals;
+        let running = self.running.values().filter(|running| here(&running.task));
+        let (slow, quick): (Vec<&Running>, Vec<&Running>) = running.partition(|running| running.is_slow(now));
+        let room = if slow.len() < SLOW_ONES { limit.saturating_sub(quick.len()) } else { 0 };
+        let under_way = quick.iter().map(|running| running.task).filter(Task::is_first_try);
+        let under_way: Vec<u8> = under_way.map(|task| task.class).collect();
+        let waiting = self
+            .tasks
+            .iter()
+            .filter(|(key, task)| here(task) && task.due <= now && !self.running.contains_key(*key));
+        let mut ready: Vec<(String, Task)> = waiting.map(|(key, task)| (key.clone(), *task)).collect();
+        ready.sort_unstable_by(|(one, a), (other, b)| {
+            (a.class, a.cause, a.again, one).cmp(&(b.class, b.cause, b.again, other))
+        });
+        let first_tries = ready.iter().filter(|(_, task)| task.is_first_try()).map(|(_, task)| task.class);
+        let gate = first_tries.chain(under_way).min();
         let mut taken = Vec::new();
-        for (class, cause, _, key) in ready {
+        for (key, task) in ready {
             if taken.len() == room {
                 break;
             }
-            if gate.is_some_and(|gate| class > gate) {
+            if gate.is_some_and(|gate| task.class > gate) {
                 continue;
             }
-            if cause == Cause::Drift && self.drift.take(now).is_err() {
+            if task.cause == Cause::Drift && self.drift.take(now).is_err() {
                 continue;
             }
-            self.tasks.remove(&key);
-            self.running.insert(key.clone(), class);
-            taken.push((key, cause));
+            taken.push(self.begin(key, task, now));
         }
         taken
+    }
+
+    fn begin(&mut self, key: String, task: Task, now: Duration) -> (String, Cause) {
+        self.tasks.remove(&key);
+        self.running.insert(key.clone(), Running { task, since: now });
+        (key, task.cause)
     }
 
     /// `key` is no longer worked on.
     pub fn done(&mut self, key: &str) {
         self.running.remove(key);
+        self.suspects.remove(key);
     }
 
     /// When [`Todo::take`] is worth calling again without anything new; `None` where nothing waits.
     pub fn due(&mut self, now: Duration) -> Option<Duration> {
-        let idle: BTreeSet<Duration> = self
-            .tasks
-            .iter()
-            .filter(|(key, _)| !self.running.contains_key(*key))
-            .map(|(_, t)| t.due)
-            .collect();
-        let first = idle.first().copied()?;
+        let idle = self.tasks.iter().filter(|(key, _)| !self.running.contains_key(*key));
+        let first = idle.map(|(_, task)| task.due).min()?.max(self.paused_until);
         if first > now {
             return Some(first);
         }
@@ -159,6 +237,83 @@ mod tests {
         assert_eq!((keys(todo.take(NOW, 8)), todo.due(NOW)), (vec![], Some(NOW + NOW)));
         todo.push("crd", 0, Cause::New);
         assert_eq!(keys(todo.take(NOW, 8)), ["crd"], "news do not wait for the retry");
+    }
+
+    /// A definition whose webhook hangs, a namespace on a slow member: what waits for it is tried all the same.
+    #[test]
+    fn a_slow_first_try_gates_and_fills_its_place_for_a_moment_only() {
+        let mut todo = Todo::new(5.0);
+        todo.push("crd", 0, Cause::New);
+        todo.push("deploy", 3, Cause::New);
+        assert_eq!(keys(todo.take(NOW, 1)), ["crd"]);
+        assert!(todo.take(NOW, 1).is_empty());
+        assert_eq!(keys(todo.take(NOW + NOW, 1)), ["deploy"], "in the only place that a slow member leaves");
+        todo.push("late", 3, Cause::New);
+        assert!(todo.take(NOW + NOW, 1).is_empty(), "one that is quick takes a place");
+    }
+
+    #[test]
+    fn what_is_tried_again_gates_nothing_while_it_runs() {
+        let mut todo = Todo::new(5.0);
+        todo.again("crd", 0, NOW);
+        assert_eq!(keys(todo.take(NOW, 8)), ["crd"]);
+        todo.push("deploy", 3, Cause::New);
+        assert_eq!(keys(todo.take(NOW, 8)), ["deploy"]);
+    }
+
+    #[test]
+    fn removals_wait_for_no_first_try_and_have_places_of_their_own() {
+        let mut todo = Todo::new(5.0);
+        for at in 0..100 {
+            todo.push(&format!("k{at}"), 3, Cause::New);
+        }
+        todo.push("gone", removal_class(3), Cause::New);
+        todo.push("gone-namespace", removal_class(1), Cause::New);
+        let taken = keys(todo.take(NOW, 8));
+        assert!(taken.contains(&"gone".to_owned()) && taken.len() == 9, "{taken:?}");
+        assert!(!taken.contains(&"gone-namespace".to_owned()), "what depends on it goes first");
+    }
+
+    #[test]
+    fn a_pause_that_the_member_asked_for_is_kept() {
+        let mut todo = Todo::new(5.0);
+        todo.push("a", 3, Cause::New);
+        todo.pause(NOW + NOW);
+        todo.pause(NOW);
+        assert!(todo.take(NOW, 8).is_empty());
+        assert_eq!(todo.due(NOW), Some(NOW + NOW));
+        assert_eq!(keys(todo.take(NOW + NOW, 8)), ["a"]);
+    }
+
+    #[test]
+    fn suspects_are_tried_one_at_a_time_and_before_the_others() {
+        let mut todo = Todo::new(5.0);
+        for (key, class) in [("a", 3), ("b", 3), ("innocent", 0)] {
+            todo.push(key, class, Cause::New);
+        }
+        todo.suspect("a");
+        todo.suspect("b");
+        for expect in ["a", "b"] {
+            assert_eq!(keys(todo.take(NOW, 8)), [expect]);
+            assert!(todo.take(NOW, 8).is_empty(), "it runs alone");
+            todo.done(expect);
+        }
+        assert_eq!(keys(todo.take(NOW, 8)), ["innocent"]);
+        todo.done("innocent");
+        todo.push("a", 3, Cause::New);
+        todo.push("c", 3, Cause::New);
+        assert_eq!(keys(todo.take(NOW, 8)), ["a", "c"], "it ended: it is no suspect any more");
+    }
+
+    #[test]
+    fn a_suspect_that_does_not_end_holds_nobody_up_for_long() {
+        let mut todo = Todo::new(5.0);
+        todo.push("a", 3, Cause::New);
+        todo.push("b", 3, Cause::New);
+        todo.suspect("a");
+        assert_eq!(keys(todo.take(NOW, 8)), ["a"]);
+        assert!(todo.take(NOW + ALONE / 2, 8).is_empty());
+        assert_eq!(keys(todo.take(NOW + ALONE, 8)), ["b"]);
     }
 
     #[test]

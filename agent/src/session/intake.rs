@@ -373,6 +373,17 @@ impl Intake {
         std::mem::take(&mut self.settled)
     }
 
+    /// What [`Intake::take_changes`] gave is held, though not on disk: the credit that it used up is free again.
+    pub(super) fn held_for_now(&mut self) -> Vec<u64> {
+        self.committing = false;
+        std::mem::take(&mut self.settled)
+    }
+
+    /// Whether more was taken than was acknowledged.
+    pub(super) fn owes_ack(&self) -> bool {
+        !self.committing && self.cursor > self.acked
+    }
+
     /// The member's objects of `key` are removed.
     pub(super) fn removed(&mut self, key: &str) {
         if let Some(held) = self.held.get_mut(key) {

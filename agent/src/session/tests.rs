@@ -293,3 +293,32 @@ fn an_unknown_frame_is_named_and_survived() {
     assert_eq!(said(&mut session), ["unsupported 77"]);
     assert!(session.ended().is_none());
 }
+
+/// A frame of 64 KiB takes a minute at 10 kbit/s, which is longer than the silence that means death.
+#[test]
+fn bytes_of_a_frame_that_takes_long_are_no_silence() {
+    let mut session = open(7, 3, &[]);
+    said(&mut session);
+    welcome(&mut session, 7);
+    for second in 2..300 {
+        session.heard_bytes(secs(second - 1));
+        session.tick(secs(second));
+        said(&mut session);
+    }
+    assert_eq!(session.ended(), None);
+    session.tick(secs(300 + 51));
+    assert!(session.ended().is_some(), "and then nothing");
+}
+
+#[test]
+fn what_is_held_in_memory_is_acknowledged_once_it_is_on_disk() {
+    let mut session = open(7, 3, &[]);
+    said(&mut session);
+    welcome(&mut session, 7);
+    hear(&mut session, Body::Upsert(upsert("a", 5, "one", 5)));
+    assert!(!session.take_changes().is_empty());
+    session.held_for_now();
+    assert!(session.owes_ack() && said(&mut session).iter().all(|word| !word.starts_with("ack")));
+    session.committed(secs(2));
+    assert!(!session.owes_ack() && said(&mut session).contains(&"ack 5".to_owned()));
+}

@@ -125,7 +125,7 @@ impl Site {
             self.told.insert(key.clone());
             if held.phase != Phase::Desired {
                 self.ledger.removed(std::slice::from_ref(&key)).unwrap();
-                self.outbox.removed(&key, &held.uid, held.revision);
+                self.outbox.removed(&key, &held.uid, held.revision, Vec::new());
             } else {
                 let standing = Standing {
                     uid: held.uid,

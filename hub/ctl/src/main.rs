@@ -13,6 +13,7 @@ mod get;
 mod kubeconfig;
 mod output;
 mod register;
+mod release;
 mod resource;
 mod table;
 mod taint;
@@ -57,6 +58,8 @@ enum Command {
     Cordon(cordon::Arguments),
     /// Place workloads on a cluster again.
     Uncordon(cordon::Arguments),
+    /// Have a site try again a Work that it has put aside because it crashed the agent.
+    Release(release::Arguments),
     /// Add taints to clusters, or remove them.
     Taint(taint::Arguments),
     /// Show the version of this program and of the hub.
@@ -103,6 +106,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Command::Delete(command) => delete::run(&access, &command).await,
         Command::Cordon(command) => cordon::run(&access, &command, true).await,
         Command::Uncordon(command) => cordon::run(&access, &command, false).await,
+        Command::Release(command) => release::run(&access, &command, jiff::Timestamp::now()).await,
         Command::Taint(command) => taint::run(&access, &command).await,
         Command::Version(command) => version::run(&access, &command).await,
         Command::Completion { shell } => completion(&shell),

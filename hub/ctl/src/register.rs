@@ -6,6 +6,7 @@ mod permissions;
 mod preflight;
 mod wait;
 
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -30,9 +31,12 @@ pub struct Arguments {
     /// The hub, as the member reaches it.
     #[arg(value_name = "HOST:PORT")]
     hub: HubAddress,
-    /// The token that karmadactl token create printed.
-    #[arg(long)]
-    token: String,
+    /// The token that karmadactl token create printed. Other users of this machine can see it while this runs: --token-file hides it.
+    #[arg(long, required_unless_present = "token_file", conflicts_with = "token_file")]
+    token: Option<String>,
+    /// A file that holds the token; `-` reads it from standard input.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
     /// The hash of the hub's CA that it printed.
     #[arg(long, value_name = "sha256:HEX")]
     discovery_token_ca_cert_hash: Pin,
@@ -58,7 +62,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=1))]
     karmada_agent_replicas: u8,
     /// What the agent may do in the member.
-    #[arg(long, value_enum, default_value_t = Profile::Full)]
+    #[arg(long, value_enum, default_value_t = Profile::Workloads)]
     permissions: Profile,
     /// The namespaces of --permissions namespaced; those missing are made.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', required_if_eq("permissions", "namespaced"))]
@@ -121,7 +125,7 @@ impl std::fmt::Display for HubAddress {
 
 /// Installs, and waits.
 pub async fn run(access: &Access, arguments: &Arguments) -> Result<()> {
-    let token = JoinToken::parse(&arguments.token).context("--token")?;
+    let token = token(arguments)?;
     // A dry run needs no kubeconfig where the name is given.
     let member = match access.member().await {
         Err(_) if arguments.dry_run && arguments.cluster_name.is_some() => None,
@@ -146,6 +150,20 @@ pub async fn run(access: &Access, arguments: &Arguments) -> Result<()> {
         "cluster {} is registered: the hub {} has seen its agent",
         installation.cluster, installation.hub
     ))
+}
+
+/// From the command line, a file or standard input.
+fn token(arguments: &Arguments) -> Result<JoinToken> {
+    let Some(file) = &arguments.token_file else {
+        return JoinToken::parse(arguments.token.as_deref().unwrap_or_default()).context("--token");
+    };
+    let name = format!("--token-file {}", file.display());
+    let text = if file.as_os_str() == "-" {
+        std::io::read_to_string(std::io::stdin())
+    } else {
+        std::fs::read_to_string(file)
+    };
+    JoinToken::parse(text.with_context(|| name.clone())?.trim()).context(name)
 }
 
 fn installation(

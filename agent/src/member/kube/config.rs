@@ -18,6 +18,9 @@ pub enum ConfigError {
     /// The service account, where its folder is named.
     #[error("the service account: {0}")]
     ServiceAccount(String),
+    /// The client certificate.
+    #[error("the kubeconfig's client certificate cannot be used: {0}")]
+    Certificate(Box<dyn std::error::Error + Send + Sync>),
     /// The client.
     #[error("setting up the member's client")]
     Client(#[source] Box<kube::Error>),

@@ -17,15 +17,20 @@ pub(super) fn of_answer(status: StatusCode, headers: &http::HeaderMap, body: &[u
         // Gone: history or a continue token; like a conflict, it is solved by reading anew.
         409 | 410 => MemberError::Conflict(message),
         401 | 403 => MemberError::Forbidden(message),
-        429 => {
-            let seconds = headers.get(header::RETRY_AFTER).and_then(|v| v.to_str().ok()?.parse().ok());
-            MemberError::Throttled(Duration::from_secs(seconds.unwrap_or(1)))
-        }
+        429 => MemberError::Throttled(pause(headers).unwrap_or(Duration::from_secs(1))),
+        // It goes down or comes up, and says for how long.
+        503 if pause(headers).is_some() => MemberError::Throttled(pause(headers).unwrap_or_default()),
         400..=500 if not_mergeable(&message) => MemberError::NotMergeable(message),
         400..=499 => MemberError::Invalid(message),
         502..=504 => MemberError::Unreachable(message),
         _ => MemberError::Other(message),
     }
+}
+
+/// `Retry-After` in seconds, as kube-apiserver gives it.
+fn pause(headers: &http::HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
 }
 
 /// What kube-apiserver says where structured merge cannot read an object that create takes.
@@ -62,6 +67,12 @@ mod tests {
         assert!(matches!(of(429, ""), MemberError::Throttled(_)));
         assert!(matches!(of(503, ""), MemberError::Unreachable(_)));
         assert!(matches!(of(422, r#"{"message":"field is immutable"}"#), MemberError::Invalid(_)));
+        let mut asks = http::HeaderMap::new();
+        asks.insert(header::RETRY_AFTER, http::HeaderValue::from_static("7"));
+        for status in [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE] {
+            let asked = of_answer(status, &asks, b"");
+            assert_eq!(asked, MemberError::Throttled(Duration::from_secs(7)), "{status}");
+        }
         let duplicate = r#"{"message":"failed to create typed patch object (a/b; apps/v1, Kind=Deployment): .spec.template.spec.containers[name=\"a\"].env: duplicate entries for key [name=\"X\"]"}"#;
         assert!(matches!(of(500, duplicate), MemberError::NotMergeable(_)));
     }

@@ -182,8 +182,15 @@ impl Watcher {
     async fn read(&mut self, mut version: String, mut body: Box<Body>, mut buffer: BytesMut) -> State {
         let frame = match body.frame().await {
             Some(Ok(frame)) => frame,
-            Some(Err(_)) => return State::Open { version, failures: 1 },
-            None => return State::Open { version, failures: 0 },
+            Some(Err(error)) => {
+                drop(self.inner.broken(error.to_string()));
+                return State::Open { version, failures: 1 };
+            }
+            // Its time is up, or the server goes: the two are not told apart.
+            None => {
+                drop(self.inner.broken(String::new()));
+                return State::Open { version, failures: 0 };
+            }
         };
         if let Ok(data) = frame.into_data() {
             buffer.extend_from_slice(&data);

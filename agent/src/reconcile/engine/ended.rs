@@ -1,5 +1,6 @@
 //! What an application or a removal came to: written into the ledger, told to the hub, and tried again where it failed.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use karmada_api::strings::events;
@@ -7,9 +8,9 @@ use karmada_proto::v1::EventReport;
 use serde_json::Value;
 
 use super::{Ending, Engine, Finished};
-use crate::ledger::{Entry, LedgerError};
+use crate::ledger::{CRASHES, Entry, LedgerError};
 use crate::member::{Gvk, ObjectId};
-use crate::reconcile::apply::Failure;
+use crate::reconcile::apply::{Failure, Removal};
 use crate::reconcile::meanwhile::Answer;
 use crate::reconcile::todo::{Cause, removal_class};
 use crate::reconcile::{body, order, outcome};
@@ -25,13 +26,28 @@ impl Engine {
         match kind {
             Ending::Applied(results) => self.applied(&key, &hash, latency, &results),
             Ending::Removed(result) => self.removal_ended(&key, latency, result),
-            Ending::Panicked => {
-                tracing::error!(work = key, "a reconciliation panicked");
-                let due = self.now() + self.waits.failed(&key);
-                self.todo.again(&key, 3, due);
-                Ok(())
-            }
+            Ending::Panicked => self.panicked(&key),
         }
+    }
+
+    /// It is known whose fault it is: tried once more, then left alone.
+    fn panicked(&mut self, key: &str) -> Result<(), LedgerError> {
+        let ledger = &self.parts.shared.ledger;
+        ledger.panicked(key)?;
+        let Some(entry) = ledger.entry(key)? else { return Ok(()) };
+        if entry.crashes >= CRASHES {
+            self.quarantine(key, &entry);
+        } else {
+            tracing::error!(work = key, "working on it panicked");
+            let failure = Failure::Panicked.to_string();
+            if self.board.set_applied(key, outcome(false, failure.clone())) {
+                self.event(key, &Some(entry), Some(failure));
+            }
+            let due = self.now() + self.waits.failed(key);
+            self.todo.again(key, 3, due);
+        }
+        self.tell(key);
+        Ok(())
     }
 
     fn applied(
@@ -43,6 +59,7 @@ impl Engine {
     ) -> Result<(), LedgerError> {
         let throttled = results.iter().any(|(_, r)| r.as_ref().is_err_and(Failure::is_throttling));
         self.limit.ended(latency, throttled);
+        let paused = self.paused(results.iter().filter_map(|(_, result)| result.as_ref().err()));
         let (mut failed, mut class, mut drifted) = (Vec::new(), 3, false);
         for (ordinal, (plural, result)) in results.iter().enumerate() {
             match result {
@@ -62,8 +79,7 @@ impl Engine {
             )
         });
         if message.is_some() {
-            let wait = self.waits.failed(key);
-            let due = self.now() + wait;
+            let due = paused.max(self.now() + self.waits.failed(key));
             self.todo.again(key, class, due);
         } else {
             self.waits.clear(key);
@@ -95,17 +111,20 @@ impl Engine {
         message: Option<String>,
         placed: bool,
     ) -> Result<(), LedgerError> {
+        let counts = &self.parts.shared.counts;
+        let counter = if message.is_none() { &counts.applied } else { &counts.failed };
+        counter.fetch_add(1, Ordering::Relaxed);
         let applied = outcome(message.is_none(), message.clone().unwrap_or_default());
         let ledger = &self.parts.shared.ledger;
         let before = ledger.entry(key)?;
         let current = before.as_ref().is_some_and(|entry| entry.hash == *hash);
         let same = before.as_ref().is_some_and(|entry| {
-            entry.attempts == 0
-                && entry.placed >= placed
-                && entry.applied.as_ref() == Some(&(applied.clone(), true))
+            entry.placed >= placed && entry.applied.as_ref() == Some(&(applied.clone(), true))
         });
         if current && !same {
             ledger.ended(&[(key.to_owned(), hash.clone(), applied.clone(), placed)])?;
+        } else {
+            ledger.came_back(&[key.to_owned()])?;
         }
         if current && self.board.set_applied(key, applied) {
             self.event(key, &before, message);
@@ -135,20 +154,19 @@ impl Engine {
         });
     }
 
-    fn removal_ended(
-        &mut self,
-        key: &str,
-        latency: Duration,
-        result: Result<bool, Failure>,
-    ) -> Result<(), LedgerError> {
-        self.limit.ended(latency, result.as_ref().is_err_and(Failure::is_throttling));
-        if result == Ok(true) {
+    fn removal_ended(&mut self, key: &str, latency: Duration, removal: Removal) -> Result<(), LedgerError> {
+        self.limit.ended(latency, removal.failure.as_ref().is_some_and(Failure::is_throttling));
+        let paused = self.paused(&removal.failure);
+        self.removed.entry(key.to_owned()).or_default().extend(removal.uids);
+        if removal.done {
             self.waits.clear(key);
+            self.parts.shared.counts.removed.fetch_add(1, Ordering::Relaxed);
             self.parts.shared.ledger.removed(&[key.to_owned()])?;
             // Unless a new life began meanwhile.
             return self.entry_changed(key, false);
         }
-        if let Err(failure) = result {
+        self.parts.shared.ledger.came_back(&[key.to_owned()])?;
+        if let Some(failure) = removal.failure {
             tracing::warn!(work = key, %failure, "removing");
             let entry = self.parts.shared.ledger.entry(key)?;
             let uid = entry.map(|entry| entry.uid).unwrap_or_default();
@@ -164,9 +182,19 @@ impl Engine {
                 true
             });
         }
-        let due = self.now() + self.waits.failed(key);
+        let due = paused.max(self.now() + self.waits.failed(key));
         self.todo.again(key, removal_class(3), due);
         Ok(())
+    }
+
+    /// Until when the member asked for a pause, by any of `failures`: nothing is begun before.
+    fn paused<'a>(&mut self, failures: impl IntoIterator<Item = &'a Failure>) -> Duration {
+        let pause = failures.into_iter().filter_map(Failure::pause).max().unwrap_or_default();
+        let until = self.now() + pause;
+        if !pause.is_zero() {
+            self.todo.pause(until);
+        }
+        until
     }
 
     // ------------------------------------------------------------------------------------------ telling
@@ -179,8 +207,9 @@ impl Engine {
     }
 
     pub(super) fn tell_removed(&self, key: &str, entry: &Entry) {
+        let uids = self.removed.get(key).into_iter().flatten().cloned().collect();
         self.parts.shared.report(|outbox| {
-            outbox.removed(key, &entry.uid, entry.revision);
+            outbox.removed(key, &entry.uid, entry.revision, uids);
             true
         });
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::Ending;
 use crate::ledger::Entry;
 use crate::member::{Gvk, Member};
-use crate::reconcile::apply::{self, Context, Failure, Known};
+use crate::reconcile::apply::{self, Context, Failure, Known, Removal};
 use crate::session::Phase;
 
 /// One Work's turn.
@@ -29,12 +29,12 @@ pub(super) async fn one(
             Ending::Applied(with_plurals(member, &manifests, results).await)
         }
         Ok(manifests) => {
-            let removed = apply::removal(context, key, &manifests, entry.preserve).await;
-            Ending::Removed(match removed {
-                // What it may not even look at, and never placed, it does not wait for.
-                Err(failure) if failure.is_forbidden() && entry.is_nowhere() => Ok(true),
-                removed => removed,
-            })
+            let mut removal = apply::removal(context, key, &manifests, entry.preserve).await;
+            // What it may not even look at, and never placed, it does not wait for.
+            if removal.failure.as_ref().is_some_and(Failure::is_forbidden) && entry.is_nowhere() {
+                removal = Removal { done: true, uids: removal.uids, failure: None };
+            }
+            Ending::Removed(removal)
         }
         Err(failure) => Ending::Applied(vec![(String::new(), Err(failure))]),
     }

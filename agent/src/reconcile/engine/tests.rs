@@ -200,10 +200,13 @@ async fn a_tombstone_removes_reports_and_only_then() {
     rig.member.fail("a", Some(MemberError::Unreachable("off".into())));
     rig.commit(&[Change::Delete { key: "a".into(), uid: "u-a".into(), revision: 2, preserve: false }]);
     tokio::time::sleep(Duration::from_secs(5)).await;
+    let uid = karmada_api::object::uid(&rig.member.read(&id("a")).unwrap()).to_owned();
     let told = |rig: &Rig| {
         let mut outbox = rig.shared.outbox.lock();
         outbox.session_begins();
-        std::iter::from_fn(|| outbox.next_free()).any(|body| matches!(body, agent_frame::Body::Removed(_)))
+        std::iter::from_fn(|| outbox.next_free()).any(
+            |body| matches!(body, agent_frame::Body::Removed(removed) if removed.object_uids == [uid.clone()]),
+        )
     };
     assert!(!told(&rig) && rig.value("a").is_some());
     rig.member.fail("a", None);
@@ -254,21 +257,121 @@ async fn failures_are_reported_retried_and_ordered() {
     assert!(rig.member.read(&ObjectId::of(&far)).is_some());
 }
 
+/// A ledger as a process left it that ended without a word while it worked on `keys`, `times` times.
+fn crashed(dir: &std::path::Path, keys: &[&str], times: u32) -> Ledger {
+    let keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
+    for _ in 0..times {
+        Ledger::open(dir).unwrap().begins(&keys).unwrap();
+    }
+    Ledger::open(dir).unwrap()
+}
+
+fn said(rig: &Rig, key: &str) -> String {
+    let applied = rig.shared.outbox.lock().standing(key).and_then(|standing| standing.applied.clone());
+    applied.map(|applied| applied.message).unwrap_or_default()
+}
+
 #[tokio::test(start_paused = true)]
-async fn a_work_that_crashed_the_agent_twice_is_left_alone_until_it_changes() {
-    let ledger = Ledger::in_memory().unwrap();
+async fn a_work_that_crashed_the_agent_twice_is_left_alone_until_it_changes_or_is_released() {
+    let dir = tempfile::tempdir().unwrap();
+    let ledger = Ledger::open(dir.path()).unwrap();
     ledger
         .commit(&[put("poison", 1, &[config("p", "1")], false), put("a", 2, &[config("a", "1")], false)])
         .unwrap();
-    for _ in 0..CRASHES {
-        ledger.begins(&["poison".into()]).unwrap();
-    }
-    let rig = Rig::new(MemoryMember::new("m", 1, Duration::ZERO), ledger);
+    drop(ledger);
+    let rig = Rig::new(MemoryMember::new("m", 1, Duration::ZERO), crashed(dir.path(), &["poison"], CRASHES));
     rig.until("the rest proceeds", |rig| rig.applied("a")).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!(rig.value("p").is_none());
-    let standing = rig.shared.outbox.lock().standing("poison").cloned().unwrap();
-    assert!(standing.applied.unwrap().message.contains("left alone"));
-    rig.commit(&[put("poison", 3, &[config("p", "2")], false)]);
+    let words = said(&rig, "poison");
+    assert!(
+        words.contains("left alone") && words.contains("karmadactl release poison --cluster m"),
+        "{words}"
+    );
+    let Change::Put { uid, .. } = put("poison", 1, &[], false) else { unreachable!() };
+    let touch = |revision, retry: &str| Change::Touch {
+        key: "poison".into(),
+        uid: uid.clone(),
+        revision,
+        suspended: false,
+        preserve: false,
+        generation: 1,
+        retry: retry.into(),
+    };
+    rig.commit(&[touch(3, "")]);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(rig.value("p").is_none(), "nobody said anything");
+    rig.commit(&[touch(4, "2026-01-01T00:00:00Z")]);
     rig.until("tried again", |rig| rig.applied("poison")).await;
+    let (member, shared) = rig.end().await;
+    drop(shared);
+    member.remove(&id("p"));
+    let rig = Rig::new(member, crashed(dir.path(), &["poison"], CRASHES));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(rig.value("p").is_none(), "although it was applied once");
+    rig.commit(&[put("poison", 5, &[config("p", "2")], false)]);
+    rig.until("a newer body", |rig| rig.value("p").as_deref() == Some("2")).await;
+}
+
+/// Two rollouts of the agent while its member hangs: nothing is anybody's fault.
+#[tokio::test(start_paused = true)]
+async fn orderly_restarts_while_the_member_is_slow_count_for_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let member = MemoryMember::new("m", 1, Duration::ZERO);
+    member.answer_late(Duration::from_secs(3600));
+    for round in 0..3 {
+        let rig = Rig::new(member.clone(), Ledger::open(dir.path()).unwrap());
+        if round == 0 {
+            rig.commit(&[put("slow", 1, &[config("a", "1")], false)]);
+        }
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let (_, shared) = rig.end().await;
+        drop(shared);
+    }
+    member.answer_late(Duration::ZERO);
+    let rig = Rig::new(member, Ledger::open(dir.path()).unwrap());
+    rig.until("applied", |rig| rig.applied("slow")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_suspects_of_a_crash_are_tried_and_none_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let keys = ["a", "b", "c"];
+    let ledger = Ledger::open(dir.path()).unwrap();
+    for (at, key) in keys.iter().enumerate() {
+        ledger.commit(&[put(key, at as u64 + 1, &[config(key, "1")], false)]).unwrap();
+    }
+    drop(ledger);
+    let rig = Rig::new(MemoryMember::new("m", 1, Duration::ZERO), crashed(dir.path(), &keys, 10));
+    rig.until("all are applied", |rig| keys.iter().all(|key| rig.applied(key))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_makes_the_interpreter_panic_is_reported_and_the_agent_goes_on() {
+    let (link, _) = watch::channel(LinkView::default());
+    let shared = Shared::new(Ledger::in_memory().unwrap(), link);
+    let member = MemoryMember::new("m", 1, Duration::ZERO);
+    let parts = Parts {
+        namespaces: Arc::from([]),
+        shared: shared.clone(),
+        member: Arc::new(member.clone()),
+        interpreter: Arc::new(guard::tests::Odd),
+        cluster: "m".into(),
+        drift_rate: 5.0,
+    };
+    let stop = CancellationToken::new();
+    let engine = tokio::spawn(run(parts, stop.clone()));
+    let rig = Rig { member, shared, stop, engine };
+    let mut odd = config("odd", "1");
+    karmada_api::object::set_label(&mut odd, "odd", "yes");
+    rig.commit(&[put("odd", 1, &[odd.clone()], false), put("a", 2, &[config("a", "1")], false)]);
+    rig.until("both are there", |rig| rig.applied("a") && rig.value("odd").is_some()).await;
+    // Drift of it, which must be compared; and a newer body, which must be merged.
+    rig.member.edit(&id("odd"), |o| *o.pointer_mut("/data/k").unwrap() = json!("edited"));
+    *odd.pointer_mut("/data/k").unwrap() = json!("2");
+    rig.commit(&[put("odd", 3, &[odd], false)]);
+    rig.until("reported", |rig| said(rig, "odd").contains("panic")).await;
+    rig.member.remove(&id("a"));
+    rig.until("the others are looked after", |rig| rig.value("a").is_some()).await;
+    rig.end().await;
 }

@@ -206,7 +206,8 @@ impl Installation {
             ("--token-file", Some("/etc/karmada/join/token")),
             ("--discovery-token-ca-cert-hash", Some(&pin)),
             ("--cluster-name", Some(&self.cluster)),
-            ("--state-dir", Some("/var/lib/karmada")),
+            // A directory of its own, which nobody else may enter.
+            ("--state-dir", Some("/var/lib/karmada/agent")),
             ("--identity-secret", Some(&identity)),
             ("--cluster-provider", self.provider.as_deref()),
             ("--cluster-region", self.region.as_deref()),

@@ -121,7 +121,7 @@ fn the_agent_runs_hardened_with_its_arguments_and_the_token_is_only_in_its_secre
         arguments.join(" "),
         format!(
             "--hub hub.example:5443 --token-file /etc/karmada/join/token --discovery-token-ca-cert-hash {} --cluster-name shop \
-             --state-dir /var/lib/karmada --identity-secret karmada-system/karmada-agent-identity --cluster-provider acme \
+             --state-dir /var/lib/karmada/agent --identity-secret karmada-system/karmada-agent-identity --cluster-provider acme \
              --cluster-zones a,b",
             shop.pin
         )

@@ -1,0 +1,117 @@
+//! The command line of the agent, and what it says of logging. In: arguments and the environment. Out: [`Args`].
+
+use std::io::IsTerminal;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum};
+use karmada_agent::metrics::bind_address;
+use karmada_certs::{JoinToken, Pin};
+use tracing_subscriber::EnvFilter;
+
+/// Keeps a member cluster in step with its hub, over one outbound connection.
+#[derive(Parser)]
+#[command(name = "karmada-agent", version)]
+pub struct Args {
+    /// The hub's address, HOST:PORT; may be given several times, tried in order.
+    #[arg(long, env = "KARMADA_HUB", value_delimiter = ',')]
+    pub hub: Vec<String>,
+    /// The join token, as `karmadactl token create` prints it; needed once.
+    #[arg(long, env = "KARMADA_TOKEN", hide_env_values = true, value_parser = |t: &str| JoinToken::parse(t))]
+    pub token: Option<JoinToken>,
+    /// A file with the join token, read when joining; for a Secret mounted into the agent's Pod.
+    #[arg(long, conflicts_with = "token")]
+    pub token_file: Option<PathBuf>,
+    /// sha256:… of the hub's CA, printed with the token; needed once.
+    #[arg(long, env = "KARMADA_CA_HASH", value_delimiter = ',')]
+    pub discovery_token_ca_cert_hash: Vec<Pin>,
+    /// The cluster's name on the hub; by default the kubeconfig's name for it, made a DNS label.
+    #[arg(long, env = "KARMADA_CLUSTER_NAME")]
+    pub cluster_name: Option<String>,
+    /// Where the agent keeps what it must not forget.
+    #[arg(long, env = "KARMADA_STATE_DIR", default_value = "/var/lib/karmada-agent")]
+    pub state_dir: PathBuf,
+    /// The member's kubeconfig; by default the Pod's service account.
+    #[arg(long)]
+    pub kubeconfig: Option<PathBuf>,
+    /// Keep the identity in this Secret of the member, NAMESPACE/NAME, so that it survives the Pod's move.
+    #[arg(long)]
+    pub identity_secret: Option<String>,
+    /// For the Cluster object: the provider.
+    #[arg(long, default_value = "")]
+    pub cluster_provider: String,
+    /// For the Cluster object: the region.
+    #[arg(long, default_value = "")]
+    pub cluster_region: String,
+    /// For the Cluster object: the zones.
+    #[arg(long, value_delimiter = ',')]
+    pub cluster_zones: Vec<String>,
+    /// The only namespaces of the member in which the agent may watch workloads; all, where none are named.
+    #[arg(long, env = "KARMADA_AGENT_NAMESPACES", value_delimiter = ',')]
+    pub namespaces: Vec<String>,
+    /// Objects checked for drift per second.
+    #[arg(long, default_value_t = 5.0)]
+    pub drift_rate: f64,
+    /// Where /healthz and /metrics are served, over plain HTTP; 0 for nowhere.
+    #[arg(long, env = "KARMADA_METRICS_BIND_ADDRESS", default_value = "127.0.0.1:8080", value_parser = |text: &str| bind_address(text).map(Bind))]
+    pub metrics_bind_address: Bind,
+    /// What is logged: a level (error, warn, info, debug, trace), or target=level pairs.
+    #[arg(long, env = "KARMADA_LOG", default_value = "info", value_parser = |text: &str| EnvFilter::try_new(text).map(|_| text.to_owned()))]
+    pub log: String,
+    /// How it is written.
+    #[arg(long, env = "KARMADA_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
+}
+
+/// An address, or none.
+#[derive(Clone, Copy)]
+pub struct Bind(pub Option<SocketAddr>);
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// A line for people.
+    Text,
+    /// An object of JSON a line, for collectors.
+    Json,
+}
+
+/// Logs to standard error. The Kubernetes client library logs each failed request as an error; the agent says once what that means.
+pub fn log(args: &Args) {
+    let filter = EnvFilter::new(format!("kube_client::client::builder=off,{}", args.log));
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match args.log_format {
+        LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).init(),
+        LogFormat::Json => lines.json().init(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Args::command().debug_assert();
+    }
+
+    /// What the unit's environment file is told to hold is read by this program, or is in the unit's own command line.
+    #[test]
+    fn the_units_environment_is_the_programs() {
+        let unit = include_str!("../../deploy/systemd/karmada-agent.service");
+        let command = Args::command();
+        let known: Vec<String> = command
+            .get_arguments()
+            .filter_map(|arg| Some(arg.get_env()?.to_string_lossy().into_owned()))
+            .collect();
+        let names = unit.lines().filter_map(|line| line.strip_prefix("#   ")?.split_once('='));
+        let names: Vec<&str> = names.map(|(name, _)| name).collect();
+        assert!(names.len() >= 3, "{names:?}");
+        for name in names {
+            let used = known.iter().any(|known| known == name) || unit.contains(&format!("${{{name}}}"));
+            assert!(used, "{name} is nothing to the agent");
+        }
+        assert!(unit.contains("--token-file ") && !unit.contains("--token "));
+    }
+}

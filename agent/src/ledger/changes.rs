@@ -1,0 +1,83 @@
+//! What a change of the session does to the ledger's tables.
+
+use karmada_proto::body;
+use rusqlite::{Connection, params};
+
+use crate::session::Change;
+
+pub(super) fn set_number(connection: &Connection, key: &str, value: i64) -> Result<(), rusqlite::Error> {
+    connection
+        .prepare_cached(
+            "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = ?2",
+        )?
+        .execute(params![key, value])?;
+    Ok(())
+}
+
+pub(super) fn apply(connection: &Connection, change: &Change) -> Result<(), rusqlite::Error> {
+    match change {
+        Change::Put { key, uid, revision, hash, body, suspended, preserve, generation, retry } => {
+            let encoded = body::encode(body);
+            connection
+                .prepare_cached(
+                    "INSERT INTO works (key, uid, revision, hash, encoding, decoded_size, body, suspended, preserve,
+                        generation, retry, placed)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 0)
+                     ON CONFLICT (key) DO UPDATE SET uid = ?2, revision = ?3, hash = ?4, encoding = ?5,
+                        decoded_size = ?6, body = ?7, suspended = ?8, preserve = ?9, generation = ?10,
+                        retry = ?11, phase = 0,
+                        applied_ok = CASE WHEN phase = 0 THEN applied_ok END,
+                        crashes = CASE WHEN hash = ?4 AND retry = ?11 THEN crashes ELSE 0 END",
+                )?
+                .execute(params![
+                    key,
+                    uid,
+                    *revision as i64,
+                    hash.as_ref(),
+                    encoded.encoding as i32,
+                    encoded.decoded_size as i64,
+                    encoded.bytes.as_ref(),
+                    suspended,
+                    preserve,
+                    *generation as i64,
+                    retry
+                ])?;
+        }
+        Change::Touch { key, uid, revision, suspended, preserve, generation, retry } => {
+            connection
+                .prepare_cached(
+                    "UPDATE works SET uid = ?2, revision = ?3, suspended = ?4, preserve = ?5, generation = ?6,
+                        retry = ?7, crashes = CASE WHEN retry = ?7 THEN crashes ELSE 0 END
+                     WHERE key = ?1",
+                )?
+                .execute(params![
+                    key,
+                    uid,
+                    *revision as i64,
+                    suspended,
+                    preserve,
+                    *generation as i64,
+                    retry
+                ])?;
+        }
+        Change::Delete { key, uid, revision, preserve } => {
+            connection
+                .prepare_cached(
+                    "UPDATE works SET uid = ?4, revision = ?2, preserve = ?3, phase = max(phase, 1)
+                     WHERE key = ?1",
+                )?
+                .execute(params![key, *revision as i64, preserve, uid])?;
+        }
+        Change::Forget { key } => {
+            connection.prepare_cached("DELETE FROM works WHERE key = ?1")?.execute([key])?;
+        }
+        Change::Epoch(epoch) => {
+            set_number(connection, "epoch", *epoch as i64)?;
+            set_number(connection, "cursor", 0)?;
+            // Revisions of an older epoch say nothing in this one.
+            connection.execute("UPDATE works SET revision = 0", [])?;
+        }
+        Change::Cursor(cursor) => set_number(connection, "cursor", *cursor as i64)?,
+    }
+    Ok(())
+}

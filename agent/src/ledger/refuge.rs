@@ -1,0 +1,170 @@
+//! Where the ledger goes on when its file does not: in memory, until the file can be written again.
+//!
+//! A full disk or a broken file must not end the enforcement of what the site was told. What is taken meanwhile is held in memory and
+//! not acknowledged, so that the hub keeps it for an agent that is restarted. A file that is damaged is set aside, what can be read of it
+//! is kept, and the hub lists everything anew.
+
+use std::path::Path;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rusqlite::Connection;
+use tokio_util::sync::CancellationToken;
+
+use super::schema::{self, Trouble};
+use super::{Ledger, LedgerError};
+
+/// Between two attempts to write the file again.
+const PERIOD: Duration = Duration::from_secs(15);
+
+/// Where the ledger is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Standing {
+    /// Why it is in memory alone; `None` while what is committed is on disk.
+    pub trouble: Option<String>,
+    /// Counts how often its cursor was given up: everything is to be asked for again.
+    pub relists: u64,
+}
+
+/// The connection that is in use, and the file's while that is not.
+#[derive(Debug)]
+pub(super) struct Store {
+    pub(super) connection: Connection,
+    /// While the ledger is in memory: the file, where it is open.
+    file: Option<Connection>,
+    pub(super) durable: bool,
+}
+
+impl Store {
+    /// A ledger that works as it shall.
+    pub(super) fn sound(connection: Connection) -> Self {
+        Self { connection, file: None, durable: true }
+    }
+
+    /// The file in `directory`, or as much of it as there is. The error that kept it from being used is told in the standing.
+    pub(super) fn open(directory: &Path) -> Result<(Self, Standing), LedgerError> {
+        let mut standing = Standing::default();
+        let trouble = match schema::open(directory) {
+            Ok(connection) => return Ok((Self::sound(connection), standing)),
+            Err(error) => (error.trouble(), error),
+        };
+        match trouble {
+            (None, error) => Err(error),
+            (Some(Trouble::Disk), error) => {
+                let mut connection = schema::in_memory()?;
+                if let Ok(file) = unwritable(directory)
+                    && schema::copy(&file, &mut connection).is_ok()
+                {
+                    schema::prepare(&connection)?;
+                }
+                standing.trouble = Some(words(&error));
+                Ok((Self { connection, file: None, durable: false }, standing))
+            }
+            (Some(Trouble::Damaged), error) => {
+                let memory = schema::in_memory()?;
+                if let Ok(file) = Connection::open(directory.join("ledger.sqlite")) {
+                    let _ = schema::salvage(&file, &memory);
+                }
+                let mut store = Self { connection: memory, file: None, durable: false };
+                standing = store.begin_anew(directory, &error);
+                Ok((store, standing))
+            }
+        }
+    }
+
+    /// Sets the damaged file aside and puts what was saved of it into a new one.
+    fn begin_anew(&mut self, directory: &Path, error: &LedgerError) -> Standing {
+        self.file = None;
+        match schema::set_aside(directory, Timestamp::now()) {
+            Ok(aside) => {
+                tracing::error!(%error, aside = %aside.display(), "the ledger was damaged: it is set aside, and the hub is asked for everything again");
+            }
+            Err(failed) => {
+                tracing::error!(%error, %failed, "the ledger is damaged and could not be set aside");
+            }
+        }
+        let written = self.write_back(directory).err();
+        Standing { trouble: written.map(|error| words(&error)), relists: 1 }
+    }
+
+    /// Goes on in memory because of `error`, or gives it back where it is no matter of the file.
+    pub(super) fn take_refuge(
+        &mut self,
+        directory: Option<&Path>,
+        error: LedgerError,
+    ) -> Result<Standing, LedgerError> {
+        let (Some(trouble), Some(directory), true) = (error.trouble(), directory, self.durable) else {
+            return Err(error);
+        };
+        let mut memory = schema::in_memory()?;
+        let whole = trouble == Trouble::Disk && schema::copy(&self.connection, &mut memory).is_ok();
+        if !whole {
+            memory = schema::in_memory()?;
+            schema::salvage(&self.connection, &memory)?;
+        }
+        let file = std::mem::replace(&mut self.connection, memory);
+        self.durable = false;
+        if trouble == Trouble::Disk {
+            tracing::error!(
+                error = words(&error),
+                "the ledger goes on in memory; what comes is not acknowledged"
+            );
+            self.file = Some(file);
+            return Ok(Standing { trouble: Some(words(&error)), relists: u64::from(!whole) });
+        }
+        drop(file);
+        Ok(self.begin_anew(directory, &error))
+    }
+
+    #[cfg(test)]
+    pub(super) fn free_the_disk(&mut self) {
+        let file = self.file.as_ref().unwrap();
+        file.pragma_update(None, "max_page_count", 1_000_000).unwrap();
+    }
+
+    /// Writes what is in memory into the file, and uses that again.
+    pub(super) fn write_back(&mut self, directory: &Path) -> Result<(), LedgerError> {
+        let mut file = match self.file.take() {
+            Some(file) => file,
+            None => schema::open(directory)?,
+        };
+        let copied = schema::copy(&self.connection, &mut file);
+        if let Err(error) = copied {
+            self.file = Some(file);
+            return Err(error.into());
+        }
+        self.connection = file;
+        self.durable = true;
+        Ok(())
+    }
+}
+
+/// The file of a disk that takes no more: without the shared memory that SQLite would make beside it.
+fn unwritable(directory: &Path) -> Result<Connection, rusqlite::Error> {
+    let connection = Connection::open(directory.join("ledger.sqlite"))?;
+    connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+    Ok(connection)
+}
+
+fn words(error: &LedgerError) -> String {
+    match error {
+        LedgerError::Sqlite(error) => error.to_string(),
+        LedgerError::File(error) => error.to_string(),
+        error => error.to_string(),
+    }
+}
+
+/// Tries to write the file again while the ledger is in memory, until `stop`, and once more then.
+pub async fn run(ledger: &Ledger, stop: CancellationToken) {
+    let mut standing = ledger.standing();
+    loop {
+        let troubled = standing.borrow_and_update().trouble.is_some();
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => break,
+            changed = standing.changed(), if !troubled => if changed.is_err() { break },
+            () = tokio::time::sleep(PERIOD), if troubled => ledger.write_back(),
+        }
+    }
+    ledger.write_back();
+}

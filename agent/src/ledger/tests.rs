@@ -1,0 +1,306 @@
+//! The ledger against real files.
+
+use super::*;
+use crate::reconcile::outcome;
+
+fn put(key: &str, revision: u64, body: &'static [u8]) -> Change {
+    let body = Bytes::from_static(body);
+    Change::Put {
+        key: key.into(),
+        uid: "u".into(),
+        revision,
+        hash: body::hash(&body),
+        body,
+        suspended: false,
+        preserve: false,
+        generation: revision,
+        retry: String::new(),
+    }
+}
+
+#[test]
+fn what_was_committed_is_there_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let ledger = Ledger::open(dir.path()).unwrap();
+    ledger.commit(&[Change::Epoch(7), put("a", 3, b"one"), put("b", 4, b"two"), Change::Cursor(4)]).unwrap();
+    ledger.begins(&["a".into()]).unwrap();
+    drop(ledger);
+    let ledger = Ledger::open(dir.path()).unwrap();
+    assert_eq!(ledger.position().unwrap(), (7, 4));
+    assert_eq!(ledger.keys().unwrap(), ["a", "b"]);
+    let entry = ledger.entry("a").unwrap().unwrap();
+    assert_eq!((entry.body.as_ref(), entry.crashes, entry.applied), (&b"one"[..], 1, None));
+    use std::os::unix::fs::PermissionsExt;
+    let mode = std::fs::metadata(dir.path().join("ledger.sqlite")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn a_ledger_of_an_older_agent_is_taken_over() {
+    for version in [1, 2] {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("ledger.sqlite");
+        let placed = if version == 2 { ", placed INTEGER NOT NULL DEFAULT 0" } else { "" };
+        Connection::open(&file)
+            .unwrap()
+            .execute_batch(&format!(
+                "CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+                 CREATE TABLE works (key TEXT PRIMARY KEY, uid TEXT NOT NULL, revision INTEGER NOT NULL,
+                    hash BLOB NOT NULL, encoding INTEGER NOT NULL, decoded_size INTEGER NOT NULL,
+                    body BLOB NOT NULL, suspended INTEGER NOT NULL, preserve INTEGER NOT NULL,
+                    phase INTEGER NOT NULL DEFAULT 0, attempts INTEGER NOT NULL DEFAULT 0,
+                    applied_hash BLOB, applied_ok INTEGER, applied_message TEXT{placed});
+                 INSERT INTO works (key, uid, revision, hash, encoding, decoded_size, body, suspended, preserve)
+                    VALUES ('a', 'u', 3, x'44136fa355b3678a1146ad16f7e8649e', 0, 2, x'7b7d', 0, 0);
+                 PRAGMA user_version = {version};"
+            ))
+            .unwrap();
+        let ledger = Ledger::open(dir.path()).unwrap();
+        let entry = ledger.entry("a").unwrap().unwrap();
+        assert_eq!((entry.generation, entry.retry.as_str()), (0, ""), "what the hub has not said yet");
+        let touch = Change::Touch {
+            key: "a".into(),
+            uid: "u".into(),
+            revision: 4,
+            suspended: false,
+            preserve: false,
+            generation: 9,
+            retry: "again".into(),
+        };
+        ledger.commit(&[touch]).unwrap();
+        drop(ledger);
+        let entry = Ledger::open(dir.path()).unwrap().entry("a").unwrap().unwrap();
+        assert_eq!((entry.generation, entry.retry.as_str(), entry.revision), (9, "again", 4));
+    }
+}
+
+#[test]
+fn what_is_acknowledged_is_synced_whatever_was_written_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let ledger = Ledger::open(dir.path()).unwrap();
+    let level = || -> i64 {
+        ledger.store.lock().connection.pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap()
+    };
+    assert_eq!(level(), 2, "FULL");
+    ledger.commit(&[put("a", 1, b"one")]).unwrap();
+    ledger.begins(&["a".into()]).unwrap();
+    ledger.ended(&[("a".into(), Bytes::new(), outcome(false, String::new()), false)]).unwrap();
+    assert!(ledger.entry("a").unwrap().unwrap().is_nowhere());
+    ledger.ended(&[("a".into(), Bytes::new(), outcome(true, String::new()), true)]).unwrap();
+    assert!(!ledger.entry("a").unwrap().unwrap().is_nowhere());
+    assert_eq!(level(), 2);
+}
+
+#[test]
+fn an_outcome_is_about_one_body() {
+    let ledger = Ledger::in_memory().unwrap();
+    ledger.commit(&[put("a", 1, b"one")]).unwrap();
+    let hash = ledger.entry("a").unwrap().unwrap().hash;
+    ledger.begins(&["a".into()]).unwrap();
+    ledger.ended(&[("a".into(), hash, outcome(true, String::new()), true)]).unwrap();
+    let entry = ledger.entry("a").unwrap().unwrap();
+    assert!(entry.is_applied() && entry.crashes == 0);
+    ledger.commit(&[put("a", 2, b"two")]).unwrap();
+    let entry = ledger.entry("a").unwrap().unwrap();
+    assert!(!entry.is_applied() && entry.applied.is_some());
+}
+
+/// A process that ended without a word: the ledger is opened anew over what it left.
+fn crash(dir: &Path, ledger: Ledger) -> Ledger {
+    drop(ledger);
+    Ledger::open(dir).unwrap()
+}
+
+#[test]
+fn only_a_crash_over_one_work_alone_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut ledger = Ledger::open(dir.path()).unwrap();
+    ledger.commit(&[put("a", 1, b"one"), put("b", 1, b"one")]).unwrap();
+    let crashes = |ledger: &Ledger, key: &str| ledger.entry(key).unwrap().unwrap().crashes;
+    // Orderly, as often as anybody likes.
+    for _ in 0..5 {
+        ledger.begins(&["a".into()]).unwrap();
+        ledger.stops().unwrap();
+        ledger = crash(dir.path(), ledger);
+        assert_eq!((crashes(&ledger, "a"), ledger.suspects().len()), (0, 0));
+        assert!(!ledger.entry("a").unwrap().unwrap().is_nowhere(), "it may have been placed");
+    }
+    // Of two, nobody knows which it was.
+    ledger.begins(&["a".into(), "b".into()]).unwrap();
+    ledger = crash(dir.path(), ledger);
+    assert_eq!(
+        (crashes(&ledger, "a"), crashes(&ledger, "b"), ledger.suspects()),
+        (0, 0, &["a".into(), "b".into()][..])
+    );
+    // Of two, one had ended.
+    ledger.begins(&["a".into(), "b".into()]).unwrap();
+    ledger.came_back(&["b".into()]).unwrap();
+    ledger = crash(dir.path(), ledger);
+    assert_eq!((crashes(&ledger, "a"), crashes(&ledger, "b")), (1, 0));
+    ledger.begins(&["a".into()]).unwrap();
+    ledger.came_back(&["a".into()]).unwrap();
+    ledger = crash(dir.path(), ledger);
+    assert_eq!((crashes(&ledger, "a"), ledger.suspects().len()), (0, 0), "it came back");
+}
+
+#[test]
+fn a_crash_counter_is_cleared_by_a_new_body_or_by_a_persons_word() {
+    let ledger = Ledger::in_memory().unwrap();
+    let crashes = || ledger.entry("a").unwrap().unwrap().crashes;
+    ledger.commit(&[put("a", 1, b"one")]).unwrap();
+    ledger.panicked("a").unwrap();
+    ledger.commit(&[put("a", 2, b"one")]).unwrap();
+    assert_eq!(crashes(), 1, "the same body under a newer revision");
+    ledger.commit(&[put("a", 3, b"two")]).unwrap();
+    assert_eq!(crashes(), 0);
+    let touch = |retry: &str| Change::Touch {
+        key: "a".into(),
+        uid: "u".into(),
+        revision: 4,
+        suspended: false,
+        preserve: false,
+        generation: 3,
+        retry: retry.into(),
+    };
+    ledger.panicked("a").unwrap();
+    ledger.commit(&[touch("")]).unwrap();
+    assert_eq!(crashes(), 1);
+    ledger.commit(&[touch("now")]).unwrap();
+    assert_eq!(crashes(), 0);
+}
+
+/// The rule of the format: an agent reads what newer ones wrote, three formats on, and leaves their number.
+#[test]
+fn a_newer_ledger_is_read_up_to_three_formats_on() {
+    for ahead in 0..=4 {
+        let dir = tempfile::tempdir().unwrap();
+        Ledger::open(dir.path()).unwrap().commit(&[put("a", 1, b"one")]).unwrap();
+        let file = dir.path().join("ledger.sqlite");
+        let newer = Connection::open(&file).unwrap();
+        newer
+            .execute_batch(&format!(
+                "ALTER TABLE works ADD COLUMN later TEXT NOT NULL DEFAULT 'not known';
+                 CREATE TABLE more (key TEXT); PRAGMA user_version = {}",
+                FORMAT + ahead
+            ))
+            .unwrap();
+        drop(newer);
+        let opened = Ledger::open(dir.path());
+        if ahead > 3 {
+            let error = opened.unwrap_err().to_string();
+            assert!(error.contains("start a newer agent"), "{error}");
+            continue;
+        }
+        let ledger = opened.unwrap();
+        ledger.commit(&[put("a", 2, b"two"), put("b", 1, b"one")]).unwrap();
+        drop(ledger);
+        let again = Ledger::open(dir.path()).unwrap();
+        assert_eq!(again.entry("a").unwrap().unwrap().body, &b"two"[..]);
+        drop(again);
+        let file = Connection::open(&file).unwrap();
+        let version: i64 = file.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+        assert_eq!(version, FORMAT + ahead, "the newer agent finds its own format");
+    }
+}
+
+#[test]
+fn a_full_disk_is_outlived_in_memory_and_made_up_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let ledger = Ledger::open(dir.path()).unwrap();
+    assert!(ledger.commit(&[put("a", 1, b"one"), Change::Epoch(3), Change::Cursor(1)]).unwrap());
+    let limit =
+        |pages: i64| ledger.store.lock().connection.pragma_update(None, "max_page_count", pages).unwrap();
+    limit(1);
+    let large = Bytes::from(
+        (0..200_000u32).flat_map(|n| (n.wrapping_mul(2_654_435_761)).to_le_bytes()).collect::<Vec<u8>>(),
+    );
+    let big = Change::Put {
+        key: "b".into(),
+        uid: "u".into(),
+        revision: 2,
+        hash: body::hash(&large),
+        body: large,
+        suspended: false,
+        preserve: false,
+        generation: 2,
+        retry: String::new(),
+    };
+    assert!(!ledger.commit(&[big, Change::Cursor(2)]).unwrap(), "held, and not to be acknowledged");
+    assert_eq!(ledger.keys().unwrap(), ["a", "b"]);
+    assert_eq!(ledger.position().unwrap(), (3, 2));
+    let trouble = ledger.standing().borrow().trouble.clone().unwrap();
+    assert!(trouble.contains("full"), "{trouble}");
+    assert!(!ledger.commit(&[put("c", 3, b"three")]).unwrap());
+    // What a restart would find is what was acknowledged.
+    let copy = tempfile::tempdir().unwrap();
+    std::fs::copy(dir.path().join("ledger.sqlite"), copy.path().join("ledger.sqlite")).unwrap();
+    ledger.write_back();
+    assert!(!ledger.is_durable(), "it is still full");
+    ledger.store.lock().free_the_disk();
+    ledger.write_back();
+    assert!(ledger.is_durable() && ledger.standing().borrow().trouble.is_none());
+    assert!(ledger.commit(&[put("d", 4, b"four")]).unwrap());
+    drop(ledger);
+    assert_eq!(Ledger::open(dir.path()).unwrap().keys().unwrap(), ["a", "b", "c", "d"]);
+}
+
+#[test]
+fn a_damaged_ledger_is_set_aside_and_listed_anew() {
+    for damage in ["no database at all", ""] {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("ledger.sqlite");
+        let ledger = Ledger::open(dir.path()).unwrap();
+        ledger
+            .commit(&[put("a", 1, b"one"), put("b", 1, b"two"), Change::Epoch(3), Change::Cursor(9)])
+            .unwrap();
+        drop(ledger);
+        if damage.is_empty() {
+            // A body that is not the one that was written.
+            let other = Connection::open(&file).unwrap();
+            other.execute("UPDATE works SET body = x'6f6e66' WHERE key = 'a'", []).unwrap();
+        } else {
+            std::fs::write(&file, damage.repeat(1000)).unwrap();
+        }
+        let ledger = Ledger::open(dir.path()).unwrap();
+        let _ = ledger.entry("a").unwrap();
+        assert_eq!(ledger.position().unwrap().1, 0, "the hub is asked for everything");
+        assert_eq!(ledger.standing().borrow().relists, 1);
+        assert!(ledger.entry("a").unwrap().is_none());
+        if damage.is_empty() {
+            assert_eq!(ledger.entry("b").unwrap().unwrap().body, &b"two"[..], "what can be read is kept");
+        }
+        assert!(ledger.commit(&[put("c", 1, b"three")]).unwrap(), "it is on disk");
+        let aside = std::fs::read_dir(dir.path()).unwrap().filter(|file| {
+            file.as_ref().unwrap().file_name().to_string_lossy().starts_with("ledger.sqlite.damaged-")
+        });
+        assert!(aside.count() >= 1);
+        drop(ledger);
+        assert!(Ledger::open(dir.path()).unwrap().entry("c").unwrap().is_some());
+    }
+}
+
+#[test]
+fn a_life_goes_from_desired_over_deleting_to_removed_and_may_begin_anew() {
+    let ledger = Ledger::in_memory().unwrap();
+    ledger.commit(&[put("a", 1, b"one")]).unwrap();
+    let phase = || ledger.held().unwrap()["a"].phase;
+    ledger.removed(&["a".into()]).unwrap();
+    assert_eq!(phase(), Phase::Desired, "only what is being deleted can be removed");
+    ledger
+        .commit(&[Change::Delete { key: "a".into(), uid: "u".into(), revision: 2, preserve: true }])
+        .unwrap();
+    assert_eq!(phase(), Phase::Deleting);
+    ledger.removed(&["a".into()]).unwrap();
+    ledger
+        .commit(&[Change::Delete { key: "a".into(), uid: "u2".into(), revision: 3, preserve: true }])
+        .unwrap();
+    assert_eq!(phase(), Phase::Removed);
+    assert_eq!(ledger.held().unwrap()["a"].uid, "u2", "the removal is confirmed for the newest");
+    ledger.commit(&[put("a", 4, b"one")]).unwrap();
+    assert_eq!(phase(), Phase::Desired);
+    assert_eq!(ledger.entry("a").unwrap().unwrap().applied, None, "a new life begins unapplied");
+    ledger.commit(&[Change::Epoch(9), Change::Forget { key: "b".into() }]).unwrap();
+    assert_eq!((ledger.held().unwrap()["a"].revision, ledger.position().unwrap()), (0, (9, 0)));
+    ledger.commit(&[Change::Forget { key: "a".into() }]).unwrap();
+    assert!(ledger.entry("a").unwrap().is_none());
+}

@@ -1,0 +1,147 @@
+//! The HTTP client of a member, over the kubeconfig's address and credentials.
+//!
+//! The library's own refuses a client certificate of X.509 version 1, which openssl makes unless told otherwise and kubectl takes: it
+//! reads the certificate to compare its key, and cannot read that version. A client only presents its certificate, so such a
+//! one is presented as it is.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hyper_util::client::legacy;
+use hyper_util::rt::TokioExecutor;
+use kube::client::ConfigExt;
+use rustls::crypto::ring::sign::any_supported_type;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use tower::ServiceBuilder;
+
+use super::config::ConfigError;
+
+type Failed = Box<dyn std::error::Error + Send + Sync>;
+
+/// A client of the member that `config` leads to.
+pub(super) fn client(mut config: kube::Config) -> Result<kube::Client, ConfigError> {
+    // The agent tries again by itself, and heeds how long the member asks it to wait.
+    config.default_retry = false;
+    match kube::Client::try_from(config.clone()) {
+        Ok(client) => Ok(client),
+        Err(error) => match presenting(config) {
+            Ok(Some(client)) => Ok(client),
+            Ok(None) => Err(ConfigError::Client(Box::new(error))),
+            Err(failed) => Err(ConfigError::Certificate(failed)),
+        },
+    }
+}
+
+/// A client that presents the kubeconfig's certificate as it is; `None` where that has none.
+fn presenting(mut config: kube::Config) -> Result<Option<kube::Client>, Failed> {
+    let Some(identity) = identity(&config.auth_info)? else { return Ok(None) };
+    let auth = &mut config.auth_info;
+    (auth.client_certificate, auth.client_certificate_data) = (None, None);
+    (auth.client_key, auth.client_key_data) = (None, None);
+    let mut tls = config.rustls_client_config()?;
+    tls.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(identity));
+    let mut builder = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
+    if let Some(name) = config.tls_server_name.clone() {
+        let name = hyper_rustls::FixedServerNameResolver::new(name.try_into()?);
+        builder = builder.with_server_name_resolver(name);
+    }
+    let client = legacy::Client::builder(TokioExecutor::new()).build(builder.enable_http1().build());
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(Failed::from)
+        .service(client);
+    Ok(Some(kube::Client::new(service, config.default_namespace)))
+}
+
+/// The certificate and key that the kubeconfig names, in the file or beside it.
+fn identity(auth: &kube::config::AuthInfo) -> Result<Option<CertifiedKey>, Failed> {
+    let fields = serde_json::to_value(auth)?;
+    let pem = |name: &str| -> Result<Option<Vec<u8>>, Failed> {
+        let text = |field: &str| fields.get(field).and_then(serde_json::Value::as_str);
+        match (text(&format!("{name}-data")), text(name)) {
+            (Some(data), _) => Ok(Some(STANDARD.decode(data)?)),
+            (None, Some(file)) => Ok(Some(std::fs::read(file).map_err(|error| format!("{file}: {error}"))?)),
+            (None, None) => Ok(None),
+        }
+    };
+    let (Some(certificate), Some(key)) = (pem("client-certificate")?, pem("client-key")?) else {
+        return Ok(None);
+    };
+    let chain: Vec<CertificateDer<'static>> =
+        CertificateDer::pem_slice_iter(&certificate).collect::<Result<_, _>>()?;
+    let key = any_supported_type(&PrivateKeyDer::from_pem_slice(&key)?)?;
+    Ok(Some(CertifiedKey::new(chain, key)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use jiff::Timestamp;
+    use karmada_certs::{Authority, CertificateRequest, ClientKey, agent_subject};
+    use serde_json::json;
+
+    use super::*;
+
+    /// The content of a DER element, and what is behind it.
+    fn split(der: &[u8]) -> (&[u8], &[u8]) {
+        let (length, head) = match der[1] {
+            short @ 0..=127 => (usize::from(short), 2),
+            0x81 => (usize::from(der[2]), 3),
+            _ => (usize::from(u16::from_be_bytes([der[2], der[3]])), 4),
+        };
+        (&der[head..head + length], &der[head + length..])
+    }
+
+    fn sequence(content: &[u8]) -> Vec<u8> {
+        let length = u16::try_from(content.len()).unwrap().to_be_bytes();
+        [&[0x30, 0x82, length[0], length[1]][..], content].concat()
+    }
+
+    /// The same certificate without its version and extensions, which is what version 1 is; its signature is of no concern here.
+    fn as_version_1(pem: &str) -> String {
+        let der = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+        let (tbs, signature) = {
+            let (whole, _) = split(&der);
+            let (tbs, rest) = split(whole);
+            (tbs, rest)
+        };
+        let (_, fields) = split(tbs);
+        let (mut old, mut rest) = (Vec::new(), fields);
+        while !rest.is_empty() {
+            let (_, behind) = split(rest);
+            if rest[0] != 0xa3 {
+                old.extend_from_slice(&rest[..rest.len() - behind.len()]);
+            }
+            rest = behind;
+        }
+        let whole = sequence(&[&sequence(&old)[..], signature].concat());
+        format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", STANDARD.encode(whole))
+    }
+
+    #[tokio::test]
+    async fn a_version_1_certificate_is_presented_as_it_is() {
+        let (ca, _) = Authority::create(Timestamp::now()).unwrap();
+        let key = ClientKey::generate().unwrap();
+        let subject = agent_subject("x");
+        let request = CertificateRequest::from_der(&key.request(&subject).unwrap()).unwrap();
+        let certificate =
+            ca.issue_client(&subject, &request, Duration::from_secs(600), Timestamp::now()).unwrap();
+        for pem in [as_version_1(&certificate), certificate] {
+            let kubeconfig = json!({
+                "apiVersion": "v1", "kind": "Config", "current-context": "c",
+                "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1", "certificate-authority-data": STANDARD.encode(ca.certificate_pem())}}],
+                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+                "users": [{"name": "u", "user": {"client-certificate-data": STANDARD.encode(pem), "client-key-data": STANDARD.encode(key.to_pem())}}],
+            });
+            let kubeconfig = serde_json::from_value(kubeconfig).unwrap();
+            let config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await.unwrap();
+            client(config).unwrap();
+        }
+    }
+}

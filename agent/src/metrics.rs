@@ -1,0 +1,291 @@
+//! What the agent says of itself to a monitor on its own machine: `/healthz`, `/livez`, `/readyz` and `/metrics` over plain HTTP.
+//!
+//! Comes in: where the link and the ledger stand, what the reconciler and the summary count. Goes out: Prometheus text, with
+//! upstream's names where upstream has them. Nothing here tells more than counts.
+
+use std::convert::Infallible;
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use http::{Request, Response, StatusCode, header};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::shared::{LinkView, Shared};
+
+/// Callers at once; more wait.
+const CALLERS: usize = 8;
+/// A caller is given this long.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is counted. Gauges are set, counters only grow.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Works that wait or are worked on.
+    pub pending: AtomicI64,
+    /// Works that are left alone because they crashed the agent.
+    pub quarantined: AtomicI64,
+    /// Whether the member is ready; nothing is said before it is known.
+    pub ready: AtomicI64,
+    /// Nodes of the member.
+    pub nodes: AtomicI64,
+    /// Nodes that are ready.
+    pub ready_nodes: AtomicI64,
+    /// Applications that succeeded.
+    pub applied: AtomicU64,
+    /// Applications that failed.
+    pub failed: AtomicU64,
+    /// Works that were removed.
+    pub removed: AtomicU64,
+    /// Times that an object was brought back to what the hub says.
+    pub drifted: AtomicU64,
+}
+
+/// One line of the text with its head.
+fn sample(
+    text: &mut String,
+    name: &str,
+    kind: &str,
+    help: &str,
+    labels: &str,
+    value: impl std::fmt::Display,
+) {
+    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name}{labels} {value}");
+}
+
+/// The text of `/metrics` for the cluster of this name. Pure but for the process's own numbers.
+fn text(shared: &Shared, cluster: &str) -> String {
+    let counts = &shared.counts;
+    let gauge = |value: &AtomicI64| value.load(Ordering::Relaxed);
+    let counter = |value: &AtomicU64| value.load(Ordering::Relaxed);
+    let connected = i64::from(matches!(*shared.link.borrow(), LinkView::Connected { .. }));
+    let member = format!("{{member_cluster={cluster:?}}}");
+    let mut out = String::new();
+    let gauges = [
+        (
+            "cluster_ready_state",
+            "State of the cluster (1 if ready, 0 otherwise).",
+            &member,
+            gauge(&counts.ready),
+        ),
+        ("cluster_node_number", "Number of nodes in the cluster.", &member, gauge(&counts.nodes)),
+        (
+            "cluster_ready_node_number",
+            "Number of ready nodes in the cluster.",
+            &member,
+            gauge(&counts.ready_nodes),
+        ),
+        (
+            "workqueue_depth",
+            "Current depth of workqueue.",
+            &"{name=\"work\"}".to_owned(),
+            gauge(&counts.pending),
+        ),
+        ("karmada_agent_connected", "Whether the hub has welcomed the agent.", &String::new(), connected),
+        (
+            "karmada_agent_ledger_durable",
+            "Whether what the hub sent is on disk (0: in memory alone).",
+            &String::new(),
+            i64::from(shared.ledger.is_durable()),
+        ),
+        (
+            "karmada_agent_quarantined_works",
+            "Works that are left alone because they crashed the agent.",
+            &String::new(),
+            gauge(&counts.quarantined),
+        ),
+    ];
+    for (name, help, labels, value) in gauges {
+        sample(&mut out, name, "gauge", help, labels, value);
+    }
+    let name = "karmada_agent_works_applied_total";
+    let _ = writeln!(out, "# HELP {name} Applications of Works by result.\n# TYPE {name} counter");
+    for (result, value) in [("success", counter(&counts.applied)), ("error", counter(&counts.failed))] {
+        let _ = writeln!(out, "{name}{{result={result:?}}} {value}");
+    }
+    sample(
+        &mut out,
+        "karmada_agent_works_removed_total",
+        "counter",
+        "Works removed from the member.",
+        "",
+        counter(&counts.removed),
+    );
+    sample(
+        &mut out,
+        "karmada_agent_drifted_objects_total",
+        "counter",
+        "Objects found to be other than the hub says.",
+        "",
+        counter(&counts.drifted),
+    );
+    process(&mut out);
+    out
+}
+
+/// The process's own numbers, as every exporter names them; what cannot be read is left out.
+fn process(out: &mut String) {
+    let read = |file: &str| std::fs::read_to_string(format!("/proc/self/{file}")).ok();
+    if let Some(status) = read("status") {
+        let kib = |field: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(field))?;
+            line.split_whitespace().next()?.parse::<u64>().ok()
+        };
+        for (field, name, help) in [
+            ("VmRSS:", "process_resident_memory_bytes", "Resident memory size in bytes."),
+            ("VmSize:", "process_virtual_memory_bytes", "Virtual memory size in bytes."),
+        ] {
+            if let Some(kib) = kib(field) {
+                sample(out, name, "gauge", help, "", kib * 1024);
+            }
+        }
+    }
+    // User and system time are the 14th and 15th field, in hundredths of a second on every Linux; the name before may hold blanks.
+    let times = read("stat").and_then(|stat| {
+        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+        Some(fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?)
+    });
+    if let Some(times) = times {
+        let help = "Total user and system CPU time spent in seconds.";
+        sample(out, "process_cpu_seconds_total", "counter", help, "", times as f64 / 100.0);
+    }
+    if let Ok(files) = std::fs::read_dir("/proc/self/fd") {
+        sample(out, "process_open_fds", "gauge", "Number of open file descriptors.", "", files.count());
+    }
+}
+
+/// What is answered to a path: status, kind, text.
+fn answer(shared: &Shared, cluster: &str, path: &str) -> (StatusCode, &'static str, String) {
+    const PLAIN: &str = "text/plain; charset=utf-8";
+    let trouble = shared.ledger.standing().borrow().trouble.clone();
+    let words = trouble.as_ref().map(|trouble| {
+        format!("the ledger is in memory alone, and what the hub sends is not acknowledged: {trouble}\n")
+    });
+    match path {
+        // A restart would lose what is in memory: no reason to end the process.
+        "/healthz" | "/livez" => {
+            (StatusCode::OK, PLAIN, words.map_or_else(|| "ok".to_owned(), |words| format!("ok, but {words}")))
+        }
+        "/readyz" => match words {
+            None => (StatusCode::OK, PLAIN, "ok".to_owned()),
+            Some(words) => (StatusCode::SERVICE_UNAVAILABLE, PLAIN, words),
+        },
+        "/metrics" => (StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text(shared, cluster)),
+        _ => (StatusCode::NOT_FOUND, PLAIN, "not found\n".to_owned()),
+    }
+}
+
+/// Serves at `address` until `stop`. An address that is taken is told and is no reason to end.
+pub async fn serve(shared: Arc<Shared>, cluster: String, address: SocketAddr, stop: CancellationToken) {
+    match TcpListener::bind(address).await {
+        Ok(listener) => accept(shared, cluster, listener, stop).await,
+        Err(error) => {
+            tracing::warn!(%address, %error, "no /healthz and /metrics: give another --metrics-bind-address, or 0 for none");
+        }
+    }
+}
+
+async fn accept(shared: Arc<Shared>, cluster: String, listener: TcpListener, stop: CancellationToken) {
+    let places = Arc::new(tokio::sync::Semaphore::new(CALLERS));
+    loop {
+        let place = places.clone().acquire_owned().await;
+        let accepted = tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            accepted = listener.accept() => accepted,
+        };
+        let Ok((stream, _)) = accepted else {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let (shared, cluster) = (shared.clone(), cluster.clone());
+        tokio::spawn(async move {
+            let _place = place;
+            let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+                let (status, kind, text) = answer(&shared, &cluster, request.uri().path());
+                let answer = Response::builder().status(status).header(header::CONTENT_TYPE, kind).body(text);
+                async move { Ok::<_, Infallible>(answer.unwrap_or_default()) }
+            });
+            let served = hyper::server::conn::http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(PATIENCE)
+                .keep_alive(false)
+                .serve_connection(TokioIo::new(stream), service);
+            let _ = tokio::time::timeout(PATIENCE, served).await;
+        });
+    }
+}
+
+/// `HOST:PORT` or `:PORT` as upstream takes them; `0` for none.
+///
+/// # Errors
+/// It is neither.
+pub fn bind_address(text: &str) -> Result<Option<SocketAddr>, String> {
+    if text == "0" || text.is_empty() {
+        return Ok(None);
+    }
+    let full = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
+    full.parse()
+        .map(Some)
+        .map_err(|_| format!("{text:?} is not ADDRESS:PORT, for example 127.0.0.1:8080, or 0 for none"))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::sync::watch;
+
+    use super::*;
+    use crate::ledger::Ledger;
+
+    fn shared() -> Arc<Shared> {
+        let (link, _) = watch::channel(LinkView::default());
+        Shared::new(Ledger::in_memory().unwrap(), link)
+    }
+
+    #[tokio::test]
+    async fn a_monitor_reads_health_and_counts() {
+        let shared = shared();
+        shared.counts.applied.fetch_add(3, Ordering::Relaxed);
+        shared.counts.ready.store(1, Ordering::Relaxed);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = CancellationToken::new();
+        let served = tokio::spawn(accept(shared, "site1".into(), listener, stop.clone()));
+        let ask = async |path: &str| {
+            let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+            stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).await.unwrap();
+            let mut text = String::new();
+            stream.read_to_string(&mut text).await.unwrap();
+            text
+        };
+        assert!(ask("/healthz").await.ends_with("ok"));
+        assert!(ask("/nothing").await.starts_with("HTTP/1.1 404"));
+        let metrics = ask("/metrics").await;
+        for line in [
+            "cluster_ready_state{member_cluster=\"site1\"} 1",
+            "karmada_agent_connected 0",
+            "karmada_agent_ledger_durable 1",
+            "karmada_agent_works_applied_total{result=\"success\"} 3",
+            "process_resident_memory_bytes ",
+            "process_cpu_seconds_total ",
+        ] {
+            assert!(metrics.contains(&format!("\n{line}")), "{line} in {metrics}");
+        }
+        stop.cancel();
+        served.await.unwrap();
+    }
+
+    #[test]
+    fn addresses_are_upstreams() {
+        assert_eq!(bind_address("0"), Ok(None));
+        assert_eq!(bind_address(":8080").unwrap().unwrap().to_string(), "0.0.0.0:8080");
+        assert_eq!(bind_address("127.0.0.1:1").unwrap().unwrap().port(), 1);
+        assert!(bind_address("8080").is_err());
+    }
+}

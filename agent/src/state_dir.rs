@@ -1,0 +1,69 @@
+//! The directory of the agent's state: its key, its ledger with the Secrets in it. Nobody but its owner may look into it.
+
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Why the directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StateDirError {
+    /// It cannot be made or looked at.
+    #[error("the state directory {0}: {1}")]
+    File(PathBuf, #[source] std::io::Error),
+    /// Others may enter it, and it is not ours to close.
+    #[error(
+        "the state directory {0} has mode {1:04o}, so that others on this machine may reach the agent's key and the member's Secrets, \
+         and it belongs to somebody else: give --state-dir a directory of the agent's own, for example {0}/agent"
+    )]
+    Open(PathBuf, u32),
+    /// It is something else.
+    #[error("the state directory {0} is no directory")]
+    NoDirectory(PathBuf),
+}
+
+/// Makes `path`, mode 0700, or closes it to others where it is wider. True where it was wider.
+///
+/// # Errors
+/// It cannot be made, or it is open to others and cannot be closed.
+pub fn prepare(path: &Path) -> Result<bool, StateDirError> {
+    let fail = |error| StateDirError::File(path.to_owned(), error);
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(fail)?;
+    let metadata = std::fs::metadata(path).map_err(fail)?;
+    if !metadata.is_dir() {
+        return Err(StateDirError::NoDirectory(path.to_owned()));
+    }
+    let mode = metadata.mode() & 0o7777;
+    if mode & 0o077 == 0 {
+        return Ok(false);
+    }
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))
+        .map_err(|_| StateDirError::Open(path.to_owned(), mode))?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        std::fs::metadata(path).unwrap().mode() & 0o7777
+    }
+
+    #[test]
+    fn it_is_made_private_and_closed_where_it_was_open() {
+        let outside = tempfile::tempdir().unwrap();
+        let path = outside.path().join("a/b");
+        assert!(!prepare(&path).unwrap());
+        assert_eq!(mode(&path), 0o700);
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(prepare(&path).unwrap());
+        assert_eq!(mode(&path), 0o700);
+        std::fs::write(outside.path().join("file"), "").unwrap();
+        assert!(prepare(&outside.path().join("file")).is_err());
+    }
+
+    #[test]
+    fn one_that_cannot_be_closed_is_refused_with_words() {
+        let error = StateDirError::Open("/var/lib/x".into(), 0o2777).to_string();
+        assert!(error.contains("mode 2777") && error.contains("/var/lib/x/agent"), "{error}");
+    }
+}
