@@ -10,7 +10,9 @@ use anyhow::{Context, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use jiff::Timestamp;
-use karmada_certs::{ADMIN_ORGANIZATION, Authority, KeyedCertificate, ServiceAccountKey, Subject};
+use karmada_certs::{
+    ADMIN_ORGANIZATION, Authority, KeyedCertificate, PeerIdentity, ServiceAccountKey, Subject,
+};
 use serde_json::json;
 
 /// The server's certificate is made anew at every start, so its life only has to outlast one run.
@@ -18,6 +20,9 @@ const SERVER_LIFE: Duration = Duration::from_secs(400 * 24 * 3600);
 
 /// The administrator's certificate.
 const ADMIN_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// An administrator's certificate that ends within this is replaced.
+const ADMIN_RENEWED: Duration = Duration::from_secs(60 * 24 * 3600);
 
 /// The common name of the front proxy's certificate.
 pub const FRONT_PROXY: &str = "front-proxy-client";
@@ -69,12 +74,20 @@ impl DataDir {
         made.context("making the front proxy's certificate")
     }
 
-    /// Writes the administrator's kubeconfig for `server`. One that is there keeps its credential, unless it is for another CA.
+    /// When the CA ends, by which agents and administrators know the hub and the hub knows them.
+    pub fn authority_end(&self) -> Option<Timestamp> {
+        PeerIdentity::from_der(self.authority.certificate()).ok().map(|ca| ca.not_after)
+    }
+
+    /// Writes the administrator's kubeconfig for `server`. One that is there keeps its credential, unless that is for another CA,
+    /// has ended or ends soon.
     pub fn write_kubeconfig(&self, server: &str, now: Timestamp) -> Result<()> {
         let file = self.kubeconfig_file();
-        let kept = karmada_certs::files::read(&file)
-            .context("reading the administrator's kubeconfig")?
-            .and_then(|text| credential_of(&text, self.authority.certificate_pem()));
+        let before = karmada_certs::files::read(&file).context("reading the administrator's kubeconfig")?;
+        let kept = before
+            .as_deref()
+            .and_then(|text| credential_of(text, self.authority.certificate_pem()))
+            .filter(|kept| lasts(kept, now));
         let admin = match kept {
             Some(admin) => admin,
             None => {
@@ -87,6 +100,9 @@ impl DataDir {
             }
         };
         let text = kubeconfig(server, self.authority.certificate_pem(), &admin);
+        if before.is_some_and(|before| before == text) {
+            return Ok(());
+        }
         karmada_certs::files::write_private(&file, text.as_bytes())
             .with_context(|| format!("writing {}", file.display()))
     }
@@ -111,6 +127,12 @@ fn credential_of(text: &str, ca_pem: &str) -> Option<KeyedCertificate> {
     (ca == ca_pem).then_some(KeyedCertificate { certificate_pem, key_pem })
 }
 
+/// Whether a certificate is good for a while.
+fn lasts(kept: &KeyedCertificate, now: Timestamp) -> bool {
+    let end = PeerIdentity::from_pem(&kept.certificate_pem).map(|peer| peer.not_after);
+    end.is_ok_and(|end| end.as_second() - now.as_second() > ADMIN_RENEWED.as_secs().cast_signed())
+}
+
 /// A kubeconfig with everything inline and one context, `karmada-apiserver`.
 fn kubeconfig(server: &str, ca_pem: &str, admin: &KeyedCertificate) -> String {
     let config = json!({
@@ -126,4 +148,31 @@ fn kubeconfig(server: &str, ca_pem: &str, admin: &KeyedCertificate) -> String {
     });
     // JSON is YAML, and a kubeconfig is read by machines: no second writer is needed.
     serde_json::to_string_pretty(&config).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_administrators_credential_is_kept_until_its_end_is_near() {
+        let folder = tempfile::tempdir().unwrap();
+        let day = |day: i64| Timestamp::from_second(1_760_000_000 + day * 24 * 3600).unwrap();
+        let written = |now: Timestamp| {
+            let data = DataDir::open(folder.path(), now).unwrap();
+            data.write_kubeconfig("https://hub:5443", now).unwrap();
+            let text = std::fs::read_to_string(data.kubeconfig_file()).unwrap();
+            credential_of(&text, data.authority.certificate_pem()).unwrap()
+        };
+        let first = written(day(0));
+        let ends = |kept: &KeyedCertificate| PeerIdentity::from_pem(&kept.certificate_pem).unwrap().not_after;
+        assert_eq!(written(day(300)).certificate_pem, first.certificate_pem);
+        let second = written(day(310));
+        assert_eq!(ends(&second), day(310 + 365), "ten days more than two months before its end");
+        // A hub that was off for years.
+        let third = written(day(1000));
+        assert_eq!(ends(&third), day(1365));
+        let data = DataDir::open(folder.path(), day(1000)).unwrap();
+        assert_eq!(data.authority_end(), Some(day(3650)));
+    }
 }

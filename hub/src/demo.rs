@@ -42,6 +42,7 @@ pub async fn run(clusters: usize, clock: Clock, stop: CancellationToken) -> Resu
         listen: ([127, 0, 0, 1], 0).into(),
         advertise: Vec::new(),
         store: StoreKind::Memory,
+        accept_data_loss: false,
         controllers: true,
         access: AccessSettings::default(),
     };

@@ -26,6 +26,10 @@ pub struct Serve {
     /// What keeps the state.
     #[arg(long, value_enum, default_value_t = StoreArgument::Sqlite)]
     store: StoreArgument,
+    /// Start where writes that were acknowledged are lost or damaged, without them. A new epoch begins; what is there is set aside as
+    /// hub.db.damaged. Without such a loss it does nothing.
+    #[arg(long)]
+    accept_data_loss: bool,
     /// Which control loops run: all, or none for an API server alone.
     #[arg(long, value_enum, default_value_t = ControllersArgument::All)]
     controllers: ControllersArgument,
@@ -169,6 +173,7 @@ impl Serve {
                 StoreArgument::Sqlite => StoreKind::Sqlite,
                 StoreArgument::Memory => StoreKind::Memory,
             },
+            accept_data_loss: self.accept_data_loss,
             controllers: self.controllers == ControllersArgument::All,
             access,
         })

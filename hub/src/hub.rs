@@ -38,6 +38,7 @@ use crate::fleet::{CachedWorks, Counting, HubRegistrar, Models, Repair, Reports,
 use crate::lanes::{self, Lanes};
 use crate::listener::{self, Services, Signers};
 use crate::metrics;
+use crate::renewal;
 use crate::settings::{AuditSettings, Settings, StoreKind};
 
 /// The Kubernetes version that clients see: kubectl picks its behaviour by it.
@@ -77,7 +78,7 @@ impl Hub {
         // What cannot be audited is not begun.
         let audit = settings.access.audit.as_ref().map(|audit| audited(audit, &clock)).transpose()?;
         let data = Arc::new(DataDir::open(&settings.data_dir, now)?);
-        let store = open_store(settings.store, &data).await?;
+        let store = open_store(settings, &data).await?;
         let cache = Cache::load(&*store).await.context("reading the store")?;
         let authorizer = Authorizer::new(cache.clone());
         let gates: Vec<Box<dyn Admission>> = vec![
@@ -117,6 +118,7 @@ impl Hub {
         cluster_info::publish(&registry, &url, data.authority.certificate_pem()).await?;
         let (tls, signers) = tls(&data, settings, now)?;
         tasks.spawn(keeper.run(stop.clone()));
+        tasks.spawn(renewal::run(data.clone(), url.clone(), clock.clone(), stop.clone()));
         tasks.spawn(fairness::keep::run(registry.clone(), stop.clone()));
         extension_servers::publish(&registry, &data, settings.access.proxy.as_ref()).await?;
         let KeyedCertificate { certificate_pem, key_pem } = data.front_proxy_client(now)?;
@@ -218,12 +220,14 @@ fn issuers(settings: &Settings, clock: &Clock, tasks: &TaskTracker) -> Result<Op
     Ok(Some(issuers))
 }
 
-async fn open_store(kind: StoreKind, data: &DataDir) -> Result<Arc<dyn Store>> {
-    Ok(match kind {
+async fn open_store(settings: &Settings, data: &DataDir) -> Result<Arc<dyn Store>> {
+    let accept_data_loss = settings.accept_data_loss;
+    Ok(match settings.store {
         StoreKind::Memory => Arc::new(MemoryStore::new()),
         StoreKind::Sqlite => {
             let file = data.store_file();
-            let opened = SqliteStore::open(&SqliteOptions::new(&file));
+            let options = SqliteOptions { accept_data_loss, ..SqliteOptions::new(&file) };
+            let opened = SqliteStore::open(&options);
             Arc::new(opened.with_context(|| format!("opening the store {}", file.display()))?)
         }
     })
@@ -361,7 +365,9 @@ fn api_server(
     let (shown, shown_seats) = (registry.clone(), seats.clone());
     let shown_log = audit.as_ref().map(|audit| audit.log().clone());
     let page = move || metrics::page(&shown, shown_seats.as_deref(), shown_log.as_deref());
+    let store = registry.store().clone();
+    let ready = move || store.health().map_err(|error| error.to_string());
     let (registry, access) = (registry.clone(), Arc::new(access));
-    let server = ApiServer::new(registry, access, options, Arc::new(|| Ok(())), Arc::new(page), stop.clone());
+    let server = ApiServer::new(registry, access, options, Arc::new(ready), Arc::new(page), stop.clone());
     Arc::new(server.audited(audit).fair(seats).aggregating(Some(aggregator)))
 }

@@ -17,6 +17,7 @@ mod lanes;
 mod listener;
 mod metrics;
 mod other_servers;
+mod renewal;
 mod settings;
 
 pub use data_dir::DataDir;

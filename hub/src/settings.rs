@@ -26,6 +26,8 @@ pub struct Settings {
     pub advertise: Vec<String>,
     /// The store.
     pub store: StoreKind,
+    /// Whether to start where what was acknowledged is not all there, without it and in a new epoch.
+    pub accept_data_loss: bool,
     /// Whether the control loops run; without them this is an API server alone.
     pub controllers: bool,
     /// Who is let in, and how that is logged.

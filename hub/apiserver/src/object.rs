@@ -5,6 +5,7 @@
 //! Storage form is the object in its storage version with `kind`, `apiVersion` and `metadata` first and without
 //! `metadata.resourceVersion`, which is the store's revision: it is spliced in once, when the object enters the cache.
 
+pub(crate) mod extent;
 mod pieces;
 mod stored;
 

@@ -3,6 +3,7 @@
 //! In: the live object and the request's body. Out: the patched object, still to be decoded, defaulted and validated;
 //! or a [`PatchError`] with the status kube-apiserver gives.
 
+mod growth;
 mod order;
 mod strategic;
 
@@ -110,10 +111,13 @@ pub fn json_patch(live: &Value, body: &[u8]) -> Result<Value, PatchError> {
     let patch: json_patch::Patch =
         serde_json::from_value(patch).map_err(|error| PatchError::unprocessable(&error))?;
     let mut object = live.clone();
+    let mut growth = growth::Growth::default();
     for operation in patch.0 {
         let Some(operation) = lenient(&object, operation) else { continue };
+        growth.take(&object, &operation)?;
         json_patch::patch(&mut object, &[operation]).map_err(|error| PatchError::unprocessable(&error))?;
     }
+    growth::whole(&object)?;
     if object.is_object() {
         Ok(object)
     } else {

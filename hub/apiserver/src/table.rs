@@ -17,6 +17,7 @@ mod workloads;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::object::extent::Extent;
 use crate::schema::Style;
 use crate::schema::catalogue::{Column, Resource};
 
@@ -148,14 +149,24 @@ pub fn row_conditions(resource: &Resource, object: &Value) -> Option<Value> {
     Some(json!([{"type": "Completed", "status": "True", "reason": reason, "message": message}]))
 }
 
+/// What the cells of a custom object may hold together; those beyond are empty. A definition may have thousands of columns that all
+/// show the whole object.
+const ROW_BYTES: usize = 256 << 10;
+
 fn structural_row(resource: &Resource, row: Row<'_>) -> Vec<Value> {
     let mut out = vec![row.name()];
     if resource.columns.is_empty() {
         out.push(row.age());
     }
+    let mut room = ROW_BYTES;
     for column in &resource.columns {
         let found =
             column.json_path.as_deref().and_then(JsonPath::parse).and_then(|path| path.first(row.object));
+        let found = found.filter(|value| {
+            let bytes = Extent::of(value).bytes;
+            room = room.saturating_sub(bytes);
+            room > 0
+        });
         let cell = found.map_or(Value::Null, |value| structural_cell(&column.ty, value, row.now));
         let overtaken = column.name == "APPLIED" && resource.kind == "Work" && work::is_overtaken(row.object);
         out.push(if overtaken { "False".into() } else { cell });

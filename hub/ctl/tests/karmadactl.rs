@@ -35,6 +35,7 @@ impl Cluster {
             listen: "127.0.0.1:0".parse().unwrap(),
             advertise: Vec::new(),
             store: StoreKind::Memory,
+            accept_data_loss: false,
             access: karmada_hub::AccessSettings::default(),
             controllers: true,
         };

@@ -151,6 +151,12 @@ impl Feed {
         self.moved.notify_all();
     }
 
+    /// What every watcher has.
+    pub fn passed(&self) -> Revision {
+        let state = self.state.lock();
+        state.watchers.values().map(|watcher| watcher.position).min().unwrap_or(state.head)
+    }
+
     /// The oldest revision that can be watched from.
     pub fn oldest(&self) -> Revision {
         self.state.lock().oldest(self.backlog.is_some())

@@ -23,6 +23,7 @@ use futures::future::BoxFuture;
 
 pub use event::{Event, Watch, WatchError};
 pub use memory::MemoryStore;
+use sqlite::ADVICE;
 pub use sqlite::{SqliteOptions, SqliteStore};
 
 /// The number of a write, unique and rising over the whole store. 0 is "before the first write".
@@ -96,12 +97,36 @@ pub enum StoreError {
         /// The store's own.
         current: Revision,
     },
+    /// What is on the disk is not what was written. Nothing of it is served; the rest goes on being.
+    #[error("{what} is damaged on disk; {}", ADVICE)]
+    Damaged {
+        /// The key and the revision, or another part of the store.
+        what: String,
+    },
+    /// The disk is full. Nothing was written; what makes the store no larger still can be, deletions above all.
+    #[error(
+        "the disk is full: until there is room, only deletions and changes that need no more of it are taken"
+    )]
+    Full,
     /// The backend failed: disk full, I/O error, corrupt file. Nothing was acknowledged.
     #[error("the store failed: {0}")]
     Backend(String),
     /// The store is shutting down.
     #[error("the store is closed")]
     Closed,
+}
+
+impl StoreError {
+    /// The same failure for another caller that it concerns. (Conflicts and the like concern one.)
+    fn again(&self) -> StoreError {
+        match self {
+            StoreError::Damaged { what } => StoreError::Damaged { what: what.clone() },
+            StoreError::Backend(why) => StoreError::Backend(why.clone()),
+            StoreError::Closed => StoreError::Closed,
+            StoreError::Full => StoreError::Full,
+            other => StoreError::Backend(other.to_string()),
+        }
+    }
 }
 
 /// A key-value store with revisions and watches.
@@ -147,6 +172,12 @@ pub trait Store: Send + Sync + 'static {
     /// Raises the epoch above `seen` (an agent that saw a later life than ours proves that we are a copy
     /// brought back). Returns the new epoch; a `seen` below the present one changes nothing.
     fn raise_epoch(&self, seen: u64) -> BoxFuture<'static, Result<u64, StoreError>>;
+
+    /// Whether writes succeed: why the last one failed, where none has succeeded since. Asking has the store try again, so that the
+    /// next answer tells of the present.
+    fn health(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
 
     /// Stops taking writes, finishes those under way, and closes files.
     fn close(&self) -> BoxFuture<'static, ()>;

@@ -3,15 +3,20 @@
 //! In: writes through one writer thread that commits them in groups; reads on a small pool of connections.
 //! Out: answers after the commit's fdatasync, pages, events. The parts: [`schema`] is the file's layout and
 //! how it is opened and locked; [`writer`] is the thread and its queue; [`batch`] is what one transaction
-//! does; [`recent`] has the keys that the file's index lacks; [`reader`] has the connections that read, [`lookup`] gets and
+//! does; [`checked`] has the checksums of rows and [`acknowledged`] what must be there at the next start, [`salvage`] goes on without
+//! it; [`reserve`] is room for a full disk; [`recent`] has the keys that the file's index lacks; [`reader`] has the connections that read, [`lookup`] gets and
 //! lists; [`checkpoint`] moves the log into the file beside the writer; [`compaction`] forgets old events in small steps.
 
+mod acknowledged;
 mod batch;
+mod checked;
 mod checkpoint;
 mod compaction;
 mod lookup;
 mod reader;
 mod recent;
+mod reserve;
+mod salvage;
 mod schema;
 mod writer;
 
@@ -27,6 +32,7 @@ use tokio::sync::watch;
 use crate::feed::Feed;
 use crate::{Expect, KeyValue, Page, Revision, Store, StoreError, Watch};
 use batch::Operation;
+pub(crate) use checked::ADVICE;
 use reader::Readers;
 use recent::Recent;
 use writer::{Surroundings, WriteQueue};
@@ -51,6 +57,11 @@ pub struct SqliteOptions {
     /// A file up to this many bytes has its structure checked whole when opened (SQLite's `quick_check`);
     /// of a larger one only the header, so that the start stays short.
     pub check_up_to: u64,
+    /// Whether to go on where what was acknowledged is not all there, or damaged: without it, and in a new epoch. Otherwise such a
+    /// store is not opened.
+    pub accept_data_loss: bool,
+    /// Bytes of the disk that are kept for deletions when it is full; 0: none. More than the write-ahead log grows to.
+    pub reserve_bytes: u64,
 }
 
 impl SqliteOptions {
@@ -65,6 +76,8 @@ impl SqliteOptions {
             index_after: 2048,
             readers: 2,
             check_up_to: 64 << 20,
+            accept_data_loss: false,
+            reserve_bytes: 16 << 20,
         }
     }
 }
@@ -87,11 +100,14 @@ impl SqliteStore {
     /// or cannot be read or written; the text names the file.
     pub fn open(options: &SqliteOptions) -> Result<SqliteStore, StoreError> {
         let opened = schema::open(options)?;
+        let at = |error: &rusqlite::Error| {
+            StoreError::Backend(format!("{}: {}", options.path.display(), failed(error)))
+        };
         let meta = opened.meta;
         let (alive, ended) = watch::channel(());
         // Every thread but the writer holds `running`, so that the writer can be the last to end.
         let (running, others) = sync_channel(0);
-        let recent = Arc::new(Recent::load(&opened.db, &opened.meta).map_err(|error| failed(&error))?);
+        let recent = Arc::new(Recent::load(&opened.db, &opened.meta).map_err(|error| at(&error))?);
         let readers = Readers::start(options, &opened.lock, &running, &recent)?;
         let backlog = Box::new(readers.clone());
         let feed = Arc::new(Feed::new(meta.head, meta.compacted, options.ring_bytes, Some(backlog)));
@@ -163,6 +179,10 @@ impl Store for SqliteStore {
         self.writes.submit(Operation::RaiseEpoch(seen)).boxed()
     }
 
+    fn health(&self) -> Result<(), StoreError> {
+        self.writes.health()
+    }
+
     fn close(&self) -> BoxFuture<'static, ()> {
         let (writes, mut ended) = (self.writes.clone(), self.ended.clone());
         async move {
@@ -181,7 +201,7 @@ impl Drop for SqliteStore {
 
 /// A SQLite failure, in the store's words.
 fn failed(error: &rusqlite::Error) -> StoreError {
-    StoreError::Backend(error.to_string())
+    checked::damage_of(error).unwrap_or_else(|| StoreError::Backend(error.to_string()))
 }
 
 /// Revisions as SQLite keeps them: signed. A store would need 2^63 writes to wrap.

@@ -134,7 +134,13 @@ impl ApiServer {
             }
             "/readyz" => match (self.ready)() {
                 Ok(()) => Ok(respond::text("ok")),
-                Err(why) => Err(Status::unavailable(why)),
+                Err(why) => {
+                    // As kube-apiserver words it, which also says which check it was.
+                    let text = format!("[+]ping ok\n[-]store failed: {why}\nreadyz check failed\n");
+                    let mut answer = respond::text_as(text, "text/plain; charset=utf-8");
+                    *answer.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+                    Ok(answer)
+                }
             },
             "/metrics" => Ok(respond::text_as((self.metrics)(), "text/plain; version=0.0.4; charset=utf-8")),
             "/openapi/v2" => {

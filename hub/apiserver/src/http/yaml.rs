@@ -142,4 +142,21 @@ mod tests {
         let text = read("[1e3, 5., 1.0, 1.5, 1e21, 0777]").to_string();
         assert_eq!(text, "[1000,5,1,1.5,1e+21,511]");
     }
+
+    #[test]
+    fn aliases_that_multiply_are_refused_before_they_do() {
+        let mut text = String::from("l0: &l0 [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]\n");
+        for level in 1..12 {
+            let aliases = vec![format!("*l{}", level - 1); 10].join(", ");
+            text.push_str(&format!("l{level}: &l{level} [{aliases}]\n"));
+        }
+        let refused = parse(&Bytes::from(text)).unwrap_err();
+        assert_eq!(refused.code, 400, "{}", refused.message);
+        // One long text, named often.
+        let long = format!("a: &a {}\nb: [{}]", "x".repeat(1 << 20), "*a, ".repeat(5000));
+        let refused = parse(&Bytes::from(long)).unwrap_err();
+        assert_eq!(refused.code, 400, "{}", refused.message);
+        let deep = format!("a: {}{}", "[".repeat(100_000), "]".repeat(100_000));
+        assert_eq!(parse(&Bytes::from(deep)).unwrap_err().code, 400);
+    }
 }

@@ -1,5 +1,7 @@
 //! The order of a merged list: what the patch names in the patch's order, what only the server has where it was.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 /// What tells list elements apart: their merge key's value, or themselves.
@@ -11,9 +13,40 @@ pub(super) fn identity<'a>(item: &'a Value, merge_key: Option<&str>) -> Option<&
     }
 }
 
-fn position(order: &[Value], item: &Value, merge_key: Option<&str>) -> Option<usize> {
-    let wanted = identity(item, merge_key)?;
-    order.iter().position(|one| identity(one, merge_key) == Some(wanted))
+/// Where each identity stands first in a list; found without going through the list for each.
+pub(super) struct Places<'a> {
+    texts: HashMap<&'a str, usize>,
+    /// All that is no text: by their JSON.
+    others: HashMap<String, usize>,
+}
+
+impl<'a> Places<'a> {
+    pub fn of(list: &'a [Value], merge_key: Option<&str>) -> Places<'a> {
+        let mut places = Places { texts: HashMap::new(), others: HashMap::new() };
+        for (at, item) in list.iter().enumerate() {
+            match identity(item, merge_key) {
+                Some(Value::String(text)) => {
+                    places.texts.entry(text).or_insert(at);
+                }
+                Some(other) => {
+                    places.others.entry(other.to_string()).or_insert(at);
+                }
+                None => {}
+            }
+        }
+        places
+    }
+
+    pub fn find(&self, identity: &Value) -> Option<usize> {
+        match identity {
+            Value::String(text) => self.texts.get(text.as_str()).copied(),
+            other => self.others.get(&other.to_string()).copied(),
+        }
+    }
+
+    fn of_item(&self, item: &Value, merge_key: Option<&str>) -> Option<usize> {
+        self.find(identity(item, merge_key)?)
+    }
 }
 
 /// Orders `merged`: elements that `patch_order` names follow it; the others keep the server's order, each as far
@@ -24,11 +57,12 @@ pub(super) fn arrange(
     server_order: &[Value],
     merge_key: Option<&str>,
 ) -> Vec<Value> {
-    let place = |order: &[Value], item: &Value| position(order, item, merge_key).unwrap_or(usize::MAX);
+    let (patch, server) = (Places::of(patch_order, merge_key), Places::of(server_order, merge_key));
+    let place = |order: &Places<'_>, item: &Value| order.of_item(item, merge_key).unwrap_or(usize::MAX);
     let (mut named, mut own): (Vec<Value>, Vec<Value>) =
-        merged.into_iter().partition(|item| position(patch_order, item, merge_key).is_some());
-    named.sort_by_key(|item| place(patch_order, item));
-    own.sort_by_key(|item| place(server_order, item));
+        merged.into_iter().partition(|item| patch.of_item(item, merge_key).is_some());
+    named.sort_by_cached_key(|item| place(&patch, item));
+    own.sort_by_cached_key(|item| place(&server, item));
     let mut out = Vec::with_capacity(named.len() + own.len());
     let (mut named, mut own) = (named.into_iter().peekable(), own.into_iter().peekable());
     loop {
@@ -37,7 +71,7 @@ pub(super) fn arrange(
             (Some(_), None) => true,
             (None, Some(_)) => false,
             (Some(left), Some(right)) => {
-                match (position(server_order, left, merge_key), position(server_order, right, merge_key)) {
+                match (server.of_item(left, merge_key), server.of_item(right, merge_key)) {
                     (Some(left), Some(right)) => left < right,
                     _ => false,
                 }

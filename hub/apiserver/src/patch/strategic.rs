@@ -1,10 +1,12 @@
 //! Strategic merge patch: merging by the schema's merge keys, with the directives `$patch`, `$retainKeys`,
 //! `$setElementOrder/FIELD` and `$deleteFromPrimitiveList/FIELD`.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::{Map, Value};
 
 use super::PatchError;
-use super::order::{arrange, identity};
+use super::order::{Places, arrange, identity};
 use crate::schema::SchemaRef;
 
 const DIRECTIVE: &str = "$patch";
@@ -132,12 +134,13 @@ fn ordered_lists(
 
 /// Every element that the patch sets must be in its order.
 fn listed(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<(), PatchError> {
+    let places = Places::of(order, key);
     for item in patch {
         if item.get(DIRECTIVE).is_some() {
             continue;
         }
         let Some(id) = identity(item, key) else { continue };
-        if !order.iter().any(|one| identity(one, key) == Some(id)) {
+        if places.find(id).is_none() {
             return Err(PatchError::Internal(format!(
                 "The items in $setElementOrder do not include all items in the list: {id} is missing"
             )));
@@ -168,8 +171,9 @@ fn merge_list(
         (merge_elements(schema, ours, theirs, key)?, order, Some(key))
     } else {
         let mut merged: Vec<Value> = Vec::with_capacity(ours.len() + theirs.len());
+        let mut seen = HashSet::new();
         for item in ours.into_iter().chain(theirs.iter().cloned()) {
-            if !merged.contains(&item) {
+            if seen.insert(item.to_string()) {
                 merged.push(item);
             }
         }
@@ -185,12 +189,13 @@ fn special_elements(
     key: &str,
 ) -> Result<(Vec<Value>, Vec<Value>), PatchError> {
     let (mut rest, mut replace) = (Vec::with_capacity(theirs.len()), false);
+    let mut gone = HashSet::new();
     for item in theirs {
         match item.get(DIRECTIVE).map(|directive| directive.as_str().unwrap_or_default()) {
             None => rest.push(item),
             Some("delete") => {
                 let Some(id) = item.get(key) else { return Err(no_merge_key(&item, key)) };
-                ours.retain(|one| one.get(key) != Some(id));
+                gone.insert(id.to_string());
             }
             Some("replace") => {
                 replace = true;
@@ -205,6 +210,9 @@ fn special_elements(
             }
         }
     }
+    if !gone.is_empty() {
+        ours.retain(|one| one.get(key).is_none_or(|id| !gone.contains(&id.to_string())));
+    }
     if replace { Ok((rest, Vec::new())) } else { Ok((ours, rest)) }
 }
 
@@ -215,15 +223,24 @@ fn merge_elements(
     key: &str,
 ) -> Result<Vec<Value>, PatchError> {
     let element = schema.and_then(SchemaRef::items);
+    let mut places: HashMap<String, usize> = HashMap::new();
+    for (at, one) in ours.iter().enumerate() {
+        places.entry(one.get(key).map(Value::to_string).unwrap_or_default()).or_insert(at);
+    }
     for item in theirs {
-        let id = item.get(key).cloned().ok_or_else(|| no_merge_key(&item, key))?;
-        match (ours.iter().position(|one| one.get(key) == Some(&id)), item) {
+        let id = item.get(key).map(Value::to_string).ok_or_else(|| no_merge_key(&item, key))?;
+        match (places.get(&id).copied(), item) {
             (Some(at), Value::Object(patch)) => {
                 let original = ours[at].as_object().cloned().unwrap_or_default();
                 ours[at] = Value::Object(merge_map(element, original, patch)?);
             }
             (Some(at), item) => ours[at] = item,
-            (None, item) => ours.extend(drop_directives(item)),
+            (None, item) => {
+                if let Some(item) = drop_directives(item) {
+                    places.insert(id, ours.len());
+                    ours.push(item);
+                }
+            }
         }
     }
     Ok(ours)
@@ -253,7 +270,8 @@ fn without(mut ours: Vec<Value>, gone: &[Value]) -> Result<Vec<Value>, PatchErro
     if gone.iter().any(|item| item.is_object() || item.is_array()) {
         return Err(PatchError::BadRequest("invalid patch format of primitive list".to_owned()));
     }
-    ours.retain(|item| !gone.contains(item));
+    let gone: HashSet<String> = gone.iter().map(Value::to_string).collect();
+    ours.retain(|item| !gone.contains(&item.to_string()));
     Ok(ours)
 }
 

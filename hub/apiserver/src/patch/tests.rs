@@ -168,3 +168,86 @@ proptest! {
         prop_assert_eq!(smp(&merged, patch).unwrap(), merged);
     }
 }
+
+/// The cause of a refusal that kube-apiserver answers with one sentence.
+fn cause(refused: Result<Value, PatchError>) -> String {
+    match refused {
+        Err(PatchError::Unprocessable { cause }) => cause,
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+#[test]
+fn copies_that_double_an_object_end_where_their_sum_is_too_large() {
+    let live = json!({"metadata": {"name": "a"}, "data": {"k": "v".repeat(100)}});
+    // 1.3 KB: each operation copies all of the object so far into itself.
+    let copies: Vec<Value> =
+        (0..30).map(|n| json!({"op": "copy", "from": "/data", "path": format!("/data/{n}")})).collect();
+    let body = Value::Array(copies).to_string();
+    assert!(body.len() < 1500);
+    let why = cause(json_patch(&live, body.as_bytes()));
+    assert!(why.contains("the accumulated size increase of copy is"), "{why}");
+    // One after the other, beside each other: the sum counts, as each is kept.
+    let live = json!({"data": {"k": "v".repeat(900_000)}});
+    let copies = |times: usize| {
+        let all = (0..times).map(|n| json!({"op": "copy", "from": "/data/k", "path": format!("/data/{n}")}));
+        Value::Array(all.collect()).to_string()
+    };
+    json_patch(&live, copies(3).as_bytes()).unwrap();
+    cause(json_patch(&live, copies(4).as_bytes()));
+}
+
+#[test]
+fn no_operation_makes_an_object_that_is_too_deep_to_be_read_again() {
+    let live = json!({"a": {"b": "c"}, "x": {}});
+    let wrap = |times: usize, op: &str| {
+        let all = (0..times).flat_map(|n| {
+            let (from, to) = (["/a", "/z"][n % 2], ["/z", "/a"][n % 2]);
+            [
+                json!({"op": "add", "path": to, "value": {}}),
+                json!({"op": op, "from": from, "path": format!("{to}/n")}),
+            ]
+        });
+        Value::Array(all.collect()).to_string()
+    };
+    for op in ["move", "copy"] {
+        json_patch(&live, wrap(50, op).as_bytes()).unwrap();
+        for times in [200, 4900] {
+            let why = cause(json_patch(&live, wrap(times, op).as_bytes()));
+            assert!(why.contains("levels"), "{why}");
+        }
+    }
+    // Added below what is there: the value's own depth counts as well.
+    let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
+    let add = |path: &str, value: Value| json!([{"op": "add", "path": path, "value": value}]).to_string();
+    json_patch(&live, add("/x/y", nested(100)).as_bytes()).unwrap();
+    for op in ["add", "replace"] {
+        let patch = json!([{"op": "add", "path": "/x/y", "value": nested(60)},
+            {"op": op, "path": format!("/x/y{}", "/0".repeat(60)), "value": nested(70)}]);
+        cause(json_patch(&live, patch.to_string().as_bytes()));
+    }
+    let test = json!([{"op": "test", "path": "/x", "value": nested(100)}]).to_string();
+    cause(json_patch(&live, test.as_bytes()));
+}
+
+#[test]
+fn long_lists_merge_in_one_pass() {
+    let many = |from: usize| Value::Array((from..from + 60_000).map(|n| json!(format!("f/{n}"))).collect());
+    let begin = std::time::Instant::now();
+    let live = json!({"metadata": {"finalizers": many(0)}});
+    let merged = smp(
+        &live,
+        json!({"metadata": {"finalizers": many(30_000), "$setElementOrder/finalizers": many(30_000)}}),
+    );
+    assert_eq!(merged.unwrap()["metadata"]["finalizers"].as_array().unwrap().len(), 90_000);
+    let gone = smp(&live, json!({"metadata": {"$deleteFromPrimitiveList/finalizers": many(10)}})).unwrap();
+    assert_eq!(gone["metadata"]["finalizers"].as_array().unwrap().len(), 10);
+    let containers = |from: usize| {
+        deployment(Value::Array((from..from + 20_000).map(|n| json!({"name": format!("c{n}")})).collect()))
+    };
+    let merged = smp(&containers(0), containers(10_000)).unwrap();
+    assert_eq!(names(&merged).len(), 30_000);
+    let deletes = (0..20_000).map(|n| json!({"$patch": "delete", "name": format!("c{n}")})).collect();
+    assert!(names(&smp(&containers(0), deployment(Value::Array(deletes))).unwrap()).is_empty());
+    assert!(begin.elapsed().as_secs() < 60, "each element was held against each: {:?}", begin.elapsed());
+}

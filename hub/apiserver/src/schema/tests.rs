@@ -320,3 +320,27 @@ fn amounts_beyond_64_bits_come_out_as_their_last_bits() {
     assert_eq!((value("1500m"), value("-1500m"), value("0.1m")), (2, -2, 1));
     assert_ne!(Quantity::parse("9999999999999999999").unwrap().milli_value() % 1000, 0);
 }
+
+#[test]
+fn defaults_that_multiply_end_where_no_object_could_hold_them() {
+    let default = json!({"text": "d".repeat(10_000)});
+    let mut schema =
+        json!({"type": "object", "default": default, "properties": {"text": {"type": "string"}}});
+    schema = json!({"type": "object", "properties": {
+        "list": {"type": "array", "items": {"type": "object", "properties": {"one": schema}}},
+        "map": {"type": "object", "additionalProperties": {"type": "string", "default": "d".repeat(10_000)}},
+    }});
+    let schema = Schema::from_openapi(&schema).unwrap();
+    // Some hundred kilobytes that ask for a gigabyte each.
+    for mut value in [
+        json!({"list": vec![json!({}); 100_000]}),
+        json!({"map": (0..100_000).map(|n| (n.to_string(), Value::Null)).collect::<serde_json::Map<_, _>>()}),
+    ] {
+        apply_defaults(schema.root(), &mut value);
+        let length = value.to_string().len();
+        assert!(
+            (3 << 20..6 << 20).contains(&length),
+            "{length}: too large for the store, and no larger than need be"
+        );
+    }
+}

@@ -198,3 +198,21 @@ fn structural_kinds_print_by_json_path() {
     assert_eq!(path(".x[?(@.k!='1')].v").unwrap().first(&object), None);
     assert!(path("a b").is_none());
 }
+
+#[test]
+fn columns_that_all_show_the_whole_object_end_where_a_row_is_too_long() {
+    let mut resource = catalogue::of_kind("work.karmada.io", "v1alpha2", "ResourceBinding").unwrap().clone();
+    let column = Column {
+        name: "spec".into(),
+        ty: "string".into(),
+        format: String::new(),
+        priority: 0,
+        json_path: Some(".spec".into()),
+        description: String::new(),
+    };
+    resource.columns = vec![column; 20_000];
+    let object = json!({"metadata": {"name": "b"}, "spec": {"text": "s".repeat(50_000)}});
+    let cells = row(&resource, &object, NOW.parse().unwrap());
+    assert_eq!(cells.len(), 20_001);
+    assert!(Value::Array(cells).to_string().len() < 500_000);
+}

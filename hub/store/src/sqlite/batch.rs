@@ -9,17 +9,27 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension};
 
+use super::checked::{LOG, LogRow, damage_of, damaged, live_row};
 use super::recent::{self, Keys, Newest};
 use super::schema::{Meta, write_meta};
-use super::{from_sql, to_sql};
+use super::to_sql;
 use crate::{Event, Expect, KeyValue, Revision, StoreError};
 
 /// What a caller wants done.
 pub(super) enum Operation {
-    Put { key: Arc<str>, value: Bytes, expect: Expect },
-    Delete { key: Arc<str>, expect: Revision },
+    Put {
+        key: Arc<str>,
+        value: Bytes,
+        expect: Expect,
+    },
+    Delete {
+        key: Arc<str>,
+        expect: Revision,
+    },
     RaiseEpoch(u64),
     Compact(Revision),
+    /// Writes what is there already, to find out whether writing is possible.
+    Probe,
 }
 
 impl Operation {
@@ -28,7 +38,7 @@ impl Operation {
         match self {
             Operation::Put { key, value, .. } => key.len() + value.len() + 128,
             Operation::Delete { key, .. } => key.len() + 128,
-            Operation::RaiseEpoch(_) | Operation::Compact(_) => 128,
+            Operation::RaiseEpoch(_) | Operation::Compact(_) | Operation::Probe => 128,
         }
     }
 }
@@ -47,7 +57,14 @@ pub(super) struct Batch<'a> {
     recent: &'a Keys,
     /// What this transaction wrote.
     written: Keys,
+    /// Only what makes the store no larger is written.
+    is_short: bool,
+    /// Something is to be committed, though the store stands where it stood.
+    pub is_probe: bool,
 }
+
+/// By how much a change may make a value larger on a full disk: a deletion that waits for finalizers notes when it began.
+const MARK: usize = 1024;
 
 /// Where a key stands.
 #[derive(Clone, Copy)]
@@ -57,17 +74,20 @@ struct Live {
 }
 
 impl<'a> Batch<'a> {
-    pub fn new(db: &'a Connection, meta: Meta, recent: &'a Keys) -> Self {
-        Batch { db, meta, events: Vec::new(), recent, written: Keys::new() }
+    pub fn new(db: &'a Connection, meta: Meta, recent: &'a Keys, is_short: bool) -> Self {
+        Batch { db, meta, events: Vec::new(), recent, written: Keys::new(), is_short, is_probe: false }
     }
 
     pub fn apply(&mut self, operation: &Operation) -> rusqlite::Result<Answer> {
-        match operation {
+        let answer = match operation {
             Operation::Put { key, value, expect } => self.put(key, value, *expect),
             Operation::Delete { key, expect } => self.delete(key, *expect),
             Operation::RaiseEpoch(seen) => self.raise_epoch(*seen),
             Operation::Compact(revision) => self.compact(*revision),
-        }
+            Operation::Probe => self.probe(),
+        };
+        // A damaged row refuses what concerns its key, before anything was written, and lets the others pass.
+        answer.or_else(|error| damage_of(&error).map(Err).ok_or(error))
     }
 
     fn put(&mut self, key: &Arc<str>, value: &Bytes, expect: Expect) -> rusqlite::Result<Answer> {
@@ -77,7 +97,10 @@ impl<'a> Batch<'a> {
         }
         let revision = self.meta.head + 1;
         let created = live.map_or(revision, |live| live.created);
-        let previous = live.map(|live| self.value(live.revision)).transpose()?;
+        let previous = live.map(|live| self.value(key, live)).transpose()?;
+        if self.is_short && previous.as_ref().is_none_or(|old| value.len() > old.len() + MARK) {
+            return Ok(Err(StoreError::Full));
+        }
         self.log(revision, key, created, live, Some(value))?;
         let current = KeyValue {
             key: key.clone(),
@@ -94,7 +117,7 @@ impl<'a> Batch<'a> {
             return self.conflict(key, live);
         };
         let revision = self.meta.head + 1;
-        let previous = self.value(found.revision)?;
+        let previous = self.value(key, found)?;
         self.log(revision, key, found.created, live, None)?;
         Ok(self.written(Event::Delete { key: key.clone(), revision, previous }))
     }
@@ -105,6 +128,12 @@ impl<'a> Batch<'a> {
             write_meta(self.db, "epoch", self.meta.epoch)?;
         }
         Ok(Ok(self.meta.epoch))
+    }
+
+    fn probe(&mut self) -> rusqlite::Result<Answer> {
+        write_meta(self.db, "epoch", self.meta.epoch)?;
+        self.is_probe = true;
+        Ok(Ok(self.meta.head))
     }
 
     fn compact(&mut self, revision: Revision) -> rusqlite::Result<Answer> {
@@ -125,9 +154,11 @@ impl<'a> Batch<'a> {
         if waiting < most && self.meta.compacted <= self.meta.indexed {
             return Ok(0);
         }
-        recent::index(self.db, self.recent.iter().chain(&self.written))?;
+        let change = recent::index(self.db, self.recent.iter().chain(&self.written))?;
         self.meta.indexed = self.meta.head;
         write_meta(self.db, "indexed", self.meta.indexed)?;
+        self.meta.live = self.meta.live.wrapping_add(change);
+        write_meta(self.db, "live", self.meta.live)?;
         Ok(waiting)
     }
 
@@ -140,7 +171,7 @@ impl<'a> Batch<'a> {
 
     fn conflict(&self, key: &Arc<str>, live: Option<Live>) -> rusqlite::Result<Answer> {
         let current = live.map(|live| {
-            let value = self.value(live.revision)?;
+            let value = self.value(key, live)?;
             let (create_revision, mod_revision) = (live.created, live.revision);
             Ok::<_, rusqlite::Error>(KeyValue { key: key.clone(), value, create_revision, mod_revision })
         });
@@ -151,17 +182,23 @@ impl<'a> Batch<'a> {
         if let Some(newest) = self.written.get(key).or_else(|| self.recent.get(key)) {
             return Ok(newest.created.map(|created| Live { revision: newest.revision, created }));
         }
-        let mut statement = self.db.prepare_cached("SELECT revision, created FROM live WHERE key = ?1")?;
-        statement
-            .query_row([key], |row| {
-                Ok(Live { revision: from_sql(row.get(0)?), created: from_sql(row.get(1)?) })
-            })
-            .optional()
+        let mut statement =
+            self.db.prepare_cached("SELECT key, revision, created, sum FROM live WHERE key = ?1")?;
+        let found = statement.query_row([key], |row| {
+            let (revision, created, _) = live_row(row)?;
+            Ok(Live { revision, created })
+        });
+        found.optional()
     }
 
-    fn value(&self, revision: Revision) -> rusqlite::Result<Bytes> {
-        let mut statement = self.db.prepare_cached("SELECT value FROM log WHERE revision = ?1")?;
-        statement.query_row([to_sql(revision)], |row| row.get::<_, Vec<u8>>(0)).map(Bytes::from)
+    fn value(&self, key: &str, live: Live) -> rusqlite::Result<Bytes> {
+        let mut statement = self.db.prepare_cached(&format!("{LOG} WHERE revision = ?1"))?;
+        let found = statement.query_row([to_sql(live.revision)], |row| {
+            let row = LogRow::read(row)?;
+            let value = row.value.filter(|_| row.key == key && row.created == live.created);
+            value.map(Bytes::copy_from_slice).ok_or_else(|| damaged(key, live.revision))
+        });
+        found.optional()?.ok_or_else(|| damaged(key, live.revision))
     }
 
     fn log(
@@ -172,17 +209,7 @@ impl<'a> Batch<'a> {
         replaced: Option<Live>,
         value: Option<&Bytes>,
     ) -> rusqlite::Result<()> {
-        let previous = replaced.map_or(0, |live| to_sql(live.revision));
-        let mut statement = self.db.prepare_cached(
-            "INSERT INTO log (revision, key, created, previous, value) VALUES (?1, ?2, ?3, ?4, ?5)",
-        )?;
-        statement.execute((
-            to_sql(revision),
-            key,
-            to_sql(created),
-            previous,
-            value.map(|value| &value[..]),
-        ))?;
-        Ok(())
+        let previous = replaced.map_or(0, |live| live.revision);
+        LogRow { revision, key, created, previous, value: value.map(|value| &value[..]) }.insert(self.db)
     }
 }

@@ -18,7 +18,7 @@ use super::{SqliteOptions, failed};
 use crate::StoreError;
 
 /// Pages in the log, by the writer's estimate, after which it is checkpointed: 8 MiB.
-const CHECKPOINT_PAGES: usize = (8 << 20) / PAGE_BYTES;
+pub(super) const CHECKPOINT_PAGES: usize = (8 << 20) / PAGE_BYTES;
 /// And after which the writer waits for that: 24 MiB.
 const MOST_PAGES: usize = 3 * CHECKPOINT_PAGES;
 /// A checkpoint that takes longer does not hold up writes any further.

@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, OptionalExtension};
 
+use super::checked::{LOG, LogRow, damaged, live_row};
 use super::recent::{Keys, Newest, Recent, written_after};
-use super::schema::{Meta, read_meta};
+use super::schema::read_meta;
 use super::{from_sql, to_sql};
 use crate::{KeyValue, Page, Revision};
 
@@ -29,31 +30,45 @@ pub(super) fn get(db: &Connection, recent: &Recent, key: &Arc<str>) -> rusqlite:
 
 /// What `live` has of a key.
 fn indexed(db: &Connection, key: &Arc<str>) -> rusqlite::Result<Option<KeyValue>> {
-    let mut statement = db.prepare_cached(
-        "SELECT log.revision, log.created, log.value FROM live JOIN log ON log.revision = live.revision
-         WHERE live.key = ?1",
-    )?;
-    statement.query_row([&**key], |row| key_value(key.clone(), row)).optional()
+    let mut statement = db.prepare_cached("SELECT key, revision, created, sum FROM live WHERE key = ?1")?;
+    // Both are read at one moment, or what `live` names may be forgotten before it is read.
+    let _snapshot = db.unchecked_transaction()?;
+    let Some((revision, created, _)) = statement.query_row([&**key], live_row).optional()? else {
+        return Ok(None);
+    };
+    match at_revision(db, key, revision)? {
+        Some(found) if found.create_revision == created => Ok(Some(found)),
+        _ => Err(damaged(key, revision)),
+    }
 }
 
-/// What a write put at its key.
+/// What a write put at its key; `None` where the log no longer has it.
 fn at_revision(db: &Connection, key: &Arc<str>, revision: Revision) -> rusqlite::Result<Option<KeyValue>> {
-    let mut statement = db.prepare_cached("SELECT revision, created, value FROM log WHERE revision = ?1")?;
-    statement.query_row([to_sql(revision)], |row| key_value(key.clone(), row)).optional()
+    let mut statement = db.prepare_cached(&format!("{LOG} WHERE revision = ?1"))?;
+    let found = statement.query_row([to_sql(revision)], |row| {
+        let row = LogRow::read(row)?;
+        let mut found = KeyValue {
+            key: key.clone(),
+            value: Bytes::new(),
+            create_revision: row.created,
+            mod_revision: revision,
+        };
+        found.value = value_of(&row, &found)?;
+        Ok(found)
+    });
+    found.optional()
 }
 
-/// A row of revision, creation and value.
-fn key_value(key: Arc<str>, row: &Row<'_>) -> rusqlite::Result<KeyValue> {
-    Ok(KeyValue {
-        key,
-        value: Bytes::copy_from_slice(row.get_ref(2)?.as_blob()?),
-        create_revision: from_sql(row.get(1)?),
-        mod_revision: from_sql(row.get(0)?),
-    })
+/// The value in a row of the log, which must be that of `item`.
+fn value_of(row: &LogRow<'_>, item: &KeyValue) -> rusqlite::Result<Bytes> {
+    let value = row.value.filter(|_| *row.key == *item.key && row.created == item.create_revision);
+    value.map(Bytes::copy_from_slice).ok_or_else(|| damaged(&item.key, item.mod_revision))
 }
 
-const KEYS_FROM: &str = "SELECT key, revision, created FROM live WHERE key >= ?1 AND key < ?2 ORDER BY key";
-const KEYS_AFTER: &str = "SELECT key, revision, created FROM live WHERE key > ?1 AND key < ?2 ORDER BY key";
+const KEYS_FROM: &str =
+    "SELECT key, revision, created, sum FROM live WHERE key >= ?1 AND key < ?2 ORDER BY key";
+const KEYS_AFTER: &str =
+    "SELECT key, revision, created, sum FROM live WHERE key > ?1 AND key < ?2 ORDER BY key";
 
 /// Up to `limit` (0: all) keys that start with `prefix` and come after `after`.
 pub(super) fn list(
@@ -72,21 +87,21 @@ pub(super) fn list(
     let now = recent.look();
     // One transaction, begun at that moment: the items and the revision are of one moment, too.
     let snapshot = db.unchecked_transaction()?;
-    let Meta { head, indexed, .. } = read_meta(&snapshot)?;
+    let meta = read_meta(&snapshot)?;
     let is_asked = |(key, _): &(&Arc<str>, &Newest)| key.starts_with(prefix);
     let known = now.keys.range::<str, _>(range).take_while(is_asked);
     // What `live` has by now it has better.
-    let known = known.filter(|(_, newest)| newest.revision > indexed);
+    let known = known.filter(|(_, newest)| newest.revision > meta.indexed);
     let mut newer: Keys = known.map(|(key, newest)| (key.clone(), *newest)).collect();
     let through = now.head;
     drop(now);
     // A commit that is in the file, and that the writer has not told of yet.
-    newer.extend(written_after(&snapshot, through)?);
+    newer.extend(written_after(&snapshot, through, &meta)?);
     let newer = newer.range::<str, _>(range).take_while(is_asked).map(|(key, newest)| (key.clone(), *newest));
 
     let mut statement = snapshot.prepare_cached(query)?;
     let rows = statement.query_map((start, prefix_end(prefix)), |row| {
-        let (revision, created) = (from_sql(row.get(1)?), from_sql(row.get(2)?));
+        let (revision, created, _) = live_row(row)?;
         Ok((Arc::<str>::from(row.get_ref(0)?.as_str()?), Newest { revision, created: Some(created) }))
     })?;
     let mut keys = newest_of(rows, newer, limit)?;
@@ -94,7 +109,7 @@ pub(super) fn list(
     if more {
         keys.truncate(limit);
     }
-    Ok(Page { items: with_values(&snapshot, keys)?, revision: head, more })
+    Ok(Page { items: with_values(&snapshot, keys)?, revision: meta.head, more })
 }
 
 /// The keys of `indexed`, and instead of each or between them those of `newer` that are not removed; one more than `limit` (0: all).
@@ -141,8 +156,7 @@ fn with_values(db: &Connection, keys: Vec<(Arc<str>, Newest)>) -> rusqlite::Resu
             mod_revision: revision,
         })
         .collect();
-    let mut statement =
-        db.prepare_cached("SELECT revision, value FROM log WHERE revision >= ?1 AND revision <= ?2")?;
+    let mut statement = db.prepare_cached(&format!("{LOG} WHERE revision >= ?1 AND revision <= ?2"))?;
     let is_near = |one: &usize, next: &usize| items[*next].mod_revision - items[*one].mod_revision <= NEAR;
     let runs: Vec<&[usize]> = order.chunk_by(is_near).collect();
     for run in runs {
@@ -151,9 +165,9 @@ fn with_values(db: &Connection, keys: Vec<(Arc<str>, Newest)>) -> rusqlite::Resu
         for at in run {
             let item = &mut items[*at];
             item.value = loop {
-                let row = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+                let row = rows.next()?.ok_or_else(|| damaged(&item.key, item.mod_revision))?;
                 if from_sql(row.get(0)?) == item.mod_revision {
-                    break Bytes::copy_from_slice(row.get_ref(1)?.as_blob()?);
+                    break value_of(&LogRow::read(row)?, item)?;
                 }
             };
         }
@@ -180,6 +194,7 @@ pub(super) fn prefix_end(prefix: &str) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use super::super::schema::write_meta;
     use super::*;
 
     #[test]
@@ -209,8 +224,8 @@ mod tests {
         let db = Connection::open_in_memory().unwrap();
         db.execute_batch(super::super::schema::TABLES).unwrap();
         for revision in 1..=40 {
-            db.execute("INSERT INTO log VALUES (?1, 'k', 1, 0, ?2)", (revision, vec![revision as u8]))
-                .unwrap();
+            let value = [revision as u8];
+            LogRow { revision, key: "k", created: 1, previous: 0, value: Some(&value) }.insert(&db).unwrap();
         }
         let wanted: [Revision; 9] = [40, 3, 1, 2, 12, 8, 4, 17, 39];
         let key = |revision| (Arc::from("k"), Newest { revision, created: Some(1) });
@@ -226,13 +241,18 @@ mod tests {
     fn what_is_forgotten_before_anybody_is_told_that_it_went_is_gone() {
         let db = Connection::open_in_memory().unwrap();
         db.execute_batch(super::super::schema::TABLES).unwrap();
-        db.execute_batch("INSERT INTO log VALUES (1, '/a', 1, 0, x'61')").unwrap();
+        for name in ["epoch", "indexed", "compacted", "swept", "live"] {
+            write_meta(&db, name, 0).unwrap();
+        }
+        LogRow { revision: 1, key: "/a", created: 1, previous: 0, value: Some(b"a") }.insert(&db).unwrap();
         let recent = Recent::load(&db, &read_meta(&db).unwrap()).unwrap();
         let key: Arc<str> = "/a".into();
         assert_eq!(&get(&db, &recent, &key).unwrap().unwrap().value[..], b"a");
         // One commit that the writer has not told of: a removal, and compaction up to it with its sweep.
-        let numbers = "INSERT INTO meta VALUES ('indexed', 2), ('compacted', 2), ('swept', 2)";
-        db.execute_batch(&format!("DELETE FROM log; {numbers}")).unwrap();
+        db.execute_batch("DELETE FROM log").unwrap();
+        for name in ["indexed", "compacted", "swept"] {
+            write_meta(&db, name, 2).unwrap();
+        }
         assert_eq!(get(&db, &recent, &key).unwrap(), None);
         let page = list(&db, &recent, "/", None, 0).unwrap();
         assert_eq!((page.items, page.revision), (vec![], 2));

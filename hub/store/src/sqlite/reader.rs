@@ -11,14 +11,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
 use parking_lot::Mutex;
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, OptionalExtension};
 use tokio::sync::{mpsc, oneshot};
 
-use super::lookup::{self, prefix_end};
-use super::recent::Recent;
+use super::checked::{LOG, LogRow, damaged};
+use super::lookup;
+use super::recent::{Recent, follows};
 use super::schema::{FileLock, Role, connect, read_meta};
 use super::writer::spawn;
-use super::{SqliteOptions, failed, from_sql, to_sql};
+use super::{SqliteOptions, failed, to_sql};
 use crate::feed::{BATCH_BYTES, BATCH_EVENTS, Backlog, Chunk, Feed};
 use crate::{Event, KeyValue, Page, Revision, StoreError};
 
@@ -158,38 +159,47 @@ pub(super) fn events_after(
     after: Revision,
     head: Revision,
 ) -> rusqlite::Result<Chunk> {
-    let mut statement = db.prepare_cached(
-        "SELECT log.key, log.revision, log.created, log.value, old.value
-         FROM log LEFT JOIN log AS old ON old.revision = log.previous
-         WHERE log.revision > ?1 AND log.key >= ?2 AND log.key < ?3
-         ORDER BY log.revision LIMIT ?4",
-    )?;
-    let mut rows = statement.query((to_sql(after), prefix, prefix_end(prefix), BATCH_EVENTS as i64))?;
-    let (mut events, mut bytes) = (Vec::new(), 0);
+    // Every row is looked at, whatever was asked for: a damaged key is to be an error, not an event that nobody hears of.
+    let mut statement = db.prepare_cached(&format!("{LOG} WHERE revision > ?1 ORDER BY revision"))?;
+    let mut rows = statement.query([to_sql(after)])?;
+    let (mut events, mut bytes, mut last) = (Vec::new(), 0, after);
     while let Some(row) = rows.next()? {
-        let event = event(row)?;
+        let row = LogRow::read(row)?;
+        follows(last, row.revision)?;
+        last = row.revision;
+        if !row.key.starts_with(prefix) {
+            continue;
+        }
+        let event = event(db, &row)?;
         bytes += event.weight();
-        let through = event.revision();
         events.push(event);
         if events.len() == BATCH_EVENTS || bytes > BATCH_BYTES {
-            return Ok(Chunk { events, through });
+            return Ok(Chunk { events, through: last });
         }
     }
+    follows(last, head.max(after) + 1)?;
     Ok(Chunk { events, through: head })
 }
 
-fn event(row: &Row<'_>) -> rusqlite::Result<Event> {
-    let key: Arc<str> = row.get_ref(0)?.as_str()?.into();
-    let revision = from_sql(row.get(1)?);
-    let previous = row.get::<_, Option<Vec<u8>>>(4)?.map(Bytes::from);
-    Ok(match row.get::<_, Option<Vec<u8>>>(3)? {
+fn event(db: &Connection, row: &LogRow<'_>) -> rusqlite::Result<Event> {
+    let (key, revision): (Arc<str>, _) = (row.key.into(), row.revision);
+    let previous = if row.previous == 0 { None } else { Some(replaced(db, row)?) };
+    Ok(match row.value {
         Some(value) => {
-            let create_revision = from_sql(row.get(2)?);
-            Event::Put {
-                current: KeyValue { key, value: value.into(), create_revision, mod_revision: revision },
-                previous,
-            }
+            let value = Bytes::copy_from_slice(value);
+            let current = KeyValue { key, value, create_revision: row.created, mod_revision: revision };
+            Event::Put { current, previous }
         }
         None => Event::Delete { key, revision, previous: previous.unwrap_or_default() },
     })
+}
+
+/// The value that a write replaced.
+fn replaced(db: &Connection, row: &LogRow<'_>) -> rusqlite::Result<Bytes> {
+    let mut statement = db.prepare_cached(&format!("{LOG} WHERE revision = ?1"))?;
+    let old = statement.query_row([to_sql(row.previous)], |old| {
+        let old = LogRow::read(old)?;
+        Ok(old.value.filter(|_| old.key == row.key).map(Bytes::copy_from_slice))
+    });
+    old.optional()?.flatten().ok_or_else(|| damaged(row.key, row.previous))
 }

@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::{RwLock, RwLockReadGuard};
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 
+use super::checked::{LOG, LogRow, damage, live_row, live_sum};
 use super::schema::Meta;
-use super::{from_sql, to_sql};
+use super::to_sql;
 use crate::{Event, Revision};
 
 /// The last write of a key.
@@ -56,7 +57,7 @@ pub(super) struct State {
 impl Recent {
     /// What the file's log has beyond its `live`.
     pub fn load(db: &Connection, meta: &Meta) -> rusqlite::Result<Recent> {
-        let keys = written_after(db, meta.indexed)?;
+        let keys = written_after(db, meta.indexed, meta)?;
         Ok(Recent { state: RwLock::new(State { keys, indexed: meta.indexed, head: meta.head }) })
     }
 
@@ -85,35 +86,58 @@ impl Recent {
 }
 
 /// The keys written after a revision, by the log.
-pub(super) fn written_after(db: &Connection, after: Revision) -> rusqlite::Result<Keys> {
-    let mut statement = db.prepare_cached(
-        "SELECT key, revision, created, value IS NULL FROM log WHERE revision > ?1 ORDER BY revision",
-    )?;
+pub(super) fn written_after(db: &Connection, after: Revision, meta: &Meta) -> rusqlite::Result<Keys> {
+    let after = after.max(meta.compacted);
+    let mut statement = db.prepare_cached(&format!("{LOG} WHERE revision > ?1 ORDER BY revision"))?;
     let mut rows = statement.query([to_sql(after)])?;
-    let mut keys = Keys::new();
+    let (mut keys, mut last) = (Keys::new(), after);
     while let Some(row) = rows.next()? {
-        let created = (!row.get::<_, bool>(3)?).then_some(from_sql(row.get(2)?));
-        keys.insert(row.get_ref(0)?.as_str()?.into(), Newest { revision: from_sql(row.get(1)?), created });
+        let row = LogRow::read(row)?;
+        follows(last, row.revision)?;
+        last = row.revision;
+        let created = row.value.map(|_| row.created);
+        keys.insert(row.key.into(), Newest { revision: row.revision, created });
     }
+    follows(last, meta.head.max(after) + 1)?;
     Ok(keys)
 }
 
-/// Brings `live` up to date with the last writes of keys, inside a transaction.
+/// Each revision is one row of the log, until it is compacted: `next` comes right after `last`, or rows were lost.
+pub(super) fn follows(last: Revision, next: Revision) -> rusqlite::Result<()> {
+    if next == last + 1 {
+        return Ok(());
+    }
+    Err(damage(format!(
+        "the log of writes, of which those after revision {last} and before {next} are missing,"
+    )))
+}
+
+/// Brings `live` up to date with the last writes of keys, inside a transaction. Returns by how much that changes the sum of its
+/// checksums.
 pub(super) fn index<'a>(
     db: &Connection,
     keys: impl Iterator<Item = (&'a Arc<str>, &'a Newest)>,
-) -> rusqlite::Result<()> {
+) -> rusqlite::Result<u64> {
+    let mut find = db.prepare_cached("SELECT key, revision, created, sum FROM live WHERE key = ?1")?;
     // Not INSERT OR REPLACE: that would remove the row and insert it again.
     let mut put = db.prepare_cached(
-        "INSERT INTO live (key, revision, created) VALUES (?1, ?2, ?3)
-         ON CONFLICT (key) DO UPDATE SET revision = ?2, created = ?3",
+        "INSERT INTO live (key, revision, created, sum) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (key) DO UPDATE SET revision = ?2, created = ?3, sum = ?4",
     )?;
     let mut remove = db.prepare_cached("DELETE FROM live WHERE key = ?1")?;
+    let mut change = 0_u64;
     for (key, newest) in keys {
+        if let Some((_, _, old)) = find.query_row([&**key], live_row).optional()? {
+            change = change.wrapping_sub(old);
+        }
         match newest.created {
-            Some(created) => put.execute((&**key, to_sql(newest.revision), to_sql(created)))?,
+            Some(created) => {
+                let sum = live_sum(key, newest.revision, created);
+                change = change.wrapping_add(sum);
+                put.execute((&**key, to_sql(newest.revision), to_sql(created), sum.cast_signed()))?
+            }
             None => remove.execute([&**key])?,
         };
     }
-    Ok(())
+    Ok(change)
 }

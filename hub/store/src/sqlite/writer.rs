@@ -9,14 +9,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 
+use parking_lot::Mutex;
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
+use super::acknowledged::{Acknowledged, Mark};
 use super::batch::{Answer, Batch, Operation};
-use super::checkpoint::WalUse;
+use super::checkpoint::{CHECKPOINT_PAGES, WalUse};
 use super::reader::Readers;
 use super::recent::Recent;
+use super::reserve::{Reserve, is_full};
 use super::schema::{Meta, Opened, PAGE_BYTES, read_meta};
 use super::{SqliteOptions, compaction, failed, reader};
 use crate::feed::Feed;
@@ -41,17 +44,22 @@ struct Pending {
     _room: Option<OwnedSemaphorePermit>,
 }
 
+/// Events kept at least on a full disk, however far everybody has read.
+const KEPT_WHEN_FULL: u64 = 64;
+
 /// The callers' end.
 #[derive(Clone)]
 pub(super) struct WriteQueue {
     requests: mpsc::Sender<Request>,
     room: Arc<Semaphore>,
+    /// Why the last write failed, where none has succeeded since.
+    trouble: Arc<Mutex<Option<StoreError>>>,
 }
 
 impl WriteQueue {
     /// Queues an operation and waits until it is durable.
     pub fn submit(&self, operation: Operation) -> impl Future<Output = Answer> + Send + 'static {
-        let WriteQueue { requests, room } = self.clone();
+        let WriteQueue { requests, room, .. } = self.clone();
         async move {
             let weight = u32::try_from(operation.weight().min(QUEUE_BYTES)).unwrap_or(u32::MAX);
             let permit = room.acquire_many_owned(weight).await.map_err(|_| StoreError::Closed)?;
@@ -61,6 +69,16 @@ impl WriteQueue {
             drop(requests);
             answered.await.map_err(|_| StoreError::Closed)?
         }
+    }
+
+    /// Why the last write failed, where none has succeeded since; another is then tried.
+    pub fn health(&self) -> Result<(), StoreError> {
+        let Some(why) = self.trouble.lock().as_ref().map(StoreError::again) else { return Ok(()) };
+        let (answer, _) = oneshot::channel();
+        // Full: what is in it tells as much.
+        let _ =
+            self.requests.try_send(Request::Operation { operation: Operation::Probe, answer, _room: None });
+        Err(why)
     }
 
     /// Takes no more; what is queued is still done.
@@ -86,6 +104,10 @@ struct Writer {
     index_after: usize,
     recent: Arc<Recent>,
     meta: Meta,
+    acknowledged: Acknowledged,
+    reserve: Reserve,
+    is_short: bool,
+    trouble: Arc<Mutex<Option<StoreError>>>,
     /// False after a failure, until the file has told where the store stands.
     sure: bool,
 }
@@ -111,7 +133,8 @@ pub(super) fn start(
 ) -> Result<WriteQueue, StoreError> {
     let (sender, requests) = mpsc::channel(QUEUE);
     let room = Arc::new(Semaphore::new(QUEUE_BYTES));
-    let Opened { db, meta, lock } = opened;
+    let Opened { db, meta, lock, acknowledged } = opened;
+    let trouble = Arc::new(Mutex::new(None));
     let Surroundings { feed, epoch, wal, recent, readers, others, alive } = surroundings;
     db.set_prepared_statement_cache_capacity(32);
     let mut writer = Writer {
@@ -125,6 +148,10 @@ pub(super) fn start(
         index_after: options.index_after,
         recent,
         meta,
+        acknowledged,
+        reserve: Reserve::open(&options.path, options.reserve_bytes),
+        is_short: false,
+        trouble: trouble.clone(),
         sure: true,
     };
     let run = move || {
@@ -141,7 +168,7 @@ pub(super) fn start(
         drop(alive);
     };
     spawn("store-writer", run)?;
-    Ok(WriteQueue { requests: sender, room })
+    Ok(WriteQueue { requests: sender, room, trouble })
 }
 
 /// Starts one of the store's threads.
@@ -202,6 +229,7 @@ impl Writer {
         match self.transact(&batch) {
             Ok((meta, events, answers)) => {
                 self.stand_at(meta, events);
+                *self.trouble.lock() = self.is_short.then_some(StoreError::Full);
                 for (pending, answer) in batch.into_iter().zip(answers) {
                     // A caller that went away does not want its answer.
                     let _ = pending.answer.send(answer);
@@ -209,30 +237,58 @@ impl Writer {
             }
             Err(error) => {
                 tracing::warn!(%error, writes = batch.len(), "a commit failed, nothing of it was acknowledged");
+                *self.trouble.lock() = Some(error.again());
                 self.sure = false;
                 let _ = self.make_sure();
                 for pending in batch {
-                    let _ = pending.answer.send(Err(failed(&error)));
+                    let _ = pending.answer.send(Err(error.again()));
                 }
             }
         }
     }
 
-    fn transact(&mut self, batch: &[Pending]) -> rusqlite::Result<(Meta, Vec<Event>, Vec<Answer>)> {
+    /// Commits, and notes beside the log what now counts as acknowledged.
+    fn transact(&mut self, batch: &[Pending]) -> Result<(Meta, Vec<Event>, Vec<Answer>), StoreError> {
         self.make_sure()?;
-        let (db, before) = (&mut self.db, self.meta);
+        let was_short = std::mem::replace(&mut self.is_short, self.reserve.is_short(&self.db));
+        if was_short && !self.is_short {
+            tracing::info!("there is room on the disk again: all writes are taken");
+        }
+        let mut done = self.write(batch);
+        if done.as_ref().is_err_and(is_full) && self.reserve.release() {
+            tracing::error!(
+                "the disk is full: until there is room, only deletions and changes that need no more of it are taken"
+            );
+            self.is_short = true;
+            done = self.write(batch);
+        }
+        let done =
+            done.map_err(
+                |error| if is_full(&error) && self.is_short { StoreError::Full } else { failed(&error) },
+            )?;
+        self.acknowledge(&done.0)?;
+        Ok(done)
+    }
+
+    fn acknowledge(&mut self, meta: &Meta) -> Result<(), StoreError> {
+        let told = self.acknowledged.write(Mark::of(meta));
+        told.map_err(|error| StoreError::Backend(format!("noting what is acknowledged: {error}")))
+    }
+
+    fn write(&mut self, batch: &[Pending]) -> rusqlite::Result<(Meta, Vec<Event>, Vec<Answer>)> {
+        let (db, before, is_short) = (&mut self.db, self.meta, self.is_short);
         let recent = self.recent.look();
         self.wal.write(|| {
             let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let mut work = Batch::new(&transaction, before, &recent.keys);
+            let mut work = Batch::new(&transaction, before, &recent.keys, is_short);
             let answers =
                 batch.iter().map(|pending| work.apply(&pending.operation)).collect::<Result<_, _>>()?;
             let indexed = work.index(self.index_after)?;
-            let Batch { mut meta, events, .. } = work;
+            let Batch { mut meta, events, is_probe, .. } = work;
             if compaction::is_due(&meta) {
                 meta.swept = compaction::sweep(&transaction, &meta)?;
             }
-            if meta == before {
+            if meta == before && !is_probe {
                 // Refusals only. Rolled back: there is nothing to wait for the disk for.
                 return Ok(((meta, events, answers), 0));
             }
@@ -241,16 +297,27 @@ impl Writer {
             let swept = (meta.swept - before.swept) as usize;
             // Pages are three quarters full; of the log's, 2 KB each, seven rows share one.
             let pages = 1 + bytes / (PAGE_BYTES / 4 * 3) + indexed + swept / 7;
+            // Without room the log has to start over soon, however little is in it.
+            let pages = if is_short { pages.max(CHECKPOINT_PAGES) } else { pages };
             Ok(((meta, events, answers), pages))
         })
     }
 
     /// After a failure: asks the file where the store stands. A commit may have reached the file although it
     /// reported a failure; its events then belong to history like any other, and watchers see them.
-    fn make_sure(&mut self) -> rusqlite::Result<()> {
+    fn make_sure(&mut self) -> Result<(), StoreError> {
         if self.sure {
             return Ok(());
         }
+        let (meta, events) = self.look_again().map_err(|error| failed(&error))?;
+        self.acknowledge(&meta)?;
+        self.stand_at(meta, events);
+        self.sure = true;
+        Ok(())
+    }
+
+    /// What the file has beyond what is known.
+    fn look_again(&self) -> rusqlite::Result<(Meta, Vec<Event>)> {
         if !self.db.is_autocommit() {
             self.db.execute_batch("ROLLBACK")?;
         }
@@ -262,9 +329,7 @@ impl Writer {
             after = chunk.through;
             events.extend(chunk.events);
         }
-        self.stand_at(meta, events);
-        self.sure = true;
-        Ok(())
+        Ok((meta, events))
     }
 
     /// Makes what is durable visible.
@@ -281,10 +346,16 @@ impl Writer {
     /// Compacts when twice the events to keep have come together.
     fn compact_by_itself(&mut self) {
         let kept = self.meta.head - self.meta.compacted;
-        if self.keep_events == 0 || kept < 2 * self.keep_events || !self.sure {
+        let keep = if self.reserve.is_whole() {
+            self.keep_events
+        } else {
+            // What was deleted gives its room back only when it is forgotten, too.
+            KEPT_WHEN_FULL.max(self.meta.head.saturating_sub(self.feed.passed()))
+        };
+        if keep == 0 || kept < 2 * keep || !self.sure {
             return;
         }
-        let target = self.meta.head - self.keep_events;
+        let target = self.meta.head - keep;
         let (answer, _) = oneshot::channel();
         self.commit(vec![Pending { operation: Operation::Compact(target), answer, _room: None }]);
     }

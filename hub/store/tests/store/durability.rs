@@ -21,12 +21,14 @@ fn play_role() -> bool {
     let mut options = SqliteOptions::new(path);
     options.synchronous_full = role != "unsynchronized";
     options.keep_events = 0;
+    options.reserve_bytes = if role == "small-disk" { 8 << 20 } else { 0 };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let store = SqliteStore::open(&options).unwrap();
         match role.as_str() {
             "forever" => write_forever(store).await,
             "full-disk" => write_until_full(&store).await,
+            "small-disk" => delete_when_full(&store).await,
             _ => write_some(&store).await,
         }
     });
@@ -293,4 +295,58 @@ fn a_full_disk_fails_writes_and_loses_none() {
         }
         store.close().await;
     });
+}
+
+async fn until_healthy(store: &SqliteStore) {
+    for _ in 0..200 {
+        if store.health().is_ok() {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    panic!("the store is not well again: {:?}", store.health());
+}
+
+/// Fills the disk, deletes, and goes on.
+async fn delete_when_full(store: &SqliteStore) {
+    let mut revisions = Vec::new();
+    let value = Bytes::from(vec![b'v'; 20_000]);
+    store.health().unwrap();
+    let error = loop {
+        let n = revisions.len();
+        match store.put(&format!("/{n:05}"), value.clone(), Expect::Absent).await {
+            Ok(revision) => revisions.push(revision),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, StoreError::Full), "{error}");
+    assert!(revisions.len() > 300, "{}", revisions.len());
+    assert!(matches!(store.health(), Err(StoreError::Full)));
+    // Deletions that wait for finalizers are changes first.
+    let marked =
+        store.put("/00000", vec![b'v'; 20_100].into(), Expect::Revision(revisions[0])).await.unwrap();
+    store.delete("/00000", marked).await.unwrap();
+    for (n, revision) in revisions.iter().enumerate().skip(1) {
+        store.delete(&format!("/{n:05}"), *revision).await.unwrap();
+    }
+    until_healthy(store).await;
+    for n in 0..100 {
+        store.put(&format!("/again/{n}"), value.clone(), Expect::Absent).await.unwrap();
+    }
+    assert_eq!(store.list("", None, 0).await.unwrap().items.len(), 100);
+    say("done");
+}
+
+#[test]
+fn a_full_disk_takes_deletions_and_is_usable_after_them() {
+    if play_role() || !is_installed("unshare") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mount = format!("mount -t tmpfs -o size=80m none {} && exec \"$0\" \"$@\"", folder.path().display());
+    let own_disk = ["unshare", "-rm", "sh", "-c", &mount];
+    let test = "durability::a_full_disk_takes_deletions_and_is_usable_after_them";
+    let mut child = start(&own_disk, test, "small-disk", &folder.path().join("hub.db"));
+    let done = lines_of(&mut child).filter(|line| line.ends_with("done")).count() > 0;
+    assert!(child.wait().unwrap().success() && done);
 }

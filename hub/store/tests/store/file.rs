@@ -124,14 +124,15 @@ async fn a_file_of_the_first_layout_is_taken_over() {
     let before = store.list("", None, 0).await.unwrap();
     store.close().await;
     // Layout 1: every write is in the index, and nothing says so.
-    let first = "DELETE FROM meta WHERE name = 'indexed'; PRAGMA user_version = 1";
+    let first = "DELETE FROM meta WHERE name IN ('indexed', 'live'); ALTER TABLE log DROP COLUMN sum;
+         ALTER TABLE live DROP COLUMN sum; ALTER TABLE meta DROP COLUMN sum; PRAGMA user_version = 1";
     rusqlite::Connection::open(&options.path).unwrap().execute_batch(first).unwrap();
     let store = SqliteStore::open(&options).unwrap();
     assert_eq!(store.list("", None, 0).await.unwrap().items, before.items);
     store.close().await;
-    let version = "PRAGMA user_version = 3";
+    let version = "PRAGMA user_version = 5";
     rusqlite::Connection::open(&options.path).unwrap().execute_batch(version).unwrap();
-    assert!(refusal(&options).contains("has layout version 3, this program knows 2"));
+    assert!(refusal(&options).contains("has layout version 5, this program knows 4"));
 }
 
 #[tokio::test]

@@ -1,0 +1,63 @@
+//! What a JSON patch may make of an object while it is carried out: a few operations that copy double it again and again, or wrap it
+//! level by level.
+//!
+//! In: each operation, before it is carried out. Out: nothing, or why it goes no further. As in kube-apiserver, what all
+//! copies add together is bounded; adding, replacing and moving add no more than the request holds.
+
+use json_patch::PatchOperation;
+use serde_json::Value;
+
+use super::PatchError;
+use crate::object::extent::{Extent, MOST_BYTES, MOST_LEVELS};
+
+/// Levels that operations may add by their paths before the object is measured again.
+const UNMEASURED: usize = 500;
+
+/// What was added so far.
+#[derive(Debug, Default)]
+pub(super) struct Growth {
+    copied: usize,
+    levels: usize,
+}
+
+impl Growth {
+    /// Takes an operation into account.
+    pub fn take(&mut self, object: &Value, operation: &PatchOperation) -> Result<(), PatchError> {
+        match operation {
+            PatchOperation::Copy(copy) => {
+                let Some(from) = object.pointer(copy.from.as_str()) else { return Ok(()) };
+                let extent = Extent::of(from);
+                let levels = extent.levels + copy.path.count();
+                if levels > MOST_LEVELS {
+                    return Err(too_deep());
+                }
+                self.copied += extent.bytes;
+                if self.copied > MOST_BYTES {
+                    return Err(PatchError::unprocessable(&format!(
+                        "Unable to complete the copy, the accumulated size increase of copy is {}, exceeding the limit {MOST_BYTES}",
+                        self.copied
+                    )));
+                }
+            }
+            PatchOperation::Move(moved) => {
+                self.levels += moved.path.count();
+                if self.levels > UNMEASURED {
+                    self.levels = 0;
+                    whole(object)?;
+                }
+            }
+            PatchOperation::Add(add) if add.path.count() > MOST_LEVELS => return Err(too_deep()),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Refuses an object that could not be read again.
+pub(super) fn whole(object: &Value) -> Result<(), PatchError> {
+    if Extent::of(object).levels > MOST_LEVELS { Err(too_deep()) } else { Ok(()) }
+}
+
+fn too_deep() -> PatchError {
+    PatchError::unprocessable(&format!("the object would have more than {MOST_LEVELS} levels"))
+}

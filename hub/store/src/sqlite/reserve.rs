@@ -1,0 +1,100 @@
+//! Room on the disk that is kept for when there is no other: with it, what makes the store no larger can still be written on a
+//! full disk, deletions above all, and the full disk is not the end of itself.
+//!
+//! In: the writer's failures and tries. Out: whether the store is short of room. The room is a file beside the database that holds
+//! nothing; it is given up at the first write that fails for want of room, and made again as soon as the disk allows.
+//! Until then pages of the database that deletions have freed stand in for it.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, ErrorCode};
+
+/// The room, or the lack of it.
+#[derive(Debug)]
+pub(super) struct Reserve {
+    file: PathBuf,
+    bytes: u64,
+    is_there: bool,
+}
+
+impl Reserve {
+    /// Makes the room beside `database`; 0 bytes: none is kept, and none is missed.
+    pub fn open(database: &Path, bytes: u64) -> Reserve {
+        let mut name = database.as_os_str().to_owned();
+        name.push(".reserve");
+        let mut reserve = Reserve { file: PathBuf::from(name), bytes, is_there: false };
+        if let Err(error) = reserve.restore() {
+            tracing::warn!(%error, file = %reserve.file.display(), bytes, "no room can be kept for a full disk");
+        }
+        reserve
+    }
+
+    /// Gives the room up. False: there was none to give.
+    pub fn release(&mut self) -> bool {
+        if self.bytes == 0 || !self.is_there {
+            return false;
+        }
+        self.is_there = false;
+        if let Err(error) = std::fs::remove_file(&self.file) {
+            tracing::warn!(%error, file = %self.file.display(), "the room kept for a full disk cannot be given up");
+        }
+        true
+    }
+
+    /// Whether the room is there.
+    pub fn is_whole(&self) -> bool {
+        self.is_there
+    }
+
+    /// Whether only what makes the store no larger may be written. Takes the room again where the disk has it.
+    pub fn is_short(&mut self, db: &Connection) -> bool {
+        !self.is_there && self.freed(db) < self.bytes && self.restore().is_err()
+    }
+
+    /// Bytes of the database's pages that hold nothing.
+    fn freed(&self, db: &Connection) -> u64 {
+        let number = |name: &str| db.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).unwrap_or(0);
+        number("freelist_count").max(0).cast_unsigned() * number("page_size").max(0).cast_unsigned()
+    }
+
+    fn restore(&mut self) -> std::io::Result<()> {
+        let made = allocate(&self.file, self.bytes);
+        if made.is_err() {
+            // Half of it would only be missed elsewhere.
+            let _ = std::fs::remove_file(&self.file);
+        }
+        self.is_there = made.is_ok();
+        made
+    }
+}
+
+fn allocate(path: &Path, bytes: u64) -> std::io::Result<()> {
+    if bytes == 0 {
+        return Ok(());
+    }
+    let mut file: File =
+        OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;
+    match rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes) {
+        // Not every file system can; writing always does it.
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
+            let block = [0; 64 << 10];
+            let mut left = bytes;
+            while left > 0 {
+                let part = left.min(block.len() as u64);
+                file.write_all(&block[..part as usize])?;
+                left -= part;
+            }
+            file.sync_data()
+        }
+        outcome => Ok(outcome?),
+    }
+}
+
+/// Whether a write failed for want of room.
+pub(super) fn is_full(error: &rusqlite::Error) -> bool {
+    // A log that cannot grow may say so as a failure of the disk.
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure))
+}
