@@ -77,8 +77,8 @@ func (c *codec) kinds() []schema.GroupVersionKind {
 	var kinds []schema.GroupVersionKind
 	for kind, goType := range c.scheme.AllKnownTypes() {
 		stable := !strings.Contains(kind.Version, "alpha") && !strings.Contains(kind.Version, "beta")
-		// Options and the events of a watch are of every group; what is no message of its own has no protobuf form.
-		options := strings.HasSuffix(kind.Kind, "Options") || kind.Kind == "WatchEvent"
+		// Options and the events of a watch are of every group, a bare List is of any kind; what is no message of its own has no protobuf form.
+		options := strings.HasSuffix(kind.Kind, "Options") || kind.Kind == "WatchEvent" || kind.Kind == "List"
 		if stable && !options && kind.Version != runtime.APIVersionInternal && goType.PkgPath() != "k8s.io/apimachinery/pkg/apis/meta/v1" {
 			kinds = append(kinds, kind)
 		}
@@ -202,7 +202,8 @@ func (c *codec) same(original, read, written string) error {
 		return fmt.Errorf("%s: the JSON that was read cannot be read: %w: %s", kind, err, read)
 	}
 	if !apiequality.Semantic.DeepEqual(wanted, fromJSON) {
-		return fmt.Errorf("%s: read otherwise:\n  %s\n  %s", kind, original, read)
+		text, _ := runtime.Encode(c.json, fromJSON)
+		return fmt.Errorf("%s: read otherwise: %s", kind, apart(original, string(text)))
 	}
 	bytes, err := base64.StdEncoding.DecodeString(written)
 	if err != nil {
@@ -215,7 +216,17 @@ func (c *codec) same(original, read, written string) error {
 	fromProto.GetObjectKind().SetGroupVersionKind(*kind)
 	if !apiequality.Semantic.DeepEqual(wanted, fromProto) {
 		text, _ := runtime.Encode(c.json, fromProto)
-		return fmt.Errorf("%s: written otherwise:\n  %s\n  %s", kind, original, text)
+		return fmt.Errorf("%s: written otherwise: %s", kind, apart(original, string(text)))
 	}
 	return nil
+}
+
+// apart shows where two texts begin to differ.
+func apart(one, other string) string {
+	at := 0
+	for at < len(one) && at < len(other) && one[at] == other[at] {
+		at++
+	}
+	from := max(0, at-60)
+	return fmt.Sprintf("at %d: …%q, not …%q", at, other[from:min(at+60, len(other))], one[from:min(at+60, len(one))])
 }

@@ -149,6 +149,23 @@ mod tests {
         assert!(matches!(decode(&envelope("example.org/v1", "Thing", b"")), Err(Unsupported(_))));
     }
 
+    /// Go's own codec judges what is read and written (`tests/tests/clients/protobuf.rs`), of the kinds that have the form.
+    #[test]
+    fn every_kind_of_kubernetes_that_is_served_has_the_form() {
+        for line in include_str!("../data/catalogue.jsonl").lines() {
+            let served: Value = serde_json::from_str(line).unwrap();
+            if served["style"] != "go" {
+                continue;
+            }
+            let (group, version) = (served["group"].as_str().unwrap(), served["version"].as_str().unwrap());
+            let api_version =
+                if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+            assert!(has_form(&api_version, served["kind"].as_str().unwrap()), "{line}");
+        }
+        assert!(has_form("v1", "Status") && has_form("meta.k8s.io/v1", "PartialObjectMetadata"));
+        assert!(!has_form("apps.example.org/v1", "Deployment"), "a group that only begins like another");
+    }
+
     #[test]
     fn every_message_that_is_named_is_there() {
         for line in MESSAGES.lines() {

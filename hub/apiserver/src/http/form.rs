@@ -69,9 +69,8 @@ impl Form {
     /// that a client that would like more than we have falls back as it planned to. `protobuf`: whether the kind has that form;
     /// metadata alone has it for every kind.
     pub(super) fn choose(headers: &HeaderMap, protobuf: bool) -> Result<Form, Status> {
-        let spoken = |form: &Form| {
-            form.encoding != Encoding::Protobuf || protobuf || form.shape == Shape::Metadata
-        };
+        let spoken =
+            |form: &Form| form.encoding != Encoding::Protobuf || protobuf || form.shape == Shape::Metadata;
         Form::first(headers, |clause| read_clause(clause).filter(spoken))
     }
 
@@ -175,7 +174,11 @@ mod tests {
             let chosen = |protobuf| Form::choose(&headers, protobuf).ok().map(|f| (f.encoding, f.shape));
             assert_eq!(chosen(false), wanted, "{accept}");
             let first = accept.starts_with("application/vnd.kubernetes.protobuf");
-            assert_eq!(chosen(true).is_some_and(|(encoding, _)| encoding == Encoding::Protobuf), first, "{accept}");
+            assert_eq!(
+                chosen(true).is_some_and(|(encoding, _)| encoding == Encoding::Protobuf),
+                first,
+                "{accept}"
+            );
         }
         let mut headers = HeaderMap::new();
         let table = "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io";

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use super::form::{Encoding, Form, Shape};
 use super::options;
-use super::protobuf_list;
 use super::pieces::{self, Part};
+use super::protobuf_list;
 use super::respond::{self, Body};
 use super::table::{self, Include};
 use super::target::{Query, Wanted};

@@ -51,14 +51,19 @@ pub(super) async fn answer(
             return respond::refused(&status, &http::HeaderMap::new());
         }
     };
-    let values: VecDeque<Item> = items.iter().map(|object| Item::of(definition, object, form.shape)).collect();
+    let values: VecDeque<Item> =
+        items.iter().map(|object| Item::of(definition, object, form.shape)).collect();
     for some in items.chunks(AT_ONCE) {
         some.iter().for_each(|object| list.measure(&Item::of(definition, object, form.shape).value()));
         tokio::task::yield_now().await;
     }
     let left = list.len() as u64;
     let start = Some(list.start());
-    respond::with_type(StatusCode::OK, Items { list, start, items: values, left }.boxed_unsync(), form.content_type())
+    respond::with_type(
+        StatusCode::OK,
+        Items { list, start, items: values, left }.boxed_unsync(),
+        form.content_type(),
+    )
 }
 
 /// One object of the list, in the cache until its turn comes.

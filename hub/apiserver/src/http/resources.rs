@@ -134,7 +134,8 @@ fn form(call: &Call<'_>, definition: &ResourceDefinition, wanted: &Wanted) -> Re
         call.warnings.add(warning);
     }
     let is_list = wanted.name.is_empty() && looks;
-    let protobuf = !definition.is_structural() && protobuf::has_form(&definition.api_version(), &definition.kind);
+    let protobuf =
+        !definition.is_structural() && protobuf::has_form(&definition.api_version(), &definition.kind);
     let form = Form::choose(call.headers, protobuf).map_err(|status| match definition.is_structural() {
         true => status,
         false => form::routed(call.headers, is_list).unwrap_or(status),

@@ -278,5 +278,3 @@ fn texts(bytes: &[u8]) -> Result<Value, ProtobufError> {
     }
     Ok(Value::Array(list))
 }
-
-

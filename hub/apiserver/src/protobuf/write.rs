@@ -270,7 +270,8 @@ fn nanoseconds(text: &str) -> Option<i64> {
     while !rest.is_empty() && rest != "0" {
         let unit_at = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
         let number: f64 = rest[..unit_at].parse().ok()?;
-        let unit_end = rest[unit_at..].find(|c: char| c.is_ascii_digit()).map_or(rest.len(), |at| unit_at + at);
+        let unit_end =
+            rest[unit_at..].find(|c: char| c.is_ascii_digit()).map_or(rest.len(), |at| unit_at + at);
         sum += number
             * match &rest[unit_at..unit_end] {
                 "ns" => 1.0,
