@@ -372,28 +372,6 @@ func metadataClient(ctx context.Context, t *target) error {
 	return first(err, want(err == nil && len(left.Items) == 2, "%v are left", left))
 }
 
-// protobuf: a typed client that speaks it; bodies are read, and answers come in what the client takes beside it.
-func protobuf(ctx context.Context, t *target) error {
-	config, sent := recorded(t.config)
-	config.ContentType = "application/vnd.kubernetes.protobuf"
-	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	if err := everydayWrites(ctx, client, t.namespace); err != nil {
-		return fmt.Errorf("%w; answers came as %v", err, sent.types)
-	}
-	// A client that takes nothing else hears so at once, and no object is half read.
-	config.AcceptContentTypes = config.ContentType
-	strict, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	_, err = strict.CoreV1().Namespaces().Get(ctx, t.namespace, metav1.GetOptions{})
-	return want(err == nil || isCode(err, 406), "a client that takes only protobuf hears %v", err)
-}
-
 // cbor: a dynamic client that prefers it, as the feature gates ClientsAllowCBOR and ClientsPreferCBOR ask for.
 func cborClient(ctx context.Context, t *target) error {
 	config := rest.CopyConfig(t.config)

@@ -2,6 +2,7 @@
 // controller-runtime, Argo CD's engine and Flux's apply.
 //
 //	clients KUBECONFIG client-go|gitops-engine|flux-ssa [CHECK]...
+//	clients codec make|compare
 //
 // Each check works in a namespace of its own, prints one line, and the
 // program fails where one does. Without names all checks of the subcommand
@@ -53,6 +54,10 @@ var subcommands = map[string][]check{
 }
 
 func main() {
+	if len(os.Args) > 2 && os.Args[1] == "codec" {
+		runCodec(os.Args[2:])
+		return
+	}
 	if len(os.Args) < 3 {
 		fail("usage: clients KUBECONFIG client-go|gitops-engine|flux-ssa [CHECK]...")
 	}

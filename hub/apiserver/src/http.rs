@@ -19,6 +19,7 @@ mod paced;
 mod patching;
 mod paths;
 mod pieces;
+mod protobuf_list;
 mod resources;
 mod respond;
 pub(crate) mod scale;

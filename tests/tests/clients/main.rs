@@ -12,4 +12,5 @@ mod go;
 mod helm;
 mod kubectl;
 mod operators;
+mod protobuf;
 mod python;

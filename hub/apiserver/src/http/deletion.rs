@@ -76,7 +76,7 @@ impl ApiServer {
         if definition.is_structural() {
             metadata["continue"] = json!("");
         }
-        Ok(self.render(call, definition, &found, &metadata, form))
+        Ok(self.render(call, definition, &found, &metadata, form).await)
     }
 }
 

@@ -1,7 +1,8 @@
-//! The form an answer takes, as the client's `Accept` asks: JSON or YAML, whole objects, tables or metadata alone.
+//! The form an answer takes, as the client's `Accept` asks: JSON, YAML or protobuf, whole objects, tables or metadata alone.
 
 use http::HeaderMap;
 
+use crate::protobuf;
 use crate::status::Status;
 
 /// What the client can read.
@@ -12,6 +13,7 @@ pub(super) const ACCEPTED: &str = "application/json, application/yaml, applicati
 pub(super) enum Encoding {
     Json,
     Yaml,
+    Protobuf,
 }
 
 /// What is written.
@@ -59,13 +61,17 @@ impl Form {
         match self.encoding {
             Encoding::Json => "application/json",
             Encoding::Yaml => "application/yaml",
+            Encoding::Protobuf => protobuf::CONTENT_TYPE,
         }
     }
 
     /// The first form of the client's list that is spoken here. Forms with parameters that are not known are passed over, so
-    /// that a client that would like more than we have falls back as it planned to.
-    pub(super) fn choose(headers: &HeaderMap) -> Result<Form, Status> {
-        Form::first(headers, read_clause)
+    /// that a client that would like more than we have falls back as it planned to. `protobuf`: whether the kind has that form;
+    /// metadata alone has it for every kind.
+    pub(super) fn choose(headers: &HeaderMap, protobuf: bool) -> Result<Form, Status> {
+        let spoken =
+            |form: &Form| form.encoding != Encoding::Protobuf || protobuf || form.shape == Shape::Metadata;
+        Form::first(headers, |clause| read_clause(clause).filter(spoken))
     }
 
     /// The first in which a whole object may be written, as refusals are: no table, no metadata alone.
@@ -121,6 +127,7 @@ fn read_clause(clause: &str) -> Option<Form> {
     let encoding = match parts.next()? {
         "application/json" | "*/*" | "application/*" => Encoding::Json,
         "application/yaml" => Encoding::Yaml,
+        protobuf::CONTENT_TYPE => Encoding::Protobuf,
         _ => return None,
     };
     let (mut kind, mut group, mut version) = ("", "", "");
@@ -134,7 +141,8 @@ fn read_clause(clause: &str) -> Option<Form> {
     }
     let shape = match (kind, group, version) {
         ("", _, _) => Shape::Whole,
-        ("Table", "meta.k8s.io", "v1") => Shape::Table,
+        // Cells are of any type: tables have no protobuf form.
+        ("Table", "meta.k8s.io", "v1") if encoding != Encoding::Protobuf => Shape::Table,
         ("PartialObjectMetadata" | "PartialObjectMetadataList", "meta.k8s.io", "v1") => Shape::Metadata,
         _ => return None,
     };
@@ -155,12 +163,26 @@ mod tests {
             ("application/yaml", Some((Encoding::Yaml, Shape::Whole))),
             ("*/*", Some((Encoding::Json, Shape::Whole))),
             ("application/vnd.kubernetes.protobuf", None),
+            (
+                "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+                Some((Encoding::Protobuf, Shape::Metadata)),
+            ),
             ("text/html", None),
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(http::header::ACCEPT, accept.parse().unwrap());
-            let chosen = Form::choose(&headers).ok().map(|f| (f.encoding, f.shape));
-            assert_eq!(chosen, wanted, "{accept}");
+            let chosen = |protobuf| Form::choose(&headers, protobuf).ok().map(|f| (f.encoding, f.shape));
+            assert_eq!(chosen(false), wanted, "{accept}");
+            let first = accept.starts_with("application/vnd.kubernetes.protobuf");
+            assert_eq!(
+                chosen(true).is_some_and(|(encoding, _)| encoding == Encoding::Protobuf),
+                first,
+                "{accept}"
+            );
         }
+        let mut headers = HeaderMap::new();
+        let table = "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io";
+        headers.insert(http::header::ACCEPT, table.parse().unwrap());
+        assert!(Form::choose(&headers, true).is_err(), "cells have no protobuf form");
     }
 }

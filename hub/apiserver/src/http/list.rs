@@ -10,9 +10,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
-use super::form::{Form, Shape};
+use super::form::{Encoding, Form, Shape};
 use super::options;
 use super::pieces::{self, Part};
+use super::protobuf_list;
 use super::respond::{self, Body};
 use super::table::{self, Include};
 use super::target::{Query, Wanted};
@@ -97,6 +98,14 @@ fn too_large(asked: u64, current: u64) -> Status {
     status
 }
 
+/// Kind and apiVersion of a list.
+pub(super) fn type_of_list(definition: &ResourceDefinition, shape: Shape) -> (String, String) {
+    match shape {
+        Shape::Metadata => ("PartialObjectMetadataList".to_owned(), "meta.k8s.io/v1".to_owned()),
+        _ => (format!("{}List", definition.kind), definition.api_version()),
+    }
+}
+
 impl ApiServer {
     pub(super) async fn list(
         &self,
@@ -118,10 +127,10 @@ impl ApiServer {
         if definition.is_structural() && form.shape == Shape::Whole && page.next.is_none() {
             metadata["continue"] = json!("");
         }
-        Ok(self.render(call, definition, &page.items, &metadata, form))
+        Ok(self.render(call, definition, &page.items, &metadata, form).await)
     }
 
-    pub(super) fn render(
+    pub(super) async fn render(
         &self,
         call: &Call<'_>,
         definition: &ResourceDefinition,
@@ -136,10 +145,10 @@ impl ApiServer {
                 table::table(definition, items.iter().map(AsRef::as_ref), metadata, include, true, now);
             return respond::document(StatusCode::OK, table.to_string().into(), form);
         }
-        let (kind, api_version) = match form.shape {
-            Shape::Metadata => ("PartialObjectMetadataList".to_owned(), "meta.k8s.io/v1".to_owned()),
-            _ => (format!("{}List", definition.kind), definition.api_version()),
-        };
+        if form.encoding == Encoding::Protobuf {
+            return protobuf_list::answer(definition, items, metadata, form).await;
+        }
+        let (kind, api_version) = type_of_list(definition, form.shape);
         if form.shape == Shape::Metadata && items.is_empty() {
             // An empty list of metadata alone is null: so kube-apiserver writes it.
             let list = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata, "items": null});
@@ -160,7 +169,7 @@ impl ApiServer {
             }
         }
         parts.push(Part::text("]}\n"));
-        if form.encoding == super::form::Encoding::Yaml {
+        if form.encoding == Encoding::Yaml {
             return respond::document(StatusCode::OK, pieces::concat(&parts), form);
         }
         respond::with_type(StatusCode::OK, pieces::pieces(parts), form.content_type())

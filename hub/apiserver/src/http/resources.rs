@@ -15,6 +15,7 @@ use super::table::Include;
 use super::target::Wanted;
 use super::{ApiServer, Call, discovery, options};
 use crate::object::meta;
+use crate::protobuf;
 use crate::registry::strategy;
 use crate::resource::ResourceDefinition;
 use crate::status::Status;
@@ -133,7 +134,9 @@ fn form(call: &Call<'_>, definition: &ResourceDefinition, wanted: &Wanted) -> Re
         call.warnings.add(warning);
     }
     let is_list = wanted.name.is_empty() && looks;
-    let form = Form::choose(call.headers).map_err(|status| match definition.is_structural() {
+    let protobuf =
+        !definition.is_structural() && protobuf::has_form(&definition.api_version(), &definition.kind);
+    let form = Form::choose(call.headers, protobuf).map_err(|status| match definition.is_structural() {
         true => status,
         false => form::routed(call.headers, is_list).unwrap_or(status),
     })?;

@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use super::form::{Encoding, Form};
 use super::pieces::{Part, pieces};
+use crate::protobuf;
 use crate::status::Status;
 
 /// A response body: whole, or a stream that may not end.
@@ -75,6 +76,11 @@ pub(super) fn document(code: StatusCode, bytes: Bytes, form: Form) -> Response<B
         Encoding::Json if bytes.ends_with(b"\n") => full(bytes),
         Encoding::Json => pieces(vec![bytes.into(), Part::text("\n")]),
         Encoding::Yaml => full(to_yaml(&bytes)),
+        Encoding::Protobuf => match to_protobuf(&bytes) {
+            Some(bytes) => full(bytes),
+            // An answer of another kind than its resource's that has no such form: JSON, and said to be.
+            None => return document(code, bytes, Form { encoding: Encoding::Json, ..form }),
+        },
     };
     with_type(code, body, form.content_type())
 }
@@ -83,6 +89,11 @@ fn to_yaml(bytes: &Bytes) -> Bytes {
     let value: Value = serde_json::from_slice(bytes).unwrap_or(Value::Null);
     // A JSON value always has a YAML form; the JSON itself is one.
     serde_saphyr::to_string(&value).map_or_else(|_| bytes.clone(), Bytes::from)
+}
+
+fn to_protobuf(bytes: &Bytes) -> Option<Vec<u8>> {
+    let value: Value = serde_json::from_slice(bytes).ok()?;
+    protobuf::encode(&value).ok()
 }
 
 pub(super) fn warn(response: &mut Response<Body>, warnings: &[String]) {

@@ -1,6 +1,6 @@
 //! Watches: a body of events that goes on until the client, the clock or the server ends it.
 //!
-//! In: the cache's events of one resource. Out: `{"type":…,"object":…}` lines: ADDED, MODIFIED, DELETED, BOOKMARK, and one ERROR
+//! In: the cache's events of one resource. Out: `{"type":…,"object":…}` lines, or the same as protobuf with lengths before them: ADDED, MODIFIED, DELETED, BOOKMARK, and one ERROR
 //! as the last line where the watcher's place was lost. An object that leaves a selector is DELETED for that watcher, one that
 //! enters it is ADDED.
 
@@ -22,6 +22,7 @@ use super::target::Wanted;
 use super::{ApiServer, Call, list, options};
 use crate::cache::{CacheEvent, Shard};
 use crate::object::Stored;
+use crate::protobuf;
 use crate::registry::Registry;
 use crate::resource::ResourceDefinition;
 use crate::selector::Selector;
@@ -44,7 +45,7 @@ impl ApiServer {
         wanted: &Wanted,
         form: Form,
     ) -> Result<Response<Body>, Status> {
-        if form.encoding != Encoding::Json {
+        if form.encoding == Encoding::Yaml {
             return Err(Status::not_acceptable(
                 "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch",
             ));
@@ -71,6 +72,7 @@ impl ApiServer {
             namespace: super::objects::namespace_of(definition, wanted),
             selector,
             shape: form.shape,
+            encoding: form.encoding,
             include: Include::parse(call.query.get("includeObject")),
             bookmarks,
             served: self.registry.catalogue_changes(),
@@ -92,7 +94,11 @@ impl ApiServer {
             let line = watcher.next().await?;
             Some((line, watcher))
         });
-        Ok(respond::with_type(StatusCode::OK, respond::streamed(lines), "application/json"))
+        let content_type = match form.encoding {
+            Encoding::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
+            _ => "application/json",
+        };
+        Ok(respond::with_type(StatusCode::OK, respond::streamed(lines), content_type))
     }
 }
 
@@ -110,6 +116,7 @@ struct Watcher {
     namespace: String,
     selector: Selector,
     shape: Shape,
+    encoding: Encoding,
     include: Include,
     bookmarks: bool,
     served: tokio::sync::watch::Receiver<u64>,
@@ -163,7 +170,8 @@ impl Watcher {
                     Ok(events) => events.iter().for_each(|event| self.take(event)),
                     Err(status) => {
                         self.ended = true;
-                        self.ready.push_back(Line::Made(frame("ERROR", &status.body().into())));
+                        let frame = self.frame("ERROR", &status.body().into());
+                        self.ready.push_back(Line::Made(frame));
                     }
                 },
                 Wake::Bookmark => {
@@ -176,7 +184,8 @@ impl Watcher {
                         self.place,
                         self.registry.cache().revision()
                     ));
-                    self.ready.push_back(Line::Made(frame("ERROR", &gone.body().into())));
+                    let gone = self.frame("ERROR", &gone.body().into());
+                    self.ready.push_back(Line::Made(gone));
                 }
                 Wake::Served => {
                     let served = self.registry.catalogue();
@@ -288,7 +297,7 @@ impl Watcher {
                 table.to_string().into()
             }
         };
-        frame(kind, &bytes)
+        self.frame(kind, &bytes)
     }
 
     /// A table with one row, of an object that has nothing but its version.
@@ -325,7 +334,18 @@ impl Watcher {
                 json!({"kind": self.definition.kind, "apiVersion": self.definition.api_version(), "metadata": metadata})
             }
         };
-        frame("BOOKMARK", &object.to_string().into())
+        self.frame("BOOKMARK", &object.to_string().into())
+    }
+
+    /// One event on the wire. `object`: its JSON.
+    fn frame(&self, kind: &str, object: &Bytes) -> Bytes {
+        if self.encoding != Encoding::Protobuf {
+            return frame(kind, object);
+        }
+        // Whoever asked for this form was told before that the kind has it.
+        let value = serde_json::from_slice(object).unwrap_or_default();
+        let object = protobuf::encode(&value).unwrap_or_default();
+        protobuf::event(kind, &object).into()
     }
 }
 
