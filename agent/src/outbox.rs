@@ -15,6 +15,9 @@ const SPACING: Duration = Duration::from_secs(1);
 /// Events waiting at once; the oldest is dropped first.
 const EVENTS: usize = 256;
 
+/// Orphans told in one frame.
+const ORPHANS: usize = 256;
+
 /// What is known of one Work.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Standing {
@@ -24,6 +27,8 @@ pub struct Standing {
     pub revision: u64,
     /// The hash of the body that this is about.
     pub hash: Bytes,
+    /// The generation of the Work that this is about.
+    pub generation: u64,
     /// The outcome of applying it.
     pub applied: Option<Applied>,
     /// JSON array: the manifests' statuses.
@@ -66,7 +71,7 @@ pub struct Outbox {
     /// The Works that have news, by when it may be told.
     due: BTreeSet<(Duration, String)>,
     removed: BTreeMap<String, (Removed, bool)>,
-    orphans: Option<Vec<String>>,
+    orphans: Vec<String>,
     cluster: Option<(Bytes, bool)>,
     events: VecDeque<EventReport>,
 }
@@ -107,10 +112,12 @@ impl Outbox {
         self.works.get(key).map(|entry| &entry.standing)
     }
 
-    /// The member no longer holds what `key` carried; told until the hub releases it.
-    pub fn removed(&mut self, key: &str, uid: &str, revision: u64) {
+    /// The member no longer holds what `key` carried, and `object_uids` are what was deleted or stripped of our marks;
+    /// told until the hub releases it.
+    pub fn removed(&mut self, key: &str, uid: &str, revision: u64, object_uids: Vec<String>) {
         self.drop_work(key);
-        let removed = Removed { key: key.to_owned(), uid: uid.to_owned(), revision, ..Removed::default() };
+        let (key_told, uid) = (key.to_owned(), uid.to_owned());
+        let removed = Removed { key: key_told, uid, revision, object_uids, never_held: false };
         self.removed.insert(key.to_owned(), (removed, true));
     }
 
@@ -139,7 +146,7 @@ impl Outbox {
 
     /// Works that a full listing lacked.
     pub fn orphans(&mut self, keys: Vec<String>) {
-        self.orphans = Some(keys);
+        self.orphans = keys;
     }
 
     /// A new session: everything is told again.
@@ -161,13 +168,15 @@ impl Outbox {
         }
     }
 
-    /// The next frame that costs no credit.
+    /// The next removal, orphans or event: said as soon as there is anything, and free where the hub does not count them.
     pub fn next_free(&mut self) -> Option<agent_frame::Body> {
         if let Some((removed, dirty)) = self.removed.values_mut().find(|(_, dirty)| *dirty) {
             *dirty = false;
             return Some(agent_frame::Body::Removed(removed.clone()));
         }
-        if let Some(keys) = self.orphans.take() {
+        if !self.orphans.is_empty() {
+            let rest = self.orphans.split_off(self.orphans.len().min(ORPHANS));
+            let keys = std::mem::replace(&mut self.orphans, rest);
             return Some(agent_frame::Body::Orphans(Orphans { keys }));
         }
         self.events.pop_front().map(agent_frame::Body::Event)
@@ -199,6 +208,7 @@ impl Outbox {
             uid: standing.uid.clone(),
             revision: standing.revision,
             hash: standing.hash.clone(),
+            generation: standing.generation,
             applied: standing.applied.clone(),
             ..WorkStatus::default()
         };
@@ -276,7 +286,7 @@ mod tests {
     fn a_removal_replaces_reports_and_is_told_in_each_session_until_released() {
         let mut outbox = Outbox::default();
         outbox.work("a", standing(1));
-        outbox.removed("a", "u", 2);
+        outbox.removed("a", "u", 2, Vec::new());
         assert_eq!(reports(&mut outbox, 1), [0; 0]);
         assert!(matches!(outbox.next_free(), Some(agent_frame::Body::Removed(_))));
         assert!(outbox.next_free().is_none());

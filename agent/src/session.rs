@@ -15,7 +15,7 @@ use karmada_proto::body::Assembly;
 use karmada_proto::cadence::{Cadence, dead_after};
 use karmada_proto::credit::{Ledger as CreditLedger, Purse};
 use karmada_proto::v1::{self, AgentFrame, CloseCode, Credit, HubFrame, RetryClass, agent_frame, hub_frame};
-use karmada_proto::{PROTOCOL, frame};
+use karmada_proto::{FEATURE_CREDIT, PROTOCOL, credit, frame};
 
 use self::intake::Intake;
 pub use self::intake::{Change, Held, Phase};
@@ -24,6 +24,9 @@ use crate::schedule::Advice;
 
 /// What the hub may send before the ledger has it.
 const WINDOW: Credit = Credit { messages: 256, bytes: 1 << 20 };
+/// A hub that does not keep to what it was granted is dialled again after this.
+const OVERSPENT: Duration = Duration::from_secs(30);
+
 /// Why a session ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
@@ -69,6 +72,8 @@ pub struct Session {
     out: VecDeque<agent_frame::Body>,
     credit: CreditLedger,
     purse: Purse,
+    /// The hub counts all that is reported, not statuses alone.
+    pays_for_all: bool,
     cadence: Cadence,
     pings: u64,
     awaiting_pong: bool,
@@ -105,7 +110,7 @@ impl Session {
             key_fingerprint: opening.key_fingerprint,
             boot_id: opening.boot_id,
             agent_version: env!("CARGO_PKG_VERSION").to_owned(),
-            features: Vec::new(),
+            features: vec![FEATURE_CREDIT.to_owned()],
             epoch: opening.epoch,
             cursor: opening.cursor,
             objects: held.len() as u32,
@@ -125,6 +130,7 @@ impl Session {
             out: [agent_frame::Body::Hello(hello)].into(),
             credit,
             purse: Purse::default(),
+            pays_for_all: false,
             cadence,
             pings: 0,
             awaiting_pong: false,
@@ -147,6 +153,10 @@ impl Session {
             self.out.push_back(agent_frame::Body::Unsupported(v1::Unsupported { kind: frame.kind }));
             return;
         };
+        if self.overspends(&body) {
+            self.end("the hub sent more than it was granted".into(), Advice::After(OVERSPENT));
+            return;
+        }
         use hub_frame::Body as B;
         match body {
             B::Welcome(welcome) => self.welcome(&welcome),
@@ -177,6 +187,15 @@ impl Session {
         }
     }
 
+    /// Works and tombstones are what the hub pays for.
+    fn overspends(&mut self, body: &hub_frame::Body) -> bool {
+        match body {
+            hub_frame::Body::Upsert(upsert) => self.credit.receive(upsert.chunk.len() as u64).is_err(),
+            hub_frame::Body::Tombstone(_) => self.credit.receive(0).is_err(),
+            _ => false,
+        }
+    }
+
     fn welcome(&mut self, welcome: &v1::Welcome) {
         let epoch = self.intake.epoch();
         if welcome.epoch < epoch {
@@ -190,6 +209,7 @@ impl Session {
         }
         self.welcomed = true;
         self.purse.add(&welcome.credit.unwrap_or_default());
+        self.pays_for_all = welcome.features.iter().any(|feature| feature == FEATURE_CREDIT);
         self.retry_hint = Duration::from_millis(welcome.retry_hint_ms);
         self.cadence
             .bound(Duration::from_millis(welcome.ping_min_ms), Duration::from_millis(welcome.ping_max_ms));
@@ -267,9 +287,15 @@ impl Session {
         if let Some(keys) = self.intake.take_orphans() {
             outbox.orphans(keys);
         }
+        if self.purse.room() == 0 && self.pays_for_all {
+            return None;
+        }
         if let Some(body) = outbox.next_free() {
             if let agent_frame::Body::Removed(removed) = &body {
                 self.intake.removed(&removed.key);
+            }
+            if self.pays_for_all {
+                self.purse.spend(credit::cost(&body));
             }
             return Some(body);
         }

@@ -15,6 +15,9 @@ use karmada_proto::v1::{self, NackCode, TombstoneReason, agent_frame};
 /// A cursor that moves without anything to store is written this seldom: an idle agent writes nothing.
 const CURSOR_EVERY: Duration = Duration::from_secs(300);
 
+/// A body that came this often and was no use is refused; before that, asked for again.
+const SPOILT: u32 = 3;
+
 /// What is to be said to the hub.
 pub(super) type Out = VecDeque<agent_frame::Body>;
 
@@ -119,6 +122,8 @@ pub(super) struct Intake {
     acked: u64,
     listing: Option<BTreeSet<String>>,
     wanted: BTreeSet<String>,
+    /// How often the body of a Work came and was no use.
+    spoilt: BTreeMap<String, u32>,
     orphans: Option<Vec<String>>,
     assembly: Assembly,
     settled: Vec<u64>,
@@ -144,6 +149,7 @@ impl Intake {
             acked: cursor,
             listing: None,
             wanted: BTreeSet::new(),
+            spoilt: BTreeMap::new(),
             orphans: None,
             assembly,
             settled: Vec::new(),
@@ -184,19 +190,36 @@ impl Intake {
                 self.settled.push(cost);
                 self.mark(&upsert.key);
                 self.wanted.remove(&upsert.key);
+                self.spoilt.remove(&upsert.key);
                 self.put(upsert, body);
                 self.moves_to(upsert.cursor);
             }
             Err(error) => {
                 self.settled.push(cost);
-                if let BodyError::TooLarge(_) = error {
-                    self.nack(upsert, NackCode::TooLarge, error.to_string(), out);
-                    return;
-                }
-                self.want(upsert, out);
-                self.moves_to(upsert.cursor);
+                self.unusable(upsert, &error, out);
             }
         }
+    }
+
+    /// A body that did not come through is asked for again; one that cannot, or does not after several, is refused.
+    fn unusable(&mut self, upsert: &v1::Upsert, error: &BodyError, out: &mut Out) {
+        let tries = self.spoilt.entry(upsert.key.clone()).or_default();
+        *tries += 1;
+        let code = match error {
+            BodyError::TooLarge(_) => NackCode::TooLarge,
+            BodyError::UnknownEncoding(_) => NackCode::Malformed,
+            _ if *tries > SPOILT => NackCode::Malformed,
+            _ => {
+                self.want(upsert, out);
+                self.moves_to(upsert.cursor);
+                return;
+            }
+        };
+        self.mark(&upsert.key);
+        self.spoilt.remove(&upsert.key);
+        self.wanted.remove(&upsert.key);
+        self.nack(upsert.key.clone(), upsert.revision, code, error.to_string(), out);
+        self.moves_to(upsert.cursor);
     }
 
     fn put(&mut self, upsert: &v1::Upsert, body: Bytes) {
@@ -255,16 +278,15 @@ impl Intake {
         out.push_back(agent_frame::Body::Want(want));
     }
 
-    fn nack(&mut self, upsert: &v1::Upsert, code: NackCode, message: String, out: &mut Out) {
+    fn nack(&mut self, key: String, revision: u64, code: NackCode, message: String, out: &mut Out) {
         out.push_back(agent_frame::Body::Nack(v1::Nack {
-            key: upsert.key.clone(),
-            epoch: upsert.epoch,
-            revision: upsert.revision,
+            key,
+            epoch: self.epoch,
+            revision,
             code: code.into(),
             retriable: false,
             message,
         }));
-        self.moves_to(upsert.cursor);
     }
 
     /// A Work is to be removed, or forgotten.
@@ -274,8 +296,19 @@ impl Intake {
             return;
         }
         self.mark(&tombstone.key);
+        let released = match TombstoneReason::try_from(tombstone.reason) {
+            Ok(TombstoneReason::Deleted) => false,
+            Ok(TombstoneReason::Released) => true,
+            // A newer hub means something by it that this agent cannot know: the one thing it must not do is remove.
+            Ok(TombstoneReason::TombstoneUnspecified) | Err(_) => {
+                let message = format!("the tombstone's reason {} is unknown here", tombstone.reason);
+                let v1::Tombstone { key, revision, cursor, .. } = tombstone;
+                self.nack(key, revision, NackCode::UnknownReason, message, out);
+                self.moves_to(cursor);
+                return;
+            }
+        };
         self.wanted.remove(&tombstone.key);
-        let released = tombstone.reason() == TombstoneReason::Released;
         match self.held.get_mut(&tombstone.key) {
             // Bound to its uid, or newer than what is held under this name: what is older removes nothing.
             Some(held) if held.uid != tombstone.uid && held.revision >= tombstone.revision => {}

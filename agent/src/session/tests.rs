@@ -4,6 +4,8 @@ use karmada_proto::body;
 use karmada_proto::v1::{Pong, SnapshotEnd, SnapshotStart, Tombstone, TombstoneReason, Upsert, Welcome};
 
 use super::hub_frame::Body;
+use karmada_proto::v1::NackCode;
+
 use super::*;
 
 const fn secs(n: u64) -> Duration {
@@ -292,4 +294,63 @@ fn an_unknown_frame_is_named_and_survived() {
     session.frame(HubFrame { kind: 77, body: None }, secs(1));
     assert_eq!(said(&mut session), ["unsupported 77"]);
     assert!(session.ended().is_none());
+}
+
+#[test]
+fn a_tombstone_whose_reason_is_unknown_removes_nothing_and_is_refused_by_name() {
+    for reason in [0, 3, 99, -1] {
+        for works in [&[("a", held("u-a", 5, b"x"))][..], &[]] {
+            let mut session = open(7, 3, works);
+            said(&mut session);
+            welcome(&mut session, 7);
+            let Body::Tombstone(tombstone) = tombstone("a", "u-a", 6, TombstoneReason::Deleted) else {
+                unreachable!()
+            };
+            hear(&mut session, Body::Tombstone(Tombstone { reason, ..tombstone }));
+            let frames: Vec<_> =
+                std::iter::from_fn(|| session.next_frame(&mut Outbox::default(), secs(1))).collect();
+            let Some(agent_frame::Body::Nack(nack)) = &frames[0].body else { panic!("{frames:?}") };
+            assert_eq!((nack.code(), nack.key.as_str(), nack.revision), (NackCode::UnknownReason, "a", 6));
+            assert!(nack.message.contains(&reason.to_string()));
+            assert_eq!(written(&mut session), ["cursor 6"]);
+        }
+    }
+}
+
+#[test]
+fn unknown_words_of_a_close_are_taken_for_a_lost_link() {
+    let mut session = open(7, 3, &[]);
+    hear(&mut session, Body::Close(v1::Close { code: 99, retry: 99, after_ms: 5, ..v1::Close::default() }));
+    assert_eq!(session.ended().unwrap().advice, Advice::Lost(Duration::ZERO));
+}
+
+#[test]
+fn a_body_that_never_comes_through_is_refused_and_not_asked_for_for_ever() {
+    let mut session = open(7, 3, &[]);
+    said(&mut session);
+    welcome(&mut session, 7);
+    let unknown = Upsert { encoding: 9, ..upsert("a", 5, "one", 5) };
+    hear(&mut session, Body::Upsert(unknown));
+    assert_eq!(said(&mut session), ["nack a"], "asking again would bring the same");
+    let wrong = Upsert { hash: body::hash(b"two"), ..upsert("b", 6, "one", 6) };
+    let mut answers = Vec::new();
+    for _ in 0..4 {
+        hear(&mut session, Body::Upsert(wrong.clone()));
+        answers.extend(said(&mut session));
+    }
+    assert_eq!(answers, ["want b", "want b", "want b", "nack b"]);
+    assert_eq!(written(&mut session), ["cursor 6"]);
+}
+
+#[test]
+fn a_hub_that_overspends_is_left() {
+    let mut session = open(7, 3, &[]);
+    said(&mut session);
+    welcome(&mut session, 7);
+    for revision in 0..256 {
+        hear(&mut session, tombstone("a", "u", revision, TombstoneReason::Released));
+    }
+    assert!(session.ended().is_none());
+    hear(&mut session, tombstone("a", "u", 300, TombstoneReason::Released));
+    assert_eq!(session.ended().unwrap().advice, Advice::After(OVERSPENT));
 }

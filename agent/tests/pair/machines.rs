@@ -125,7 +125,7 @@ impl Site {
             self.told.insert(key.clone());
             if held.phase != Phase::Desired {
                 self.ledger.removed(std::slice::from_ref(&key)).unwrap();
-                self.outbox.removed(&key, &held.uid, held.revision);
+                self.outbox.removed(&key, &held.uid, held.revision, Vec::new());
             } else {
                 let standing = Standing {
                     uid: held.uid,
@@ -222,7 +222,7 @@ fn session(hub: &mut Hub, site: &mut Site, budget: usize) -> Passed {
         }
         while let Some(report) = gateway.next_report(now) {
             quiet = false;
-            if let Report::Finalize { key, uid } = &report {
+            if let Report::Finalize { key, uid, .. } = &report {
                 hub.finalize(key, uid);
             }
             gateway.report_done(report, false, now);

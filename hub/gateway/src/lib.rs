@@ -27,6 +27,7 @@ use bytes::Bytes;
 use karmada_proto::MESSAGE_LIMIT;
 use karmada_proto::v1::fleet_server::FleetServer;
 use karmada_proto::v1::{CloseCode, RetryClass};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 pub use options::Options;
@@ -39,6 +40,8 @@ pub struct Gateway {
     ports: Ports,
     options: Options,
     registry: registry::Registry,
+    /// What all sessions together may have unpacked at once, in KiB.
+    unpacked: Semaphore,
     started: Instant,
     wall_clock: fn() -> i64,
 }
@@ -54,7 +57,9 @@ impl Gateway {
     pub fn new(ports: Ports, options: Options) -> Arc<Self> {
         let wall_clock = || jiff::Timestamp::now().as_millisecond();
         let registry = registry::Registry::default();
-        let gateway = Arc::new(Self { ports, options, registry, started: Instant::now(), wall_clock });
+        let unpacked = Semaphore::new(options.unpacked_kib as usize);
+        let gateway =
+            Arc::new(Self { unpacked, ports, options, registry, started: Instant::now(), wall_clock });
         tokio::spawn(sweep(Arc::downgrade(&gateway), gateway.options.sweep));
         gateway
     }
@@ -64,6 +69,10 @@ impl Gateway {
         let now = self.now();
         for handle in self.registry.all() {
             if now > handle.dead_at().saturating_add(self.options.sweep) && self.registry.leave(&handle) {
+                // Should it come to life again, it must not believe that it is still connected.
+                let message = "given up: nothing was heard, or taken, for too long".to_owned();
+                let again = admission::close(CloseCode::Dead, RetryClass::RetryNow, Duration::ZERO, message);
+                handle.order(session::Control::Close(again));
                 tracing::info!(cluster = handle.cluster, "a session that takes nothing is given up");
                 self.ports.statuses.cluster_liveness(&handle.cluster, ports::LinkState::Offline);
             }

@@ -209,6 +209,8 @@ pub trait WorkSource: Send + Sync + 'static {
     /// Watches the Works of `cluster`: after revision `resume`, where that is given and still in history, else
     /// from a full listing.
     async fn watch(&self, cluster: &str, resume: Option<u64>) -> Result<WorkFeed, PortError>;
+    /// Whether `key` is a Work of `cluster` now. Must return at once.
+    fn holds(&self, cluster: &str, key: &str) -> bool;
 }
 
 // ---------------------------------------------------------------------------------------------- reports
@@ -222,6 +224,8 @@ pub struct WorkReport {
     pub uid: String,
     /// The revision of the Work that this is about.
     pub revision: u64,
+    /// The generation of the Work that this is about; zero from an agent that does not say.
+    pub generation: u64,
     /// True where the hub has sent a newer spec than the one this is about: the outcome of an older generation.
     pub outdated: bool,
     /// To become the condition Applied; `None` while nothing has been tried.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
 use futures::stream::BoxStream;
+use futures::{Stream, StreamExt};
 use karmada_certs::{CertificateRequest, JoinToken, PeerIdentity};
 use karmada_proto::frame;
 use karmada_proto::v1::fleet_server::Fleet;
@@ -119,11 +119,14 @@ fn ask(request: JoinRequest) -> Result<JoinAsk, JoinRefusal> {
 }
 
 /// From a verified peer to a running session, or to the close that says why not.
-async fn open(
+pub(crate) async fn open<I>(
     gateway: &Arc<Gateway>,
     peer: PeerIdentity,
-    mut inbound: Streaming<AgentFrame>,
-) -> Result<SessionStream<Streaming<AgentFrame>>, Close> {
+    mut inbound: I,
+) -> Result<SessionStream<I>, Close>
+where
+    I: Stream<Item = Result<AgentFrame, Status>> + Unpin,
+{
     let cluster =
         gateway.ports.registrar.authorize_session(&peer).await.map_err(|r| admission::refused(&r))?;
     let hello = hello(gateway, &mut inbound).await?;
@@ -133,11 +136,18 @@ async fn open(
     let busy = |error: crate::ports::PortError| admission::busy(error.message);
     let feed = gateway.ports.works.watch(&cluster, resume).await.map_err(busy)?;
     let session_seq = gateway.ports.sessions.next_session(&cluster).await.map_err(busy)?;
+    // What was decided before all that was waited for may hold no more: asked again, before another session is replaced...
+    authorized(gateway, &peer, &cluster).await?;
     let hub_clock_ms = (gateway.wall_clock)();
     let now = gateway.now();
     let handle = Arc::new(Handle::new(&cluster, session_seq, &hello, hub_clock_ms, now));
     if !gateway.registry.enter(&handle) {
         return Err(admission::busy("a newer session of this cluster is there".into()));
+    }
+    // ... and once it can be found: who is shut out from now on is closed there.
+    if let Err(close) = authorized(gateway, &peer, &cluster).await {
+        gateway.registry.leave(&handle);
+        return Err(close);
     }
     let opening = Opening {
         protocol,
@@ -152,7 +162,16 @@ async fn open(
     Ok(SessionStream::new(gateway.clone(), handle, peer, session, inbound, feed))
 }
 
-async fn hello(gateway: &Gateway, inbound: &mut Streaming<AgentFrame>) -> Result<Hello, Close> {
+/// Whether `peer` still speaks for `cluster`.
+async fn authorized(gateway: &Gateway, peer: &PeerIdentity, cluster: &str) -> Result<(), Close> {
+    let now = gateway.ports.registrar.authorize_session(peer).await.map_err(|r| admission::refused(&r))?;
+    if now == cluster { Ok(()) } else { Err(admission::busy("the identity changed meanwhile".into())) }
+}
+
+async fn hello<I>(gateway: &Gateway, inbound: &mut I) -> Result<Hello, Close>
+where
+    I: Stream<Item = Result<AgentFrame, Status>> + Unpin,
+{
     let first = tokio::time::timeout(gateway.options.hello_timeout, inbound.next()).await;
     match first {
         Ok(Some(Ok(AgentFrame { body: Some(agent_frame::Body::Hello(hello)), .. }))) => Ok(hello),

@@ -18,6 +18,9 @@ use serde_json::{Value, json};
 
 use super::{Counting, Links, Told};
 
+/// Orphans named in a log line.
+const ORPHANS: usize = 20;
+
 /// The sink of all reports.
 pub struct Reports {
     registry: Arc<Registry>,
@@ -109,6 +112,13 @@ fn set_condition(conditions: &mut Vec<Value>, mut condition: Value, now: &str) {
     }
 }
 
+/// The generation for which a report says how applying it went; `None` where that is not the one there is `live`. An agent
+/// of an earlier version does not say: then what counts is whether it was sent anything newer.
+fn generation_of(report: &WorkReport, live: u64) -> Option<u64> {
+    let current = if report.generation == 0 { !report.outdated } else { report.generation == live };
+    current.then_some(live)
+}
+
 fn conditions_of(object: &Value) -> Vec<Value> {
     object["status"]["conditions"].as_array().cloned().unwrap_or_default()
 }
@@ -130,9 +140,9 @@ impl StatusSink for Reports {
                 return Ok(());
             }
             // How an older spec fared says nothing of the one there is now; what runs is told all the same.
-            if let Some(applied) = report.applied.as_ref().filter(|_| !report.outdated) {
+            let generation = generation_of(&report, work["metadata"]["generation"].as_u64().unwrap_or(0));
+            if let (Some(applied), Some(generation)) = (report.applied.as_ref(), generation) {
                 let mut conditions = conditions_of(work);
-                let generation = work["metadata"]["generation"].clone();
                 let condition = json!({
                     "type": "Applied", "status": if applied.ok { "True" } else { "False" },
                     "reason": applied.reason, "message": applied.message, "observedGeneration": generation,
@@ -205,9 +215,11 @@ impl StatusSink for Reports {
     }
 
     async fn orphans(&self, cluster: &str, keys: Vec<String>) -> Result<(), PortError> {
+        let first = &keys[..keys.len().min(ORPHANS)];
         tracing::warn!(
             cluster,
-            ?keys,
+            count = keys.len(),
+            ?first,
             "the agent enforces Works that the hub does not hold; nothing is removed"
         );
         Ok(())

@@ -180,7 +180,7 @@ impl Engine {
 
     pub(super) fn tell_removed(&self, key: &str, entry: &Entry) {
         self.parts.shared.report(|outbox| {
-            outbox.removed(key, &entry.uid, entry.revision);
+            outbox.removed(key, &entry.uid, entry.revision, Vec::new());
             true
         });
     }
