@@ -22,6 +22,8 @@ pub const CRASHES: u32 = 2;
 
 /// The newest format of the file that this agent knows.
 const FORMAT: i64 = 3;
+/// What keeps the proof of the epoch.
+const SEAL: &str = "epoch_seal";
 const SCHEMA: &str = "
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS works (
@@ -160,7 +162,10 @@ impl Ledger {
             apply(&transaction, change)?;
         }
         transaction.commit()?;
-        if changes.iter().any(|change| !matches!(change, Change::Cursor(_))) {
+        if changes
+            .iter()
+            .any(|change| !matches!(change, Change::Cursor(_) | Change::Timeline(_) | Change::Seal(_)))
+        {
             self.desired.send_modify(|count| *count += 1);
         }
         Ok(())
@@ -181,6 +186,19 @@ impl Ledger {
     /// Epoch and cursor; zeros where nothing was ever held.
     pub fn position(&self) -> Result<(u64, u64), LedgerError> {
         Ok((self.number("epoch")?.unwrap_or(0) as u64, self.number("cursor")?.unwrap_or(0) as u64))
+    }
+
+    /// The hub's start that told the cursor; zero where none was told.
+    pub fn timeline(&self) -> Result<u64, LedgerError> {
+        Ok(self.number("timeline")?.unwrap_or(0) as u64)
+    }
+
+    /// The hub's proof of the epoch; empty where there is none.
+    pub fn epoch_seal(&self) -> Result<Bytes, LedgerError> {
+        let connection = self.connection.lock();
+        let mut query = connection.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
+        let seal: Option<Vec<u8>> = query.query_row([SEAL], |row| row.get(0)).optional()?;
+        Ok(seal.unwrap_or_default().into())
     }
 
     /// A number kept by name.
@@ -291,6 +309,10 @@ impl Ledger {
 }
 
 fn set_number(connection: &Connection, key: &str, value: i64) -> Result<(), rusqlite::Error> {
+    set_value(connection, key, value)
+}
+
+fn set_value(connection: &Connection, key: &str, value: impl rusqlite::ToSql) -> Result<(), rusqlite::Error> {
     connection
         .prepare_cached(
             "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = ?2",
@@ -363,6 +385,8 @@ fn apply(connection: &Connection, change: &Change) -> Result<(), rusqlite::Error
             connection.execute("UPDATE works SET revision = 0", [])?;
         }
         Change::Cursor(cursor) => set_number(connection, "cursor", *cursor as i64)?,
+        Change::Timeline(timeline) => set_number(connection, "timeline", *timeline as i64)?,
+        Change::Seal(seal) => set_value(connection, SEAL, seal.as_ref())?,
     }
     Ok(())
 }

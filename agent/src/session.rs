@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
+use karmada_certs::SealKeys;
 use karmada_proto::body::Assembly;
 use karmada_proto::cadence::{Cadence, dead_after};
 use karmada_proto::credit::{Ledger as CreditLedger, Purse};
@@ -55,6 +56,12 @@ pub struct Opening {
     pub epoch: u64,
     /// From the ledger.
     pub cursor: u64,
+    /// From the ledger: the hub's start that told the cursor.
+    pub timeline: u64,
+    /// From the ledger: the hub's proof of the epoch.
+    pub epoch_seal: Bytes,
+    /// Whose proofs count.
+    pub seal_keys: SealKeys,
     /// The agent's wall clock, milliseconds since 1970 UTC.
     pub clock_ms: i64,
     /// From the schedule.
@@ -65,6 +72,8 @@ pub struct Opening {
 #[derive(Debug)]
 pub struct Session {
     intake: Intake,
+    seal: Bytes,
+    seal_keys: SealKeys,
     welcomed: bool,
     hub_offset_ms: Option<i64>,
     clock_ms: i64,
@@ -119,10 +128,13 @@ impl Session {
             credit: Some(credit.window()),
             partial,
             attempt: opening.attempt,
-            ..v1::Hello::default()
+            timeline: opening.timeline,
+            epoch_seal: opening.epoch_seal.clone(),
         };
         Self {
-            intake: Intake::new(held, (opening.epoch, opening.cursor), assembly, now),
+            intake: Intake::new(held, (opening.epoch, opening.cursor, opening.timeline), assembly, now),
+            seal: opening.epoch_seal,
+            seal_keys: opening.seal_keys,
             welcomed: false,
             hub_offset_ms: None,
             clock_ms: opening.clock_ms,
@@ -198,15 +210,24 @@ impl Session {
 
     fn welcome(&mut self, welcome: &v1::Welcome) {
         let epoch = self.intake.epoch();
-        if welcome.epoch < epoch {
-            // Rule R12. The hub mints above what our hello said; one that does not is not to be obeyed.
+        let proved = self.seal_keys.verify(welcome.epoch, &welcome.epoch_seal);
+        let ours_is_proved = self.seal_keys.verify(epoch, &self.seal);
+        if welcome.epoch < epoch && (ours_is_proved || !proved) {
+            // Rule R12. The hub mints above what our hello proved; one that does not is not to be obeyed. An epoch of ours
+            // that nobody ever handed out gives way to one that is proved.
             let reason = format!("the hub is in epoch {}, this site has seen {}", welcome.epoch, epoch);
             self.end(reason, Advice::After(Duration::from_secs(60)));
             return;
         }
-        if welcome.epoch > epoch {
+        if welcome.epoch != epoch {
             self.intake.enter(welcome.epoch);
         }
+        let seal = if proved { welcome.epoch_seal.clone() } else { Bytes::new() };
+        // A signature differs each time it is made: one proof of an epoch is enough.
+        if welcome.epoch != epoch || proved && !ours_is_proved {
+            self.intake.sealed(seal);
+        }
+        self.intake.speaks_with(welcome.timeline);
         self.welcomed = true;
         self.purse.add(&welcome.credit.unwrap_or_default());
         self.pays_for_all = welcome.features.iter().any(|feature| feature == FEATURE_CREDIT);
@@ -219,8 +240,8 @@ impl Session {
     fn close(&mut self, close: v1::Close) {
         let after = Duration::from_millis(close.after_ms);
         let advice = match close.retry() {
-            RetryClass::RetryNow | RetryClass::Relocate => Advice::Now,
-            RetryClass::RetryAfter => Advice::After(after),
+            RetryClass::RetryNow | RetryClass::Relocate if after.is_zero() => Advice::Now,
+            RetryClass::RetryNow | RetryClass::Relocate | RetryClass::RetryAfter => Advice::After(after),
             RetryClass::RetryUnspecified => Advice::Lost(self.retry_hint),
             // Never for ever: a hub that is mended must find its agents back.
             RetryClass::Rejoin | RetryClass::Fatal => Advice::After(after.max(Duration::from_secs(60))),
@@ -401,9 +422,9 @@ impl Session {
         self.hub_offset_ms
     }
 
-    /// What was learned of the path, the last cursor worth writing, and the half-received body: for the next
+    /// What was learned of the path, the last cursor worth writing (as changes), and the half-received body: for the next
     /// session. What the ledger holds is to be read again: changes may have stayed uncommitted.
-    pub fn into_parts(self) -> (Cadence, Option<u64>, Assembly) {
+    pub fn into_parts(self) -> (Cadence, Vec<Change>, Assembly) {
         let (cursor, assembly) = self.intake.into_parts();
         (self.cadence, cursor, assembly)
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures::{FutureExt, Stream, StreamExt};
 use jiff::Timestamp;
-use karmada_certs::agent_subject;
+use karmada_certs::{SealKeys, agent_subject};
 use karmada_proto::body::Assembly;
 use karmada_proto::cadence::Cadence;
 use karmada_proto::v1::{AgentFrame, CloseCode, HubFrame};
@@ -152,8 +152,8 @@ async fn one_session(
     }
     let (cadence, cursor, assembly) = session.into_parts();
     (carried.cadence, carried.assembly) = (cadence, assembly);
-    if let Some(cursor) = cursor {
-        link.shared.ledger.commit(&[Change::Cursor(cursor)])?;
+    if !cursor.is_empty() {
+        link.shared.ledger.commit(&cursor)?;
     }
     Ok(ended)
 }
@@ -217,6 +217,9 @@ async fn open(
         boot_id: link.boot_id.clone(),
         epoch,
         cursor,
+        timeline: link.shared.ledger.timeline()?,
+        epoch_seal: link.shared.ledger.epoch_seal()?,
+        seal_keys: SealKeys::of_bundle(&identity.ca_bundle),
         clock_ms: Timestamp::now().as_millisecond(),
         attempt: carried.schedule.attempt(),
     };
@@ -345,7 +348,7 @@ fn key_of(change: &Change) -> Option<String> {
         | Change::Touch { key, .. }
         | Change::Delete { key, .. }
         | Change::Forget { key } => Some(key.clone()),
-        Change::Epoch(_) | Change::Cursor(_) => None,
+        Change::Epoch(_) | Change::Cursor(_) | Change::Timeline(_) | Change::Seal(_) => None,
     }
 }
 

@@ -106,6 +106,10 @@ pub enum Change {
     Epoch(u64),
     /// Everything up to here is held.
     Cursor(u64),
+    /// The hub's start that told the cursor.
+    Timeline(u64),
+    /// The hub's proof of the epoch.
+    Seal(Bytes),
 }
 
 /// What is held and what has come.
@@ -120,6 +124,10 @@ pub(super) struct Intake {
     lazy_cursor: u64,
     cursor_written: Duration,
     acked: u64,
+    /// The hub's start that told the cursor that is written.
+    timeline: u64,
+    /// The one that is spoken with.
+    speaking: u64,
     listing: Option<BTreeSet<String>>,
     wanted: BTreeSet<String>,
     /// How often the body of a Work came and was no use.
@@ -133,7 +141,7 @@ impl Intake {
     /// Over what the ledger holds; `assembly` carries a half-received body.
     pub(super) fn new(
         held: BTreeMap<String, Held>,
-        (epoch, cursor): (u64, u64),
+        (epoch, cursor, timeline): (u64, u64, u64),
         assembly: Assembly,
         now: Duration,
     ) -> Self {
@@ -147,6 +155,8 @@ impl Intake {
             lazy_cursor: 0,
             cursor_written: now,
             acked: cursor,
+            timeline,
+            speaking: timeline,
             listing: None,
             wanted: BTreeSet::new(),
             spoilt: BTreeMap::new(),
@@ -166,9 +176,23 @@ impl Intake {
         self.changes.push(Change::Epoch(epoch));
         (self.epoch, self.cursor, self.acked) = (epoch, 0, 0);
         // Revisions of an older epoch say nothing in this one.
+        self.revisions_begin_anew();
+    }
+
+    fn revisions_begin_anew(&mut self) {
         for held in self.held.values_mut() {
             held.revision = 0;
         }
+    }
+
+    /// The start of the hub that is spoken with.
+    pub(super) fn speaks_with(&mut self, timeline: u64) {
+        self.speaking = timeline;
+    }
+
+    /// The hub's proof of the epoch that is spoken in.
+    pub(super) fn sealed(&mut self, seal: Bytes) {
+        self.changes.push(Change::Seal(seal));
     }
 
     /// A Work, an offer of one, or a piece of one.
@@ -337,8 +361,14 @@ impl Intake {
         self.moves_to(tombstone.cursor);
     }
 
-    /// A full listing begins.
+    /// A full listing begins. What is held may be of a history that the hub has not: revisions and the cursor count from
+    /// what is listed now, be they lower.
     pub(super) fn listing_starts(&mut self) {
+        self.revisions_begin_anew();
+        if self.cursor > 0 {
+            self.changes.push(Change::Cursor(0));
+        }
+        (self.cursor, self.next_cursor, self.lazy_cursor, self.acked) = (0, 0, 0, 0);
         self.listing = Some(BTreeSet::new());
     }
 
@@ -382,6 +412,10 @@ impl Intake {
         // A cursor must not pass a body that is still wanted.
         if self.wanted.is_empty() && self.next_cursor > self.cursor {
             self.cursor = self.next_cursor;
+            if self.timeline != self.speaking {
+                self.timeline = self.speaking;
+                self.changes.push(Change::Timeline(self.timeline));
+            }
             self.changes.push(Change::Cursor(self.cursor));
         }
         self.committing = !self.changes.is_empty();
@@ -441,9 +475,10 @@ impl Intake {
     }
 
     /// The last cursor worth writing, and the half-received body.
-    pub(super) fn into_parts(self) -> (Option<u64>, Assembly) {
+    pub(super) fn into_parts(self) -> (Vec<Change>, Assembly) {
         let settled = self.wanted.is_empty() && self.changes.is_empty() && !self.committing;
         let cursor = settled.then_some(self.lazy_cursor).filter(|lazy| *lazy > self.cursor);
-        (cursor, self.assembly)
+        let changes = cursor.map(|cursor| vec![Change::Timeline(self.speaking), Change::Cursor(cursor)]);
+        (changes.unwrap_or_default(), self.assembly)
     }
 }

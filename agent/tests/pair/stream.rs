@@ -222,12 +222,21 @@ impl Registrar for Fake {
 #[async_trait]
 impl SessionStore for Fake {
     async fn position(&self) -> Result<Position, PortError> {
-        Ok(self.seen(|state| Position { epoch: state.epoch, revision: state.revision }))
+        Ok(self.seen(|state| Position { epoch: state.epoch, revision: state.revision, timeline: 1 }))
     }
     async fn mint_epoch_above(&self, seen: u64) -> Result<u64, PortError> {
         let mut state = self.state.lock();
         state.epoch = state.epoch.max(seen + 1);
         Ok(state.epoch)
+    }
+    fn seal(&self, epoch: u64) -> Bytes {
+        self.ca.seal_epoch(epoch).unwrap().into()
+    }
+    fn is_sealed(&self, epoch: u64, seal: &[u8]) -> bool {
+        self.ca.seal_keys().verify(epoch, seal)
+    }
+    fn in_our_past(&self, timeline: u64, cursor: u64) -> bool {
+        timeline == 1 && cursor <= self.state.lock().revision
     }
     async fn next_session(&self, _: &str) -> Result<u64, PortError> {
         let mut state = self.state.lock();

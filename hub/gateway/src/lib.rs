@@ -20,6 +20,8 @@ pub mod session;
 mod stream;
 mod wire;
 
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -44,6 +46,9 @@ pub struct Gateway {
     unpacked: Semaphore,
     started: Instant,
     wall_clock: fn() -> i64,
+    random: fn() -> u64,
+    /// The newest epoch that everybody was called into.
+    entered: AtomicU64,
 }
 
 impl std::fmt::Debug for Gateway {
@@ -57,9 +62,18 @@ impl Gateway {
     pub fn new(ports: Ports, options: Options) -> Arc<Self> {
         let wall_clock = || jiff::Timestamp::now().as_millisecond();
         let registry = registry::Registry::default();
+        let random = || RandomState::new().build_hasher().finish();
         let unpacked = Semaphore::new(options.unpacked_kib as usize);
-        let gateway =
-            Arc::new(Self { unpacked, ports, options, registry, started: Instant::now(), wall_clock });
+        let gateway = Arc::new(Self {
+            unpacked,
+            ports,
+            options,
+            registry,
+            started: Instant::now(),
+            wall_clock,
+            random,
+            entered: AtomicU64::new(0),
+        });
         tokio::spawn(sweep(Arc::downgrade(&gateway), gateway.options.sweep));
         gateway
     }
@@ -123,6 +137,20 @@ impl Gateway {
         let until = Instant::now() + within + Duration::from_secs(1);
         while self.registry.count() > 0 && Instant::now() < until {
             tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Calls everybody into `epoch`, once: who is connected speaks an older one and comes back at once, spread.
+    fn enter_epoch(&self, epoch: u64) {
+        if self.entered.fetch_max(epoch, Ordering::AcqRel) >= epoch {
+            return;
+        }
+        let handles = self.registry.all();
+        for handle in &handles {
+            let message = "the hub entered a new epoch".to_owned();
+            let after = admission::spread((self.random)(), handles.len(), self.options.accept_rate);
+            let again = admission::close(CloseCode::Recycle, RetryClass::RetryNow, after, message);
+            handle.order(session::Control::Close(again));
         }
     }
 

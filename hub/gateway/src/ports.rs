@@ -393,6 +393,8 @@ pub struct Position {
     pub epoch: u64,
     /// The store's newest revision.
     pub revision: u64,
+    /// This start of the hub: revisions of one start mean nothing beside those of another that is not its past.
+    pub timeline: u64,
 }
 
 /// What must outlive the process: the epoch and the sessions' fence.
@@ -403,6 +405,13 @@ pub trait SessionStore: Send + Sync + 'static {
     /// Mints an epoch above `seen` (an agent knows more than the hub: the hub's file was copied back), persists
     /// it, and returns it. Where the epoch is already above, that one.
     async fn mint_epoch_above(&self, seen: u64) -> Result<u64, PortError>;
+    /// The proof that this hub handed out `epoch`; empty where it cannot be made.
+    fn seal(&self, epoch: u64) -> Bytes;
+    /// Whether `seal` is such a proof.
+    fn is_sealed(&self, epoch: u64, seal: &[u8]) -> bool;
+    /// Whether `cursor`, which the start `timeline` told an agent, is a place in the history that this hub has: the start is
+    /// one of its own past, and the cursor not beyond where the next one began.
+    fn in_our_past(&self, timeline: u64, cursor: u64) -> bool;
     /// The next session number of `cluster`, persisted: larger than any given before.
     async fn next_session(&self, cluster: &str) -> Result<u64, PortError>;
 }

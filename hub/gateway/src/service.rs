@@ -16,7 +16,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::Gateway;
 use crate::admission::{self, Standing, close};
-use crate::ports::{JoinAsk, JoinOutcome, JoinRefusal, JoinRefusalCode};
+use crate::ports::{JoinAsk, JoinOutcome, JoinRefusal, JoinRefusalCode, PortError, Position};
 use crate::registry::Handle;
 use crate::session::{Control, Opening, Session};
 use crate::stream::SessionStream;
@@ -132,8 +132,9 @@ where
     let hello = hello(gateway, &mut inbound).await?;
     let protocol = admission::check(&cluster, &hello)?;
     probe_other(gateway, &cluster, &hello).await?;
-    let (epoch, resume) = position(gateway, &hello).await?;
-    let busy = |error: crate::ports::PortError| admission::busy(error.message);
+    let (position, resume) = position(gateway, &hello).await?;
+    let epoch = position.epoch;
+    let busy = |error: PortError| admission::busy(error.message);
     let feed = gateway.ports.works.watch(&cluster, resume).await.map_err(busy)?;
     let session_seq = gateway.ports.sessions.next_session(&cluster).await.map_err(busy)?;
     // What was decided before all that was waited for may hold no more: asked again, before another session is replaced...
@@ -149,10 +150,17 @@ where
         gateway.registry.leave(&handle);
         return Err(close);
     }
+    // A new epoch that began meanwhile called those that it found: this one was not there yet.
+    if gateway.ports.sessions.position().await.map_err(busy)?.epoch != epoch {
+        gateway.registry.leave(&handle);
+        return Err(admission::busy("the hub entered a new epoch".into()));
+    }
     let opening = Opening {
         protocol,
         session_seq,
         epoch,
+        epoch_seal: gateway.ports.sessions.seal(epoch),
+        timeline: position.timeline,
         resumed: resume.filter(|_| !feed.full_listing),
         retry_hint: admission::retry_hint(gateway.registry.count(), gateway.options.accept_rate),
         hub_clock_ms,
@@ -210,21 +218,30 @@ async fn probe_other(gateway: &Gateway, cluster: &str, hello: &Hello) -> Result<
     Ok(())
 }
 
-/// The epoch to speak in and where to resume. Mints a new epoch where the agent knows more than the hub.
-async fn position(gateway: &Gateway, hello: &Hello) -> Result<(u64, Option<u64>), Close> {
+/// Where the hub stands and where to resume. Mints a new epoch where the agent was given one that the hub does not know.
+async fn position(gateway: &Gateway, hello: &Hello) -> Result<(Position, Option<u64>), Close> {
     let sessions = &gateway.ports.sessions;
-    let position = sessions.position().await.map_err(|error| admission::busy(error.message))?;
-    if !admission::ahead(hello, position) {
-        return Ok((position.epoch, admission::resume(hello, position.epoch)));
+    let busy = |error: PortError| admission::busy(error.message);
+    let position = sessions.position().await.map_err(busy)?;
+    let sealed = hello.epoch > position.epoch && sessions.is_sealed(hello.epoch, &hello.epoch_seal);
+    if !admission::ahead(hello, position, sealed) {
+        if hello.epoch > position.epoch {
+            tracing::warn!(
+                cluster = hello.cluster_name,
+                epoch = position.epoch,
+                seen = hello.epoch,
+                "an agent names an epoch without proof: it is listed everything in this one"
+            );
+        }
+        let in_our_past = sessions.in_our_past(hello.timeline, hello.cursor);
+        return Ok((position, admission::resume(hello, position.epoch, in_our_past)));
     }
-    let epoch =
-        sessions.mint_epoch_above(hello.epoch).await.map_err(|error| admission::busy(error.message))?;
-    tracing::warn!(epoch, seen = hello.epoch, "an agent knows more than the hub: a new epoch begins");
-    // Those connected already speak the old epoch: they come back at once into the new one.
-    for handle in gateway.registry.all() {
-        let message = "the hub entered a new epoch".to_owned();
-        let again = close(CloseCode::Recycle, RetryClass::RetryNow, Duration::ZERO, message);
-        handle.order(Control::Close(again));
-    }
-    Ok((epoch, None))
+    let epoch = sessions.mint_epoch_above(hello.epoch).await.map_err(busy)?;
+    tracing::warn!(
+        epoch,
+        seen = hello.epoch,
+        "an agent was given an epoch that this hub does not know: a new one begins"
+    );
+    gateway.enter_epoch(epoch);
+    Ok((Position { epoch, ..position }, None))
 }

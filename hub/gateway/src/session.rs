@@ -105,6 +105,10 @@ pub struct Opening {
     pub session_seq: u64,
     /// The hub's epoch.
     pub epoch: u64,
+    /// The proof that it was handed out.
+    pub epoch_seal: Bytes,
+    /// This start of the hub.
+    pub timeline: u64,
     /// Where the watch resumes; `None`: a full listing.
     pub resumed: Option<u64>,
     /// See [`crate::admission::retry_hint`].
@@ -130,6 +134,8 @@ impl Session {
             hub_clock_ms: opening.hub_clock_ms,
             frame_limit: CHUNK as u32,
             features: vec![FEATURE_CREDIT.to_owned()],
+            timeline: opening.timeline,
+            epoch_seal: opening.epoch_seal.clone(),
             ..v1::Welcome::default()
         };
         let pays_for_all = hello.features.iter().any(|feature| feature == FEATURE_CREDIT);

@@ -241,3 +241,31 @@ impl StatusSink for Reports {
         tracing::warn!(cluster, "two living agents showed this cluster's identity; the newcomer was refused");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_speaks_for_its_own_generation_alone() {
+        for (told, outdated, live, stamps) in [
+            (1, false, 2, None),
+            (2, false, 2, Some(2)),
+            (3, false, 2, None),
+            (2, true, 2, Some(2)),
+            (0, false, 2, Some(2)),
+            (0, true, 2, None),
+        ] {
+            let report = WorkReport {
+                key: "w".into(),
+                uid: "u".into(),
+                revision: 1,
+                generation: told,
+                outdated,
+                applied: None,
+                manifest_statuses: None,
+            };
+            assert_eq!(generation_of(&report, live), stamps, "{told} of {live}, outdated: {outdated}");
+        }
+    }
+}

@@ -17,7 +17,16 @@ fn open(objects: u32, resumed: Option<u64>, credit: v1::Credit) -> Session {
 }
 
 fn opening(resumed: Option<u64>) -> Opening {
-    Opening { protocol: 1, session_seq: 1, epoch: 7, resumed, retry_hint: Duration::ZERO, hub_clock_ms: 0 }
+    Opening {
+        protocol: 1,
+        session_seq: 1,
+        epoch: 7,
+        epoch_seal: Bytes::new(),
+        timeline: 1,
+        resumed,
+        retry_hint: Duration::ZERO,
+        hub_clock_ms: 0,
+    }
 }
 
 fn plenty() -> v1::Credit {

@@ -25,8 +25,14 @@ struct Fake {
     /// Writes wait for this.
     gate: Notify,
     gated: AtomicBool,
+    /// Where each watch was asked to resume.
+    resumed: Mutex<Vec<Option<u64>>>,
     links: Mutex<BTreeMap<String, LinkState>>,
     sessions: AtomicU64,
+    epoch: AtomicU64,
+    minted: AtomicU64,
+    /// Who is connecting.
+    cluster: Mutex<String>,
     revoked: AtomicBool,
     revoke_while_watching: AtomicBool,
     most_at_once: AtomicU64,
@@ -35,7 +41,8 @@ struct Fake {
 
 #[async_trait]
 impl WorkSource for Fake {
-    async fn watch(&self, _: &str, _: Option<u64>) -> Result<WorkFeed, PortError> {
+    async fn watch(&self, _: &str, resume: Option<u64>) -> Result<WorkFeed, PortError> {
+        self.resumed.lock().push(resume);
         if self.revoke_while_watching.load(Ordering::SeqCst) {
             self.revoked.store(true, Ordering::SeqCst);
         }
@@ -83,7 +90,11 @@ impl Registrar for Fake {
     }
     async fn authorize_session(&self, _: &PeerIdentity) -> Result<String, SessionRefusal> {
         let revoked = self.revoked.load(Ordering::SeqCst);
-        if revoked { Err(SessionRefusal::Revoked("shut out".into())) } else { Ok("m".into()) }
+        if revoked {
+            Err(SessionRefusal::Revoked("shut out".into()))
+        } else {
+            Ok(self.cluster.lock().clone())
+        }
     }
     async fn renew(&self, _: &str, _: &PeerIdentity, _: CertificateRequest) -> Result<JoinGrant, PortError> {
         Err(PortError::never("not here"))
@@ -93,10 +104,21 @@ impl Registrar for Fake {
 #[async_trait]
 impl SessionStore for Fake {
     async fn position(&self) -> Result<Position, PortError> {
-        Ok(Position { epoch: 1, revision: 1 })
+        Ok(Position { epoch: self.epoch.load(Ordering::SeqCst) + 1, revision: 1, timeline: 1 })
     }
     async fn mint_epoch_above(&self, seen: u64) -> Result<u64, PortError> {
+        self.minted.fetch_add(1, Ordering::SeqCst);
+        self.epoch.store(seen, Ordering::SeqCst);
         Ok(seen + 1)
+    }
+    fn seal(&self, epoch: u64) -> Bytes {
+        Bytes::from(format!("sealed {epoch}"))
+    }
+    fn is_sealed(&self, epoch: u64, seal: &[u8]) -> bool {
+        *seal == self.seal(epoch)[..]
+    }
+    fn in_our_past(&self, timeline: u64, _: u64) -> bool {
+        timeline == 1
     }
     async fn next_session(&self, _: &str) -> Result<u64, PortError> {
         Ok(self.sessions.fetch_add(1, Ordering::SeqCst) + 1)
@@ -131,16 +153,26 @@ impl Rig {
     }
 
     async fn open(&self) -> Result<(Frames, SessionStream<Inbound>), CloseCode> {
+        self.open_with("m", |_| {}).await
+    }
+
+    async fn open_with(
+        &self,
+        cluster: &str,
+        change: impl FnOnce(&mut Hello),
+    ) -> Result<(Frames, SessionStream<Inbound>), CloseCode> {
+        *self.fake.cluster.lock() = cluster.to_owned();
         let (frames, inbound) = mpsc::unbounded();
         let credit = Some(Credit { messages: 100, bytes: 1 << 20 });
-        let hello = Hello {
+        let mut hello = Hello {
             protocol_min: 1,
             protocol_max: 1,
-            cluster_name: "m".into(),
+            cluster_name: cluster.into(),
             boot_id: "b".into(),
             credit,
             ..Hello::default()
         };
+        change(&mut hello);
         frames.unbounded_send(Ok(frame::agent(agent_frame::Body::Hello(hello)))).unwrap();
         let opened = open(&self.gateway, self.peer.clone(), inbound).await;
         opened.map(|session| (frames, session)).map_err(|close| close.code())
@@ -245,4 +277,61 @@ async fn what_is_unpacked_at_once_is_bounded_in_a_session_and_in_all() {
         turn(&mut sessions[0].1).await;
     }
     assert_eq!(rig.gateway.unpacked.available_permits(), 8 * 1024, "all is given back");
+}
+
+fn closes(said: &[hub_frame::Body]) -> Vec<(CloseCode, u64)> {
+    let close = |body: &hub_frame::Body| match body {
+        hub_frame::Body::Close(close) => Some((close.code(), close.after_ms)),
+        _ => None,
+    };
+    said.iter().filter_map(close).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_number_without_proof_moves_nobody_but_its_site_and_a_proved_one_moves_all_once() {
+    let rig = Rig::new();
+    let mut others = Vec::new();
+    for name in ["one", "two", "three"] {
+        others.push(rig.open_with(name, |_| {}).await.unwrap());
+    }
+    for (epoch, seal) in [(7, ""), (7, "sealed 8"), (u64::MAX, ""), (u64::MAX, "x")] {
+        let seal = Bytes::from_static(seal.as_bytes());
+        let lone =
+            rig.open_with("liar", |hello| (hello.epoch, hello.epoch_seal, hello.cursor) = (epoch, seal, 5));
+        let (_frames, mut session) = lone.await.unwrap();
+        let said = turn(&mut session).await;
+        let Some(hub_frame::Body::Welcome(welcome)) = said.first() else { panic!("{said:?}") };
+        assert_eq!((welcome.epoch, &welcome.epoch_seal[..]), (1, &b"sealed 1"[..]));
+        assert!(matches!(said[1], hub_frame::Body::SnapshotStart(_)), "it is listed everything");
+    }
+    for (_, session) in &mut others {
+        assert_eq!(closes(&turn(session).await), [], "nobody else hears of it");
+    }
+    let restored = |hello: &mut Hello| (hello.epoch, hello.epoch_seal) = (7, Bytes::from_static(b"sealed 7"));
+    let (_frames, mut session) = rig.open_with("first", restored).await.unwrap();
+    let said = turn(&mut session).await;
+    assert!(matches!(&said[0], hub_frame::Body::Welcome(welcome) if welcome.epoch == 8));
+    let mut waits = Vec::new();
+    for (_, session) in &mut others {
+        let closes = closes(&turn(session).await);
+        assert_eq!(closes[0].0, CloseCode::Recycle);
+        waits.push(closes[0].1);
+    }
+    assert!(waits.windows(2).any(|two| two[0] != two[1]), "not all at one moment: {waits:?}");
+    let (_frames, mut again) = rig.open_with("second", restored).await.unwrap();
+    turn(&mut again).await;
+    assert_eq!(rig.fake.minted.load(Ordering::SeqCst), 1, "one restore is one epoch");
+    assert_eq!(closes(&turn(&mut session).await), [], "who is in it stays");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cursor_of_another_history_resumes_nothing() {
+    let rig = Rig::new();
+    for (timeline, listed) in [(1, false), (2, true), (0, true)] {
+        let hello = |hello: &mut Hello| (hello.epoch, hello.cursor, hello.timeline) = (1, 1, timeline);
+        let (_frames, session) = rig.open_with("m", hello).await.unwrap();
+        let asked = rig.fake.resumed.lock().pop().unwrap();
+        assert_eq!(asked, (!listed).then_some(1), "{timeline}");
+        drop(session);
+    }
 }
