@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+#[path = "pair/hostile.rs"]
+mod hostile;
 #[path = "pair/machines.rs"]
 mod machines;
 #[path = "pair/stream.rs"]
