@@ -130,6 +130,8 @@ pub(super) struct Intake {
     speaking: u64,
     listing: Option<BTreeSet<String>>,
     wanted: BTreeSet<String>,
+    /// What was to be removed and was not known.
+    unknown: BTreeSet<String>,
     /// How often the body of a Work came and was no use.
     spoilt: BTreeMap<String, u32>,
     orphans: Option<Vec<String>>,
@@ -159,6 +161,7 @@ impl Intake {
             speaking: timeline,
             listing: None,
             wanted: BTreeSet::new(),
+            unknown: BTreeSet::new(),
             spoilt: BTreeMap::new(),
             orphans: None,
             assembly,
@@ -350,15 +353,24 @@ impl Intake {
                 self.changes.push(Change::Delete { key, uid, revision, preserve });
             }
             None if released => {}
-            None => out.push_back(agent_frame::Body::Removed(v1::Removed {
-                key: tombstone.key,
-                uid: tombstone.uid,
-                revision: tombstone.revision,
-                never_held: true,
-                ..v1::Removed::default()
-            })),
+            None => self.never_held(&tombstone, out),
         }
         self.moves_to(tombstone.cursor);
+    }
+
+    /// Nothing is known of what is to be removed. The hub sends its body then, and the cursor waits for that: a session that is
+    /// cut before it must not leave the tombstone behind. A body that came and was no use is waited for no more.
+    fn never_held(&mut self, tombstone: &v1::Tombstone, out: &mut Out) {
+        if self.unknown.insert(tombstone.key.clone()) {
+            self.wanted.insert(tombstone.key.clone());
+        }
+        out.push_back(agent_frame::Body::Removed(v1::Removed {
+            key: tombstone.key.clone(),
+            uid: tombstone.uid.clone(),
+            revision: tombstone.revision,
+            never_held: true,
+            ..v1::Removed::default()
+        }));
     }
 
     /// A full listing begins. What is held may be of a history that the hub has not: revisions and the cursor count from

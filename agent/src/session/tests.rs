@@ -182,6 +182,18 @@ fn a_tombstone_removes_its_own_uid_or_what_is_older_and_nothing_newer() {
     welcome(&mut session, 7);
     hear(&mut session, tombstone("never", "u", 6, Deleted));
     assert_eq!(said(&mut session), ["removed never"]);
+    assert_eq!(written(&mut session), [""; 0], "the cursor waits: what is to be removed is still to come");
+    let body = Upsert { suspended: true, ..upsert("never", 6, "one", 0) };
+    hear(&mut session, Body::Upsert(body));
+    hear(&mut session, tombstone("never", "u-never", 6, Deleted));
+    assert_eq!(written(&mut session), ["put never@6", "delete never@6", "cursor 6"]);
+    let mut session = open(7, 3, &[]);
+    said(&mut session);
+    welcome(&mut session, 7);
+    hear(&mut session, tombstone("never", "u", 6, Deleted));
+    hear(&mut session, Body::Upsert(Upsert { encoding: 9, ..upsert("never", 6, "one", 0) }));
+    hear(&mut session, tombstone("never", "u", 6, Deleted));
+    assert_eq!(written(&mut session), ["cursor 6"], "but not for ever");
 }
 
 #[test]

@@ -87,6 +87,7 @@ proptest! {
             epoch_seal: bytes::Bytes::new(),
             timeline: 1,
             resumed: resumed.then_some(1),
+        holds_deletes: false,
             retry_hint: Duration::ZERO,
             hub_clock_ms: 0,
         };

@@ -216,6 +216,7 @@ fn session(hub: &mut Hub, site: &mut Site, budget: usize) -> Passed {
         epoch_seal: hub.ca.seal_epoch(hub.epoch).unwrap().into(),
         timeline: hub.timeline(),
         resumed: resume.filter(|_| !full),
+        holds_deletes: false,
         retry_hint: Duration::ZERO,
         hub_clock_ms: 0,
     };

@@ -164,6 +164,10 @@ impl StatusSink for Fake {
     async fn orphans(&self, _: &str, _: Vec<String>) -> Result<(), PortError> {
         Ok(())
     }
+    fn deletes_confirmed(&self, _: &str, _: u64) -> bool {
+        false
+    }
+    fn deletes_held(&self, _: &str, _: u64, _: u64) {}
     fn cluster_liveness(&self, cluster: &str, link: LinkState) {
         self.state.lock().links.insert(cluster.into(), link);
     }
@@ -228,6 +232,12 @@ impl SessionStore for Fake {
         let mut state = self.state.lock();
         state.epoch = state.epoch.max(seen + 1);
         Ok(state.epoch)
+    }
+    async fn hold_deletes(&self, _: &str, _: u64) -> Result<(), PortError> {
+        Ok(())
+    }
+    async fn holds_deletes(&self, _: &str) -> Result<Option<u64>, PortError> {
+        Ok(None)
     }
     fn seal(&self, epoch: u64) -> Bytes {
         self.ca.seal_epoch(epoch).unwrap().into()

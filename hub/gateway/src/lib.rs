@@ -126,6 +126,13 @@ impl Gateway {
         true
     }
 
+    /// A person let the deletes that are held back from `cluster` in `epoch` go out. Harmless where none are.
+    pub fn confirm_deletes(&self, cluster: &str, epoch: u64) {
+        if let Some(handle) = self.registry.get(cluster) {
+            handle.order(session::Control::ConfirmDeletes(epoch));
+        }
+    }
+
     /// Asks every agent to leave, spread over half of `within`, and returns once all have, or once `within` and a
     /// second for the last have passed. Stop accepting connections first: who leaves comes back at once.
     pub async fn drain(&self, within: Duration) {

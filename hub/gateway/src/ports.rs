@@ -287,6 +287,10 @@ pub trait StatusSink: Send + Sync + 'static {
     async fn orphans(&self, cluster: &str, keys: Vec<String>) -> Result<(), PortError>;
     /// The link's state changed. Must return at once: it only wakes somebody.
     fn cluster_liveness(&self, cluster: &str, state: LinkState);
+    /// Whether a person has said that the deletes of `cluster` may go out in `epoch`. Must return at once.
+    fn deletes_confirmed(&self, cluster: &str, epoch: u64) -> bool;
+    /// `count` deletes of `cluster` wait for that word. Must return at once.
+    fn deletes_held(&self, cluster: &str, epoch: u64, count: u64);
     /// The agent stored everything up to `revision`. Must return at once.
     fn persisted(&self, cluster: &str, revision: u64) {
         let _ = (cluster, revision);
@@ -405,6 +409,11 @@ pub trait SessionStore: Send + Sync + 'static {
     /// Mints an epoch above `seen` (an agent knows more than the hub: the hub's file was copied back), persists
     /// it, and returns it. Where the epoch is already above, that one.
     async fn mint_epoch_above(&self, seen: u64) -> Result<u64, PortError>;
+    /// Remembers that `cluster` came into `epoch` out of another: the hub was restored, and what it lists as deleted may have
+    /// been taken back since.
+    async fn hold_deletes(&self, cluster: &str, epoch: u64) -> Result<(), PortError>;
+    /// The newest epoch for which [`SessionStore::hold_deletes`] was called.
+    async fn holds_deletes(&self, cluster: &str) -> Result<Option<u64>, PortError>;
     /// The proof that this hub handed out `epoch`; empty where it cannot be made.
     fn seal(&self, epoch: u64) -> Bytes;
     /// Whether `seal` is such a proof.

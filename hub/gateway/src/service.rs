@@ -136,6 +136,7 @@ where
     let epoch = position.epoch;
     let busy = |error: PortError| admission::busy(error.message);
     let feed = gateway.ports.works.watch(&cluster, resume).await.map_err(busy)?;
+    let holds_deletes = holds_deletes(gateway, &cluster, &hello, epoch).await.map_err(busy)?;
     let session_seq = gateway.ports.sessions.next_session(&cluster).await.map_err(busy)?;
     // What was decided before all that was waited for may hold no more: asked again, before another session is replaced...
     authorized(gateway, &peer, &cluster).await?;
@@ -162,6 +163,7 @@ where
         epoch_seal: gateway.ports.sessions.seal(epoch),
         timeline: position.timeline,
         resumed: resume.filter(|_| !feed.full_listing),
+        holds_deletes,
         retry_hint: admission::retry_hint(gateway.registry.count(), gateway.options.accept_rate),
         hub_clock_ms,
     };
@@ -216,6 +218,22 @@ async fn probe_other(gateway: &Gateway, cluster: &str, hello: &Hello) -> Result<
         return Err(admission::clone());
     }
     Ok(())
+}
+
+/// Whether deletes that are listed to this agent wait for a person. A site that comes out of another epoch has seen a life of
+/// the hub that was taken back, and what was to be deleted may be so no more; it stays so until somebody says otherwise.
+async fn holds_deletes(
+    gateway: &Gateway,
+    cluster: &str,
+    hello: &Hello,
+    epoch: u64,
+) -> Result<bool, PortError> {
+    let sessions = &gateway.ports.sessions;
+    if hello.epoch != 0 && hello.epoch != epoch && hello.objects > 0 {
+        sessions.hold_deletes(cluster, epoch).await?;
+    }
+    let held = sessions.holds_deletes(cluster).await?;
+    Ok(held.is_some_and(|held| !gateway.ports.statuses.deletes_confirmed(cluster, held)))
 }
 
 /// Where the hub stands and where to resume. Mints a new epoch where the agent was given one that the hub does not know.

@@ -51,6 +51,8 @@ pub enum Control {
     Probe,
     /// Ask the agent to leave after this long, and close it if it has not twice that long after.
     Drain(Duration),
+    /// A person let the deletes that are held in this epoch go out.
+    ConfirmDeletes(u64),
     /// Ask the agent to tell the cluster's status again.
     AskCluster,
     /// Have the agent count free nodes by these grades: JSON of `spec.resourceModels`.
@@ -68,6 +70,8 @@ pub enum Effect {
     Persisted(u64),
     /// Sign this request and give the outcome to [`Session::renewed`].
     Renew(Bytes),
+    /// So many deletes wait for a person's word, in this epoch.
+    DeletesHeld(u64, u64),
     /// A frame was dropped, and why: to be logged.
     Refused(String),
     /// Watch again, from a full listing: the agent misses something that is not at hand any more.
@@ -77,6 +81,7 @@ pub enum Effect {
 /// The session.
 #[derive(Debug)]
 pub struct Session {
+    epoch: u64,
     dispatch: Dispatch,
     out: VecDeque<hub_frame::Body>,
     effects: VecDeque<Effect>,
@@ -111,6 +116,8 @@ pub struct Opening {
     pub timeline: u64,
     /// Where the watch resumes; `None`: a full listing.
     pub resumed: Option<u64>,
+    /// The deletes of listings wait for a person's word.
+    pub holds_deletes: bool,
     /// See [`crate::admission::retry_hint`].
     pub retry_hint: Duration,
     /// The hub's wall clock, milliseconds since 1970 UTC.
@@ -140,7 +147,8 @@ impl Session {
         };
         let pays_for_all = hello.features.iter().any(|feature| feature == FEATURE_CREDIT);
         let mut session = Self {
-            dispatch: Dispatch::new(opening.epoch, hello, opening.resumed),
+            epoch: opening.epoch,
+            dispatch: Dispatch::new(opening.epoch, hello, opening.resumed, opening.holds_deletes),
             out: [hub_frame::Body::Welcome(welcome)].into(),
             effects: [Effect::State(LinkState::Connected)].into(),
             purse,
@@ -397,7 +405,12 @@ impl Session {
         if self.closing {
             return None;
         }
-        self.dispatch.next_frame(&mut self.purse, &mut self.inbox)
+        let frame = self.dispatch.next_frame(&mut self.purse, &mut self.inbox);
+        let held = self.dispatch.take_held();
+        if held > 0 {
+            self.effects.push_back(Effect::DeletesHeld(self.epoch, held));
+        }
+        frame
     }
 
     // ---------------------------------------------------------------------------------------- reports
@@ -461,6 +474,11 @@ impl Session {
             Control::Drain(after) => {
                 self.leave_by = Some(now + after + after + Duration::from_secs(1));
                 self.out.push_back(hub_frame::Body::Drain(v1::Drain { after_ms: after.as_millis() as u64 }));
+            }
+            Control::ConfirmDeletes(epoch) => {
+                if epoch == self.epoch && self.dispatch.confirm_deletes() {
+                    self.effects.push_back(Effect::Relist);
+                }
             }
             Control::AskCluster => {
                 let again = v1::Resync { cluster: true, ..v1::Resync::default() };

@@ -257,6 +257,9 @@ where
         match effect {
             Effect::State(state) => self.gateway.ports.statuses.cluster_liveness(cluster, state),
             Effect::Persisted(revision) => self.gateway.ports.statuses.persisted(cluster, revision),
+            Effect::DeletesHeld(epoch, count) => {
+                self.gateway.ports.statuses.deletes_held(cluster, epoch, count);
+            }
             Effect::Refused(what) => tracing::warn!(cluster, what, "a report was refused"),
             Effect::Relist => self.reopen(None, Duration::ZERO),
             Effect::Renew(csr) => {
@@ -322,7 +325,10 @@ where
             let now = this.gateway.now();
             let mut progress = this.take_in(cx, now);
             progress |= this.put_out(now);
-            if let Some(frame) = this.session.next_frame() {
+            let frame = this.session.next_frame();
+            // What sending came to is done before anything is waited for.
+            progress |= this.put_out(now);
+            if let Some(frame) = frame {
                 return Poll::Ready(Some(Ok(frame)));
             }
             if this.session.finished() {

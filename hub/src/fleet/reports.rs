@@ -119,6 +119,11 @@ fn generation_of(report: &WorkReport, live: u64) -> Option<u64> {
     current.then_some(live)
 }
 
+/// The epoch for which a Cluster says that its deletes may go out.
+pub(super) fn confirmed(cluster: &Value) -> Option<u64> {
+    cluster["metadata"]["annotations"][annotations::CONFIRM_DELETES].as_str()?.parse().ok()
+}
+
 fn conditions_of(object: &Value) -> Vec<Value> {
     object["status"]["conditions"].as_array().cloned().unwrap_or_default()
 }
@@ -223,6 +228,31 @@ impl StatusSink for Reports {
             "the agent enforces Works that the hub does not hold; nothing is removed"
         );
         Ok(())
+    }
+
+    fn deletes_confirmed(&self, cluster: &str, epoch: u64) -> bool {
+        let definition = self.registry.definition("cluster.karmada.io", "v1alpha1", "clusters");
+        let Ok(cluster) = definition.and_then(|d| self.registry.get(&d, "", cluster)) else { return false };
+        confirmed(&cluster.value()) == Some(epoch)
+    }
+
+    fn deletes_held(&self, cluster: &str, epoch: u64, count: u64) {
+        let command = format!(
+            "kubectl annotate --overwrite cluster {cluster} {}={epoch}",
+            annotations::CONFIRM_DELETES
+        );
+        let message = format!(
+            "the hub was restored: {count} deletes wait and are not sent to this site; to let them go out: {command}"
+        );
+        tracing::warn!(cluster, epoch, count, "deletes are held back after a restore");
+        let about = Reference {
+            api_version: "cluster.karmada.io/v1alpha1".to_owned(),
+            kind: "Cluster".to_owned(),
+            namespace: String::new(),
+            name: cluster.to_owned(),
+            uid: String::new(),
+        };
+        self.recorder.record(&about, EventType::Warning, "DeletesHeld", &message);
     }
 
     fn cluster_liveness(&self, cluster: &str, state: LinkState) {

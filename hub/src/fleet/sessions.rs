@@ -19,6 +19,8 @@ use crate::data_dir::DataDir;
 
 /// Session numbers live here, one key a cluster.
 const PREFIX: &str = "/fleet/sessions/";
+/// The epoch for which the deletes of a cluster are held, one key a cluster.
+const HELD: &str = "/fleet/held-deletes/";
 /// The hub's starts, JSON, oldest first.
 const STARTS: &str = "/fleet/starts";
 /// Starts that are remembered. An agent that was away for more is listed everything.
@@ -89,6 +91,21 @@ impl SessionStore for StoredSessions {
             return Err(PortError::never("there is no epoch above the one that the agent names"));
         }
         self.store.raise_epoch(seen).await.map_err(|error| later(&error))
+    }
+
+    async fn hold_deletes(&self, cluster: &str, epoch: u64) -> Result<(), PortError> {
+        let (key, value) = (format!("{HELD}{cluster}"), Bytes::from(epoch.to_string()));
+        let held = self.store.get(&key).await.map_err(|error| later(&error))?;
+        if held.as_ref().is_some_and(|kv| kv.value == value) {
+            return Ok(());
+        }
+        let expect = held.map_or(Expect::Absent, |kv| Expect::Revision(kv.mod_revision));
+        self.store.put(&key, value, expect).await.map(drop).map_err(|error| later(&error))
+    }
+
+    async fn holds_deletes(&self, cluster: &str) -> Result<Option<u64>, PortError> {
+        let held = self.store.get(&format!("{HELD}{cluster}")).await.map_err(|error| later(&error))?;
+        Ok(held.and_then(|kv| std::str::from_utf8(&kv.value).ok()?.parse().ok()))
     }
 
     fn seal(&self, epoch: u64) -> Bytes {

@@ -88,6 +88,9 @@ pub(super) struct Dispatch {
     never_held: BTreeSet<Arc<str>>,
     partial: Option<v1::Partial>,
     listing: Listing,
+    /// Deletes in a listing wait for a person's word.
+    holds_deletes: bool,
+    deletes_held: u64,
     agent_holds_objects: bool,
     seen: u64,
     told: u64,
@@ -95,8 +98,8 @@ pub(super) struct Dispatch {
 }
 
 impl Dispatch {
-    /// For what `hello` says that the agent holds; `resumed`: where the watch resumes.
-    pub(super) fn new(epoch: u64, hello: v1::Hello, resumed: Option<u64>) -> Self {
+    /// For what `hello` says that the agent holds; `resumed`: where the watch resumes; `holds_deletes`: those of listings wait.
+    pub(super) fn new(epoch: u64, hello: v1::Hello, resumed: Option<u64>, holds_deletes: bool) -> Self {
         let at = resumed.unwrap_or(0);
         Self {
             epoch,
@@ -108,6 +111,8 @@ impl Dispatch {
             never_held: BTreeSet::new(),
             partial: hello.partial,
             listing: Listing::Told,
+            holds_deletes,
+            deletes_held: 0,
             agent_holds_objects: hello.objects > 0,
             seen: at,
             told: at,
@@ -118,7 +123,18 @@ impl Dispatch {
     /// A full listing begins.
     pub(super) fn listing_starts(&mut self) -> hub_frame::Body {
         self.listing = Listing::Running;
+        self.deletes_held = 0;
         hub_frame::Body::SnapshotStart(v1::SnapshotStart { epoch: self.epoch })
+    }
+
+    /// A person let the deletes go out. True where any were held back in this session's listings, or may have been.
+    pub(super) fn confirm_deletes(&mut self) -> bool {
+        std::mem::take(&mut self.holds_deletes)
+    }
+
+    /// How many deletes the listing that just ended held back; zero where it is said already.
+    pub(super) fn take_held(&mut self) -> u64 {
+        if self.listing == Listing::Told { std::mem::take(&mut self.deletes_held) } else { 0 }
     }
 
     /// Where a new watch may resume; `None` while a listing is unfinished.
@@ -272,6 +288,10 @@ impl Dispatch {
     ) -> Option<v1::HubFrame> {
         match pending {
             Pending::Upsert { work, resend } => self.start_upsert(work, resend, purse, inbox),
+            Pending::Delete(_) if self.holds_deletes && self.listing != Listing::Told => {
+                self.deletes_held += 1;
+                None
+            }
             Pending::Delete(work)
                 if self.needs_body_first(&key) && wire::manifests(&work.body.json()).is_ok() =>
             {

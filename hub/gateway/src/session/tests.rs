@@ -24,6 +24,7 @@ fn opening(resumed: Option<u64>) -> Opening {
         epoch_seal: Bytes::new(),
         timeline: 1,
         resumed,
+        holds_deletes: false,
         retry_hint: Duration::ZERO,
         hub_clock_ms: 0,
     }

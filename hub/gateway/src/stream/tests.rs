@@ -31,6 +31,10 @@ struct Fake {
     sessions: AtomicU64,
     epoch: AtomicU64,
     minted: AtomicU64,
+    confirmed: AtomicBool,
+    held: AtomicU64,
+    holding: Mutex<Option<u64>>,
+    deleting: AtomicBool,
     /// Who is connecting.
     cluster: Mutex<String>,
     revoked: AtomicBool,
@@ -46,7 +50,12 @@ impl WorkSource for Fake {
         if self.revoke_while_watching.load(Ordering::SeqCst) {
             self.revoked.store(true, Ordering::SeqCst);
         }
-        Ok(WorkFeed { full_listing: true, events: stream::pending().boxed() })
+        let json = br#"{"metadata":{"name":"w","uid":"u","deletionTimestamp":"2026-01-01T00:00:00Z"}}"#;
+        let work = Work::from_json(1, Bytes::from_static(json).into())
+            .map_err(|e| PortError::never(e.to_string()))?;
+        let listed = [WorkEvent::Upsert(work), WorkEvent::Synced { revision: 1 }];
+        let listed = if self.deleting.load(Ordering::SeqCst) { listed.to_vec() } else { Vec::new() };
+        Ok(WorkFeed { full_listing: true, events: stream::iter(listed).chain(stream::pending()).boxed() })
     }
     fn holds(&self, _: &str, key: &str) -> bool {
         key.starts_with('w')
@@ -77,6 +86,12 @@ impl StatusSink for Fake {
     }
     async fn orphans(&self, _: &str, _: Vec<String>) -> Result<(), PortError> {
         Ok(())
+    }
+    fn deletes_confirmed(&self, _: &str, _: u64) -> bool {
+        self.confirmed.load(Ordering::SeqCst)
+    }
+    fn deletes_held(&self, _: &str, _: u64, count: u64) {
+        self.held.store(count, Ordering::SeqCst);
     }
     fn cluster_liveness(&self, cluster: &str, state: LinkState) {
         self.links.lock().insert(cluster.to_owned(), state);
@@ -110,6 +125,13 @@ impl SessionStore for Fake {
         self.minted.fetch_add(1, Ordering::SeqCst);
         self.epoch.store(seen, Ordering::SeqCst);
         Ok(seen + 1)
+    }
+    async fn hold_deletes(&self, _: &str, epoch: u64) -> Result<(), PortError> {
+        *self.holding.lock() = Some(epoch);
+        Ok(())
+    }
+    async fn holds_deletes(&self, _: &str) -> Result<Option<u64>, PortError> {
+        Ok(*self.holding.lock())
     }
     fn seal(&self, epoch: u64) -> Bytes {
         Bytes::from(format!("sealed {epoch}"))
@@ -334,4 +356,30 @@ async fn a_cursor_of_another_history_resumes_nothing() {
         assert_eq!(asked, (!listed).then_some(1), "{timeline}");
         drop(session);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_restore_listed_deletes_wait_for_a_person_over_all_sessions() {
+    let rig = Rig::new();
+    rig.fake.deleting.store(true, Ordering::SeqCst);
+    let tombstones = |said: &[hub_frame::Body]| {
+        said.iter().filter(|body| matches!(body, hub_frame::Body::Tombstone(_))).count()
+    };
+    let (_frames, mut session) = rig.open().await.unwrap();
+    assert_eq!(tombstones(&turn(&mut session).await), 1, "nobody was restored");
+    rig.fake.epoch.store(4, Ordering::SeqCst);
+    let restored = |hello: &mut Hello| (hello.epoch, hello.objects) = (3, 7);
+    let (_frames, mut session) = rig.open_with("m", restored).await.unwrap();
+    let said = turn(&mut session).await;
+    assert!(said.iter().any(|body| matches!(body, hub_frame::Body::SnapshotEnd(_))), "{said:?}");
+    assert_eq!((tombstones(&said), rig.fake.held.load(Ordering::SeqCst)), (0, 1));
+    let (_frames, mut session) = rig.open_with("m", |hello| hello.epoch = 5).await.unwrap();
+    assert_eq!(tombstones(&turn(&mut session).await), 0, "nor in the sessions after it");
+    rig.gateway.confirm_deletes("m", 4);
+    assert_eq!(tombstones(&turn(&mut session).await), 0, "a word of another epoch");
+    rig.gateway.confirm_deletes("m", 5);
+    assert_eq!(tombstones(&turn(&mut session).await), 1);
+    rig.fake.confirmed.store(true, Ordering::SeqCst);
+    let (_frames, mut session) = rig.open_with("m", |hello| hello.epoch = 5).await.unwrap();
+    assert_eq!(tombstones(&turn(&mut session).await), 1, "it is remembered");
 }
