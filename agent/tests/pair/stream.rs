@@ -12,7 +12,6 @@ use futures::stream;
 use jiff::Timestamp;
 use karmada_agent::identity::Keeper;
 use karmada_agent::join::{self, JoinError};
-use karmada_agent::ledger::Ledger;
 use karmada_agent::link::dial::{DialError, Tcp, dial};
 use karmada_agent::member::memory::MemoryMember;
 use karmada_agent::member::{Gvk, ObjectId};
@@ -35,6 +34,9 @@ use tokio_rustls::TlsAcceptor;
 use tokio_stream::wrappers::{BroadcastStream, ReceiverStream};
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
+
+#[path = "thousands.rs"]
+mod thousands;
 
 const TOKEN: &str = "abcdef.0123456789abcdef";
 
@@ -63,15 +65,15 @@ struct State {
 
 impl Fake {
     fn put(&self, cluster: &str, key: &str, manifest: &Value) {
-        self.put_spec(cluster, key, json!({"workload": {"manifests": [manifest]}}));
+        self.put_spec(cluster, key, &json!({"workload": {"manifests": [manifest]}}));
     }
 
     fn put_suspended(&self, cluster: &str, key: &str, manifest: &Value) {
         let spec = json!({"suspendDispatching": true, "workload": {"manifests": [manifest]}});
-        self.put_spec(cluster, key, spec);
+        self.put_spec(cluster, key, &spec);
     }
 
-    fn put_spec(&self, cluster: &str, key: &str, spec: Value) {
+    fn put_spec(&self, cluster: &str, key: &str, spec: &Value) {
         let mut state = self.state.lock();
         state.revision += 1;
         let revision = state.revision;
@@ -435,41 +437,6 @@ async fn the_whole_line_over_tls() {
     assert!(agent.member.read(&deployment_id("web")).is_none());
     agent.end().await;
     until("the leaving is seen", || hub.fake.seen(|s| s.links["site1"]) == LinkState::Offline).await;
-}
-
-/// Works that wait when the agent connects, deletes while it is connected, and deletes while it is away: all of them
-/// arrive, in whatever pieces the transport brings them.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_thousands_of_works_and_deletes_none_is_lost() {
-    const WORKS: usize = 5800;
-    const DELETES: usize = 2000;
-    let hub = Hub::start(Duration::from_secs(3600)).await;
-    let name = |at: usize| format!("w{at}");
-    let config = |at: usize| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name(at), "namespace": "default"}});
-    for at in 0..WORKS {
-        hub.fake.put_suspended("site1", &name(at), &config(at));
-    }
-    let state = tempfile::tempdir().unwrap();
-    let keeper = Keeper::Directory(state.path().to_owned());
-    let config = Config { state_dir: Some(state.path().to_owned()), ..hub.config("site1") };
-    let agent = Agent::start(config.clone(), member("site1"), keeper.clone());
-    let held = || Ledger::open(state.path()).unwrap().keys().unwrap().len();
-    let acked = |hub: &Hub| hub.gateway.sessions().first().map_or(0, |session| session.acked);
-    let all = hub.fake.seen(|s| s.revision);
-    until("acknowledged", || acked(&hub) == all).await;
-    assert_eq!(held(), WORKS, "what is acknowledged is held");
-    for at in 0..DELETES / 2 {
-        hub.fake.delete("site1", &name(at));
-    }
-    until("half is removed", || hub.fake.seen(|s| s.works.len()) == WORKS - DELETES / 2).await;
-    let member = agent.end().await;
-    for at in DELETES / 2..DELETES {
-        hub.fake.delete("site1", &name(at));
-    }
-    let agent = Agent::start(config, member, keeper);
-    until("the rest is removed", || hub.fake.seen(|s| s.works.len()) == WORKS - DELETES).await;
-    until("and released", || held() == WORKS - DELETES).await;
-    agent.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
