@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::watch;
 
-use self::changes::{apply, set_number};
+use self::changes::{SEAL, apply, set_number};
 pub use self::copy::{Row, Snapshot};
 use self::refuge::Store;
 pub use self::refuge::{Standing, run as keep_on_disk};
@@ -212,7 +212,9 @@ impl Ledger {
             }
             transaction.commit()
         })?;
-        if changes.iter().any(|change| !matches!(change, Change::Cursor(_))) {
+        let silent =
+            |change: &Change| matches!(change, Change::Cursor(_) | Change::Timeline(_) | Change::Seal(_));
+        if !changes.iter().all(silent) {
             self.desired.send_modify(|count| *count += 1);
         }
         Ok(durable)
@@ -226,6 +228,20 @@ impl Ledger {
     /// Epoch and cursor; zeros where nothing was ever held.
     pub fn position(&self) -> Result<(u64, u64), LedgerError> {
         Ok((self.number("epoch")?.unwrap_or(0) as u64, self.number("cursor")?.unwrap_or(0) as u64))
+    }
+
+    /// The hub's start that told the cursor; zero where none was told.
+    pub fn timeline(&self) -> Result<u64, LedgerError> {
+        Ok(self.number("timeline")?.unwrap_or(0) as u64)
+    }
+
+    /// The hub's proof of the epoch; empty where there is none.
+    pub fn epoch_seal(&self) -> Result<Bytes, LedgerError> {
+        let seal: Option<Vec<u8>> = self.read(|connection| {
+            let mut query = connection.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
+            query.query_row([SEAL], |row| row.get(0)).optional()
+        })?;
+        Ok(seal.unwrap_or_default().into())
     }
 
     /// A number kept by name.

@@ -15,6 +15,9 @@ const SPACING: Duration = Duration::from_secs(1);
 /// Events waiting at once; the oldest is dropped first.
 const EVENTS: usize = 256;
 
+/// Orphans told in one frame.
+const ORPHANS: usize = 256;
+
 /// What is known of one Work.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Standing {
@@ -24,6 +27,8 @@ pub struct Standing {
     pub revision: u64,
     /// The hash of the body that this is about.
     pub hash: Bytes,
+    /// The generation of the Work that this is about.
+    pub generation: u64,
     /// The outcome of applying it.
     pub applied: Option<Applied>,
     /// JSON array: the manifests' statuses.
@@ -66,7 +71,7 @@ pub struct Outbox {
     /// The Works that have news, by when it may be told.
     due: BTreeSet<(Duration, String)>,
     removed: BTreeMap<String, (Removed, bool)>,
-    orphans: Option<Vec<String>>,
+    orphans: Vec<String>,
     cluster: Option<(Bytes, bool)>,
     events: VecDeque<EventReport>,
 }
@@ -141,7 +146,7 @@ impl Outbox {
 
     /// Works that a full listing lacked.
     pub fn orphans(&mut self, keys: Vec<String>) {
-        self.orphans = Some(keys);
+        self.orphans = keys;
     }
 
     /// A new session: everything is told again.
@@ -163,13 +168,15 @@ impl Outbox {
         }
     }
 
-    /// The next frame that costs no credit.
+    /// The next removal, orphans or event: said as soon as there is anything, and free where the hub does not count them.
     pub fn next_free(&mut self) -> Option<agent_frame::Body> {
         if let Some((removed, dirty)) = self.removed.values_mut().find(|(_, dirty)| *dirty) {
             *dirty = false;
             return Some(agent_frame::Body::Removed(removed.clone()));
         }
-        if let Some(keys) = self.orphans.take() {
+        if !self.orphans.is_empty() {
+            let rest = self.orphans.split_off(self.orphans.len().min(ORPHANS));
+            let keys = std::mem::replace(&mut self.orphans, rest);
             return Some(agent_frame::Body::Orphans(Orphans { keys }));
         }
         self.events.pop_front().map(agent_frame::Body::Event)
@@ -201,6 +208,7 @@ impl Outbox {
             uid: standing.uid.clone(),
             revision: standing.revision,
             hash: standing.hash.clone(),
+            generation: standing.generation,
             applied: standing.applied.clone(),
             ..WorkStatus::default()
         };

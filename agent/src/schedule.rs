@@ -21,7 +21,7 @@ const MOST: u32 = 9;
 pub enum Advice {
     /// Nothing: the link was lost, or never made. Spread over at least this, where the hub had given a hint.
     Lost(Duration),
-    /// At once (the hub moves everybody on purpose).
+    /// At once, within a second (the hub moves everybody on purpose).
     Now,
     /// Not before this; a tenth is added as jitter.
     After(Duration),
@@ -61,7 +61,7 @@ impl Schedule {
         self.draws += 1;
         let fraction = fraction(self.seed, self.draws);
         match advice {
-            Advice::Now => Duration::ZERO,
+            Advice::Now => BASE.mul_f64(fraction),
             Advice::After(after) => after + (after / 10).mul_f64(fraction),
             Advice::Lost(hint) => {
                 let ceiling = BASE.saturating_mul(1 << self.attempt.min(MOST)).min(CAP);
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn the_hub_wins() {
         let mut schedule = Schedule::new(1, 9);
-        assert_eq!(schedule.down(Advice::Now, Duration::ZERO), Duration::ZERO);
+        assert!(schedule.down(Advice::Now, Duration::ZERO) < BASE, "but not all in one moment");
         let wait = schedule.down(Advice::After(Duration::from_secs(100)), Duration::ZERO);
         assert!((100..=110).contains(&wait.as_secs()));
         assert_eq!(schedule.attempt(), 9);

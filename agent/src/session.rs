@@ -11,11 +11,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
+use karmada_certs::SealKeys;
 use karmada_proto::body::Assembly;
 use karmada_proto::cadence::{Cadence, dead_after};
 use karmada_proto::credit::{Ledger as CreditLedger, Purse};
 use karmada_proto::v1::{self, AgentFrame, CloseCode, Credit, HubFrame, RetryClass, agent_frame, hub_frame};
-use karmada_proto::{PROTOCOL, frame};
+use karmada_proto::{FEATURE_CREDIT, PROTOCOL, credit, frame};
 
 use self::intake::Intake;
 pub use self::intake::{Change, Held, Phase};
@@ -24,6 +25,9 @@ use crate::schedule::Advice;
 
 /// What the hub may send before the ledger has it.
 const WINDOW: Credit = Credit { messages: 256, bytes: 1 << 20 };
+/// A hub that does not keep to what it was granted is dialled again after this.
+const OVERSPENT: Duration = Duration::from_secs(30);
+
 /// Why a session ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
@@ -52,6 +56,12 @@ pub struct Opening {
     pub epoch: u64,
     /// From the ledger.
     pub cursor: u64,
+    /// From the ledger: the hub's start that told the cursor.
+    pub timeline: u64,
+    /// From the ledger: the hub's proof of the epoch.
+    pub epoch_seal: Bytes,
+    /// Whose proofs count.
+    pub seal_keys: SealKeys,
     /// The agent's wall clock, milliseconds since 1970 UTC.
     pub clock_ms: i64,
     /// From the schedule.
@@ -62,6 +72,8 @@ pub struct Opening {
 #[derive(Debug)]
 pub struct Session {
     intake: Intake,
+    seal: Bytes,
+    seal_keys: SealKeys,
     welcomed: bool,
     hub_offset_ms: Option<i64>,
     clock_ms: i64,
@@ -69,6 +81,8 @@ pub struct Session {
     out: VecDeque<agent_frame::Body>,
     credit: CreditLedger,
     purse: Purse,
+    /// The hub counts all that is reported, not statuses alone.
+    pays_for_all: bool,
     cadence: Cadence,
     pings: u64,
     awaiting_pong: bool,
@@ -105,7 +119,7 @@ impl Session {
             key_fingerprint: opening.key_fingerprint,
             boot_id: opening.boot_id,
             agent_version: env!("CARGO_PKG_VERSION").to_owned(),
-            features: Vec::new(),
+            features: vec![FEATURE_CREDIT.to_owned()],
             epoch: opening.epoch,
             cursor: opening.cursor,
             objects: held.len() as u32,
@@ -114,10 +128,13 @@ impl Session {
             credit: Some(credit.window()),
             partial,
             attempt: opening.attempt,
-            ..v1::Hello::default()
+            timeline: opening.timeline,
+            epoch_seal: opening.epoch_seal.clone(),
         };
         Self {
-            intake: Intake::new(held, (opening.epoch, opening.cursor), assembly, now),
+            intake: Intake::new(held, (opening.epoch, opening.cursor, opening.timeline), assembly, now),
+            seal: opening.epoch_seal,
+            seal_keys: opening.seal_keys,
             welcomed: false,
             hub_offset_ms: None,
             clock_ms: opening.clock_ms,
@@ -125,6 +142,7 @@ impl Session {
             out: [agent_frame::Body::Hello(hello)].into(),
             credit,
             purse: Purse::default(),
+            pays_for_all: false,
             cadence,
             pings: 0,
             awaiting_pong: false,
@@ -147,6 +165,10 @@ impl Session {
             self.out.push_back(agent_frame::Body::Unsupported(v1::Unsupported { kind: frame.kind }));
             return;
         };
+        if self.overspends(&body) {
+            self.end("the hub sent more than it was granted".into(), Advice::After(OVERSPENT));
+            return;
+        }
         use hub_frame::Body as B;
         match body {
             B::Welcome(welcome) => self.welcome(&welcome),
@@ -177,19 +199,38 @@ impl Session {
         }
     }
 
+    /// Works and tombstones are what the hub pays for.
+    fn overspends(&mut self, body: &hub_frame::Body) -> bool {
+        match body {
+            hub_frame::Body::Upsert(upsert) => self.credit.receive(upsert.chunk.len() as u64).is_err(),
+            hub_frame::Body::Tombstone(_) => self.credit.receive(0).is_err(),
+            _ => false,
+        }
+    }
+
     fn welcome(&mut self, welcome: &v1::Welcome) {
         let epoch = self.intake.epoch();
-        if welcome.epoch < epoch {
-            // Rule R12. The hub mints above what our hello said; one that does not is not to be obeyed.
+        let proved = self.seal_keys.verify(welcome.epoch, &welcome.epoch_seal);
+        let ours_is_proved = self.seal_keys.verify(epoch, &self.seal);
+        if welcome.epoch < epoch && (ours_is_proved || !proved) {
+            // Rule R12. The hub mints above what our hello proved; one that does not is not to be obeyed. An epoch of ours
+            // that nobody ever handed out gives way to one that is proved.
             let reason = format!("the hub is in epoch {}, this site has seen {}", welcome.epoch, epoch);
             self.end(reason, Advice::After(Duration::from_secs(60)));
             return;
         }
-        if welcome.epoch > epoch {
+        if welcome.epoch != epoch {
             self.intake.enter(welcome.epoch);
         }
+        let seal = if proved { welcome.epoch_seal.clone() } else { Bytes::new() };
+        // A signature differs each time it is made: one proof of an epoch is enough.
+        if welcome.epoch != epoch || proved && !ours_is_proved {
+            self.intake.sealed(seal);
+        }
+        self.intake.speaks_with(welcome.timeline);
         self.welcomed = true;
         self.purse.add(&welcome.credit.unwrap_or_default());
+        self.pays_for_all = welcome.features.iter().any(|feature| feature == FEATURE_CREDIT);
         self.retry_hint = Duration::from_millis(welcome.retry_hint_ms);
         self.cadence
             .bound(Duration::from_millis(welcome.ping_min_ms), Duration::from_millis(welcome.ping_max_ms));
@@ -199,8 +240,8 @@ impl Session {
     fn close(&mut self, close: v1::Close) {
         let after = Duration::from_millis(close.after_ms);
         let advice = match close.retry() {
-            RetryClass::RetryNow | RetryClass::Relocate => Advice::Now,
-            RetryClass::RetryAfter => Advice::After(after),
+            RetryClass::RetryNow | RetryClass::Relocate if after.is_zero() => Advice::Now,
+            RetryClass::RetryNow | RetryClass::Relocate | RetryClass::RetryAfter => Advice::After(after),
             RetryClass::RetryUnspecified => Advice::Lost(self.retry_hint),
             // Never for ever: a hub that is mended must find its agents back.
             RetryClass::Rejoin | RetryClass::Fatal => Advice::After(after.max(Duration::from_secs(60))),
@@ -279,9 +320,15 @@ impl Session {
         if let Some(keys) = self.intake.take_orphans() {
             outbox.orphans(keys);
         }
+        if self.purse.room() == 0 && self.pays_for_all {
+            return None;
+        }
         if let Some(body) = outbox.next_free() {
             if let agent_frame::Body::Removed(removed) = &body {
                 self.intake.removed(&removed.key);
+            }
+            if self.pays_for_all {
+                self.purse.spend(credit::cost(&body));
             }
             return Some(body);
         }
@@ -392,9 +439,9 @@ impl Session {
         self.hub_offset_ms
     }
 
-    /// What was learned of the path, the last cursor worth writing, and the half-received body: for the next
+    /// What was learned of the path, the last cursor worth writing (as changes), and the half-received body: for the next
     /// session. What the ledger holds is to be read again: changes may have stayed uncommitted.
-    pub fn into_parts(self) -> (Cadence, Option<u64>, Assembly) {
+    pub fn into_parts(self) -> (Cadence, Vec<Change>, Assembly) {
         let (cursor, assembly) = self.intake.into_parts();
         (self.cadence, cursor, assembly)
     }

@@ -18,6 +18,7 @@ struct Row {
     uid: String,
     revision: u64,
     hash: Bytes,
+    generation: u64,
     applied: Option<Applied>,
     /// JSON of one ManifestStatus per manifest that the member has.
     slots: Vec<Option<String>>,
@@ -36,6 +37,7 @@ impl Board {
         row.uid.clone_from(&entry.uid);
         row.revision = entry.revision;
         row.hash = entry.hash.clone();
+        row.generation = entry.generation;
         row.applied = entry.applied.clone().filter(|(_, current)| *current).map(|(applied, _)| applied);
         row.slots.resize(manifests, None);
     }
@@ -99,6 +101,7 @@ impl Board {
             uid: row.uid.clone(),
             revision: row.revision,
             hash: row.hash.clone(),
+            generation: row.generation,
             applied: row.applied.clone(),
             manifest_statuses: applied.then(statuses),
         })
@@ -138,6 +141,7 @@ mod tests {
         assert!(board.set_applied("w", outcome(true, String::new())));
         assert!(!board.set_applied("w", outcome(true, String::new())));
         let standing = board.standing("w").unwrap();
+        assert_eq!(standing.generation, 2, "what is told is told for the generation that is held");
         let statuses: Vec<ManifestStatus> =
             serde_json::from_slice(&standing.manifest_statuses.unwrap()).unwrap();
         assert_eq!(statuses[0].identifier.resource, "deployments");

@@ -5,6 +5,8 @@
 
 #[path = "pair/elsewhere.rs"]
 mod elsewhere;
+#[path = "pair/hostile.rs"]
+mod hostile;
 #[path = "pair/machines.rs"]
 mod machines;
 #[path = "pair/stream.rs"]

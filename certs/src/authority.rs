@@ -10,7 +10,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SanType, SerialNumber,
+    KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SanType, SerialNumber, SigningKey,
 };
 use ring::rand::{SecureRandom, SystemRandom};
 use rustls_pki_types::CertificateDer;
@@ -124,6 +124,11 @@ impl Authority {
     /// The CA's certificate, PEM.
     pub fn certificate_pem(&self) -> &str {
         &self.certificate_pem
+    }
+
+    /// A signature over `text` with the CA's key. What is signed says what it is for.
+    pub(crate) fn sign(&self, text: &[u8]) -> Result<Vec<u8>, CertError> {
+        Ok(self.issuer.key().sign(text)?)
     }
 
     /// What `--discovery-token-ca-cert-hash` names.

@@ -12,6 +12,7 @@ mod identity;
 mod jwt;
 mod pin;
 mod request;
+mod seal;
 mod tls;
 mod token;
 mod usage;
@@ -22,6 +23,7 @@ pub use identity::PeerIdentity;
 pub use jwt::ServiceAccountKey;
 pub use pin::Pin;
 pub use request::{AlternativeNames, CertificateRequest, ClientKey};
+pub use seal::SealKeys;
 pub use tls::{PinMismatch, SignedBy, Trust, certificates, client_config, client_config_h2, server_config};
 pub use token::JoinToken;
 

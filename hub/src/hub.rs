@@ -79,6 +79,10 @@ impl Hub {
         let audit = settings.access.audit.as_ref().map(|audit| audited(audit, &clock)).transpose()?;
         let data = Arc::new(DataDir::open(&settings.data_dir, now)?);
         let store = open_store(settings, &data).await?;
+        // Before this start writes anything: what it finds is where its own history begins.
+        let sessions = StoredSessions::open(store.clone(), data.clone(), rand::random())
+            .await
+            .context("remembering this start")?;
         let cache = Cache::load(&*store).await.context("reading the store")?;
         let authorizer = Authorizer::new(cache.clone());
         let gates: Vec<Box<dyn Admission>> = vec![
@@ -151,7 +155,7 @@ impl Hub {
         let told = Arc::new(Told::default());
         let counting = Arc::new(Counting::default());
         let kept = (told.clone(), counting.clone());
-        let gateway = gateway(&registry, registrar.clone(), &store, &control, kept);
+        let gateway = gateway(&registry, registrar.clone(), sessions, &control, kept);
         control.models(Models::new(registry.clone(), counting, gateway.clone()));
         control.repair(Repair::new(registry.clone(), told, gateway.clone()));
         let closing = CancellationToken::new();
@@ -329,7 +333,7 @@ fn tls(
 fn gateway(
     registry: &Arc<Registry>,
     registrar: Arc<dyn Registrar>,
-    store: &Arc<dyn Store>,
+    sessions: StoredSessions,
     control: &Control,
     (told, counting): (Arc<Told>, Arc<Counting>),
 ) -> Arc<Gateway> {
@@ -345,7 +349,7 @@ fn gateway(
         works: Arc::new(CachedWorks::new(registry.clone())),
         statuses: Arc::new(reports),
         registrar,
-        sessions: Arc::new(StoredSessions(store.clone())),
+        sessions: Arc::new(sessions),
     };
     Gateway::new(ports, Options::default())
 }

@@ -27,6 +27,9 @@ pub enum BodyError {
     /// zstd did not accept the bytes, or they decoded to another size than declared.
     #[error("the body does not decode")]
     Malformed,
+    /// An encoding that this end does not know.
+    #[error("the body's encoding {0} is unknown here")]
+    UnknownEncoding(i32),
     /// The decoded bytes have another hash than declared.
     #[error("the body's hash differs from the one declared")]
     HashDiffers,
@@ -103,7 +106,7 @@ pub fn decode(encoding: i32, bytes: &Bytes, decoded_size: u64) -> Result<Bytes, 
         Ok(Encoding::Zstd) => {
             decompress(bytes, decoded_size as usize).map_err(|_| BodyError::Malformed)?.into()
         }
-        Err(_) => return Err(BodyError::Malformed),
+        Err(_) => return Err(BodyError::UnknownEncoding(encoding)),
     };
     if body.len() as u64 != decoded_size {
         return Err(BodyError::Malformed);
@@ -277,6 +280,6 @@ mod tests {
     fn a_bomb_is_bounded_by_its_declared_size() {
         let bomb = encode(&Bytes::from(vec![0; 1_000_000]));
         assert_eq!(decode(bomb.encoding.into(), &bomb.bytes, 10), Err(BodyError::Malformed));
-        assert_eq!(decode(9, &bomb.bytes, 10), Err(BodyError::Malformed));
+        assert_eq!(decode(9, &bomb.bytes, 10), Err(BodyError::UnknownEncoding(9)));
     }
 }

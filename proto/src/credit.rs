@@ -1,32 +1,54 @@
 //! Credit: what the receiver of a class of frames is ready to take (rule R19). The sender spends from a
 //! [`Purse`]; the receiver notes what it has dealt with in a [`Ledger`] and gives it back in lots, so that
-//! credit frames stay rare.
+//! credit frames stay rare. A frame may be sent while any credit is left, so that the last one may run into debt: both
+//! sides count the debt, and so come to the same number.
 
-use crate::v1::Credit;
+use crate::v1::{Credit, agent_frame};
+
+/// What a report of the agent costs beside one message, where removals, orphans and events are paid for too.
+pub fn cost(body: &agent_frame::Body) -> u64 {
+    use agent_frame::Body as B;
+    let bytes = match body {
+        B::WorkStatus(status) => status.manifest_statuses.len(),
+        B::ClusterStatus(status) => status.body.len(),
+        B::Removed(removed) => removed.object_uids.iter().map(String::len).sum(),
+        B::Orphans(orphans) => orphans.keys.iter().map(String::len).sum(),
+        B::Event(event) => event.message.len(),
+        _ => 0,
+    };
+    bytes as u64
+}
 
 /// The sender's side.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Purse {
-    messages: u64,
-    bytes: u64,
+    messages: i64,
+    bytes: i64,
+}
+
+/// More than any window; what a peer grants beyond is not counted.
+const MOST: i64 = 1 << 60;
+
+fn count(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(MOST).min(MOST)
 }
 
 impl Purse {
     /// More to spend.
     pub fn add(&mut self, credit: &Credit) {
-        self.messages = self.messages.saturating_add(credit.messages.into());
-        self.bytes = self.bytes.saturating_add(credit.bytes);
+        self.messages = self.messages.saturating_add(credit.messages.into()).min(MOST);
+        self.bytes = self.bytes.saturating_add(count(credit.bytes)).min(MOST);
     }
 
     /// Bytes that the next frame may carry; zero where nothing may be sent.
     pub fn room(&self) -> u64 {
-        if self.messages == 0 { 0 } else { self.bytes }
+        if self.messages <= 0 { 0 } else { self.bytes.max(0) as u64 }
     }
 
     /// One frame of `bytes` was sent.
     pub fn spend(&mut self, bytes: u64) {
         self.messages = self.messages.saturating_sub(1);
-        self.bytes = self.bytes.saturating_sub(bytes);
+        self.bytes = self.bytes.saturating_sub(count(bytes)).max(-MOST);
     }
 }
 
@@ -35,17 +57,39 @@ impl Purse {
 pub struct Ledger {
     window: Credit,
     owed: Credit,
+    /// What the sender has left, as far as this side knows: never less than what it really has.
+    left: Purse,
 }
+
+/// A sender that sent what it had no credit for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("more was sent than was granted")]
+pub struct Overspent;
 
 impl Ledger {
     /// A receiver that takes `window` at once.
     pub fn new(window: Credit) -> Self {
-        Self { window, owed: Credit::default() }
+        let mut left = Purse::default();
+        left.add(&window);
+        Self { window, owed: Credit::default(), left }
     }
 
     /// What to grant at the start of a session.
     pub fn window(&self) -> Credit {
         self.window
+    }
+
+    /// One frame of `bytes` came.
+    ///
+    /// # Errors
+    /// There was no credit left for it: no message, or a debt of a whole window of bytes. (A sender of an earlier version
+    /// forgets its debts, so that a smaller one is no proof.)
+    pub fn receive(&mut self, bytes: u64) -> Result<(), Overspent> {
+        if self.left.messages <= 0 || self.left.bytes <= -count(self.window.bytes) {
+            return Err(Overspent);
+        }
+        self.left.spend(bytes);
+        Ok(())
     }
 
     /// One frame of `bytes` was dealt with.
@@ -58,7 +102,11 @@ impl Ledger {
     pub fn grant(&mut self) -> Option<Credit> {
         let due = self.owed.messages >= self.window.messages.div_ceil(2).max(1)
             || self.owed.bytes >= self.window.bytes.div_ceil(2).max(1);
-        due.then(|| std::mem::take(&mut self.owed))
+        due.then(|| {
+            let grant = std::mem::take(&mut self.owed);
+            self.left.add(&grant);
+            grant
+        })
     }
 }
 
@@ -78,6 +126,7 @@ mod tests {
                 assert!(room > 0, "starved with a window of {window:?}");
                 let frame = room.min(size);
                 purse.spend(frame);
+                ledger.receive(frame).unwrap();
                 outstanding += frame;
                 assert!(outstanding <= bytes);
                 ledger.settle(frame);
@@ -87,5 +136,59 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Frames larger than what is left are sent whole, and grants cross frames on the way: nobody who keeps to what he
+    /// knows is accused.
+    #[test]
+    fn who_keeps_to_it_is_never_accused() {
+        let window = Credit { messages: 4, bytes: 100 };
+        for lag in 0..4_usize {
+            let (mut purse, mut ledger) = (Purse::default(), Ledger::new(window));
+            purse.add(&ledger.window());
+            let mut on_the_way = std::collections::VecDeque::new();
+            for at in 0..2000_u64 {
+                if purse.room() > 0 {
+                    let bytes = at * 7_919 % 230;
+                    purse.spend(bytes);
+                    on_the_way.push_back(bytes);
+                }
+                if on_the_way.len() > lag || purse.room() == 0 {
+                    let Some(bytes) = on_the_way.pop_front() else { continue };
+                    ledger.receive(bytes).unwrap();
+                    ledger.settle(bytes);
+                    if let Some(grant) = ledger.grant() {
+                        purse.add(&grant);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn who_overspends_is_found_out() {
+        let window = Credit { messages: 3, bytes: 100 };
+        let mut ledger = Ledger::new(window);
+        for _ in 0..3 {
+            ledger.receive(1).unwrap();
+        }
+        assert_eq!(ledger.receive(0), Err(Overspent), "a message too many");
+        let mut ledger = Ledger::new(window);
+        ledger.receive(150).unwrap();
+        ledger.receive(50).unwrap();
+        assert_eq!(ledger.receive(1), Err(Overspent), "a window of bytes in debt");
+    }
+
+    #[test]
+    fn absurd_grants_do_not_overflow() {
+        let mut purse = Purse::default();
+        for _ in 0..3 {
+            purse.add(&Credit { messages: u32::MAX, bytes: u64::MAX });
+        }
+        purse.spend(u64::MAX);
+        assert_eq!(purse.room(), 0);
+        purse.spend(u64::MAX);
+        purse.add(&Credit { messages: 1, bytes: 1 });
+        assert_eq!(purse.room(), 0);
     }
 }

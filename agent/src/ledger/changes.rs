@@ -5,7 +5,14 @@ use rusqlite::{Connection, params};
 
 use crate::session::Change;
 
+/// What keeps the proof of the epoch.
+pub(super) const SEAL: &str = "epoch_seal";
+
 pub(super) fn set_number(connection: &Connection, key: &str, value: i64) -> Result<(), rusqlite::Error> {
+    set_value(connection, key, value)
+}
+
+fn set_value(connection: &Connection, key: &str, value: impl rusqlite::ToSql) -> Result<(), rusqlite::Error> {
     connection
         .prepare_cached(
             "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = ?2",
@@ -78,6 +85,8 @@ pub(super) fn apply(connection: &Connection, change: &Change) -> Result<(), rusq
             connection.execute("UPDATE works SET revision = 0", [])?;
         }
         Change::Cursor(cursor) => set_number(connection, "cursor", *cursor as i64)?,
+        Change::Timeline(timeline) => set_number(connection, "timeline", *timeline as i64)?,
+        Change::Seal(seal) => set_value(connection, SEAL, seal.as_ref())?,
     }
     Ok(())
 }

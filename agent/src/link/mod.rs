@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
+use futures::{FutureExt, Stream, StreamExt};
 use jiff::Timestamp;
-use karmada_certs::agent_subject;
+use karmada_certs::{SealKeys, agent_subject};
 use karmada_proto::body::Assembly;
 use karmada_proto::cadence::Cadence;
 use karmada_proto::pulse::Pulse;
@@ -157,8 +157,8 @@ async fn one_session(
     let (cadence, cursor, assembly) = session.into_parts();
     (carried.cadence, carried.assembly) = (cadence, assembly);
     // A ledger that was damaged meanwhile has given its cursor up.
-    if let Some(cursor) = cursor.filter(|_| link.shared.ledger.relists() == relists) {
-        link.shared.ledger.commit(&[Change::Cursor(cursor)])?;
+    if !cursor.is_empty() && link.shared.ledger.relists() == relists {
+        link.shared.ledger.commit(&cursor)?;
     }
     Ok(ended)
 }
@@ -224,6 +224,9 @@ async fn open(
         boot_id: link.boot_id.clone(),
         epoch,
         cursor,
+        timeline: link.shared.ledger.timeline()?,
+        epoch_seal: link.shared.ledger.epoch_seal()?,
+        seal_keys: SealKeys::of_bundle(&identity.ca_bundle),
         clock_ms: Timestamp::now().as_millisecond(),
         attempt: carried.schedule.attempt(),
     };
@@ -310,22 +313,28 @@ async fn converse(
 /// A timer this far away never fires in practice and does not overflow.
 const FAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Takes a message and those that are already there behind it.
-fn receive(
+/// Takes a message and those that are already there behind it, up to a batch. Each that is read is handled: none is
+/// taken out of the stream before there is room for it in the batch.
+fn receive<S>(
     session: &mut Session,
     first: Result<Option<HubFrame>, tonic::Status>,
-    inbound: &mut Streaming<HubFrame>,
+    inbound: &mut S,
     started: Instant,
-) {
-    let mut message = Some(first);
-    for _ in 0..BATCH {
+) where
+    S: Stream<Item = Result<HubFrame, tonic::Status>> + Unpin,
+{
+    let mut message = first;
+    for taken in 1.. {
         match message {
-            Some(Ok(Some(frame))) => session.frame(frame, started.elapsed()),
-            Some(Ok(None)) => return session.lost("the hub ended the stream".into()),
-            Some(Err(status)) => return session.lost(format!("the stream broke: {}", status.message())),
-            None => return,
+            Ok(Some(frame)) => session.frame(frame, started.elapsed()),
+            Ok(None) => return session.lost("the hub ended the stream".into()),
+            Err(status) => return session.lost(format!("the stream broke: {}", status.message())),
         }
-        message = inbound.message().now_or_never();
+        if taken == BATCH {
+            return;
+        }
+        let Some(next) = inbound.next().now_or_never() else { return };
+        message = next.transpose();
     }
 }
 
@@ -357,7 +366,7 @@ fn key_of(change: &Change) -> Option<String> {
         | Change::Touch { key, .. }
         | Change::Delete { key, .. }
         | Change::Forget { key } => Some(key.clone()),
-        Change::Epoch(_) | Change::Cursor(_) => None,
+        Change::Epoch(_) | Change::Cursor(_) | Change::Timeline(_) | Change::Seal(_) => None,
     }
 }
 
@@ -406,3 +415,6 @@ async fn renewed(link: &mut Link, reply: karmada_proto::v1::RenewReply) {
         Err(error) => tracing::error!(%error, "keeping the renewed certificate"),
     }
 }
+
+#[cfg(test)]
+mod tests;

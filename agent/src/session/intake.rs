@@ -15,6 +15,9 @@ use karmada_proto::v1::{self, NackCode, TombstoneReason, agent_frame};
 /// A cursor that moves without anything to store is written this seldom: an idle agent writes nothing.
 const CURSOR_EVERY: Duration = Duration::from_secs(300);
 
+/// A body that came this often and was no use is refused; before that, asked for again.
+const SPOILT: u32 = 3;
+
 /// What is to be said to the hub.
 pub(super) type Out = VecDeque<agent_frame::Body>;
 
@@ -103,6 +106,10 @@ pub enum Change {
     Epoch(u64),
     /// Everything up to here is held.
     Cursor(u64),
+    /// The hub's start that told the cursor.
+    Timeline(u64),
+    /// The hub's proof of the epoch.
+    Seal(Bytes),
 }
 
 /// What is held and what has come.
@@ -117,8 +124,16 @@ pub(super) struct Intake {
     lazy_cursor: u64,
     cursor_written: Duration,
     acked: u64,
+    /// The hub's start that told the cursor that is written.
+    timeline: u64,
+    /// The one that is spoken with.
+    speaking: u64,
     listing: Option<BTreeSet<String>>,
     wanted: BTreeSet<String>,
+    /// What was to be removed and was not known.
+    unknown: BTreeSet<String>,
+    /// How often the body of a Work came and was no use.
+    spoilt: BTreeMap<String, u32>,
     orphans: Option<Vec<String>>,
     assembly: Assembly,
     settled: Vec<u64>,
@@ -128,7 +143,7 @@ impl Intake {
     /// Over what the ledger holds; `assembly` carries a half-received body.
     pub(super) fn new(
         held: BTreeMap<String, Held>,
-        (epoch, cursor): (u64, u64),
+        (epoch, cursor, timeline): (u64, u64, u64),
         assembly: Assembly,
         now: Duration,
     ) -> Self {
@@ -142,8 +157,12 @@ impl Intake {
             lazy_cursor: 0,
             cursor_written: now,
             acked: cursor,
+            timeline,
+            speaking: timeline,
             listing: None,
             wanted: BTreeSet::new(),
+            unknown: BTreeSet::new(),
+            spoilt: BTreeMap::new(),
             orphans: None,
             assembly,
             settled: Vec::new(),
@@ -160,9 +179,23 @@ impl Intake {
         self.changes.push(Change::Epoch(epoch));
         (self.epoch, self.cursor, self.acked) = (epoch, 0, 0);
         // Revisions of an older epoch say nothing in this one.
+        self.revisions_begin_anew();
+    }
+
+    fn revisions_begin_anew(&mut self) {
         for held in self.held.values_mut() {
             held.revision = 0;
         }
+    }
+
+    /// The start of the hub that is spoken with.
+    pub(super) fn speaks_with(&mut self, timeline: u64) {
+        self.speaking = timeline;
+    }
+
+    /// The hub's proof of the epoch that is spoken in.
+    pub(super) fn sealed(&mut self, seal: Bytes) {
+        self.changes.push(Change::Seal(seal));
     }
 
     /// A Work, an offer of one, or a piece of one.
@@ -184,19 +217,36 @@ impl Intake {
                 self.settled.push(cost);
                 self.mark(&upsert.key);
                 self.wanted.remove(&upsert.key);
+                self.spoilt.remove(&upsert.key);
                 self.put(upsert, body);
                 self.moves_to(upsert.cursor);
             }
             Err(error) => {
                 self.settled.push(cost);
-                if let BodyError::TooLarge(_) = error {
-                    self.nack(upsert, NackCode::TooLarge, error.to_string(), out);
-                    return;
-                }
-                self.want(upsert, out);
-                self.moves_to(upsert.cursor);
+                self.unusable(upsert, &error, out);
             }
         }
+    }
+
+    /// A body that did not come through is asked for again; one that cannot, or does not after several, is refused.
+    fn unusable(&mut self, upsert: &v1::Upsert, error: &BodyError, out: &mut Out) {
+        let tries = self.spoilt.entry(upsert.key.clone()).or_default();
+        *tries += 1;
+        let code = match error {
+            BodyError::TooLarge(_) => NackCode::TooLarge,
+            BodyError::UnknownEncoding(_) => NackCode::Malformed,
+            _ if *tries > SPOILT => NackCode::Malformed,
+            _ => {
+                self.want(upsert, out);
+                self.moves_to(upsert.cursor);
+                return;
+            }
+        };
+        self.mark(&upsert.key);
+        self.spoilt.remove(&upsert.key);
+        self.wanted.remove(&upsert.key);
+        self.nack(upsert.key.clone(), upsert.revision, code, error.to_string(), out);
+        self.moves_to(upsert.cursor);
     }
 
     fn put(&mut self, upsert: &v1::Upsert, body: Bytes) {
@@ -255,16 +305,15 @@ impl Intake {
         out.push_back(agent_frame::Body::Want(want));
     }
 
-    fn nack(&mut self, upsert: &v1::Upsert, code: NackCode, message: String, out: &mut Out) {
+    fn nack(&mut self, key: String, revision: u64, code: NackCode, message: String, out: &mut Out) {
         out.push_back(agent_frame::Body::Nack(v1::Nack {
-            key: upsert.key.clone(),
-            epoch: upsert.epoch,
-            revision: upsert.revision,
+            key,
+            epoch: self.epoch,
+            revision,
             code: code.into(),
             retriable: false,
             message,
         }));
-        self.moves_to(upsert.cursor);
     }
 
     /// A Work is to be removed, or forgotten.
@@ -274,8 +323,19 @@ impl Intake {
             return;
         }
         self.mark(&tombstone.key);
+        let released = match TombstoneReason::try_from(tombstone.reason) {
+            Ok(TombstoneReason::Deleted) => false,
+            Ok(TombstoneReason::Released) => true,
+            // A newer hub means something by it that this agent cannot know: the one thing it must not do is remove.
+            Ok(TombstoneReason::TombstoneUnspecified) | Err(_) => {
+                let message = format!("the tombstone's reason {} is unknown here", tombstone.reason);
+                let v1::Tombstone { key, revision, cursor, .. } = tombstone;
+                self.nack(key, revision, NackCode::UnknownReason, message, out);
+                self.moves_to(cursor);
+                return;
+            }
+        };
         self.wanted.remove(&tombstone.key);
-        let released = tombstone.reason() == TombstoneReason::Released;
         match self.held.get_mut(&tombstone.key) {
             // Bound to its uid, or newer than what is held under this name: what is older removes nothing.
             Some(held) if held.uid != tombstone.uid && held.revision >= tombstone.revision => {}
@@ -293,19 +353,34 @@ impl Intake {
                 self.changes.push(Change::Delete { key, uid, revision, preserve });
             }
             None if released => {}
-            None => out.push_back(agent_frame::Body::Removed(v1::Removed {
-                key: tombstone.key,
-                uid: tombstone.uid,
-                revision: tombstone.revision,
-                never_held: true,
-                ..v1::Removed::default()
-            })),
+            None => self.never_held(&tombstone, out),
         }
         self.moves_to(tombstone.cursor);
     }
 
-    /// A full listing begins.
+    /// Nothing is known of what is to be removed. The hub sends its body then, and the cursor waits for that: a session that is
+    /// cut before it must not leave the tombstone behind. A body that came and was no use is waited for no more.
+    fn never_held(&mut self, tombstone: &v1::Tombstone, out: &mut Out) {
+        if self.unknown.insert(tombstone.key.clone()) {
+            self.wanted.insert(tombstone.key.clone());
+        }
+        out.push_back(agent_frame::Body::Removed(v1::Removed {
+            key: tombstone.key.clone(),
+            uid: tombstone.uid.clone(),
+            revision: tombstone.revision,
+            never_held: true,
+            ..v1::Removed::default()
+        }));
+    }
+
+    /// A full listing begins. What is held may be of a history that the hub has not: revisions and the cursor count from
+    /// what is listed now, be they lower.
     pub(super) fn listing_starts(&mut self) {
+        self.revisions_begin_anew();
+        if self.cursor > 0 {
+            self.changes.push(Change::Cursor(0));
+        }
+        (self.cursor, self.next_cursor, self.lazy_cursor, self.acked) = (0, 0, 0, 0);
         self.listing = Some(BTreeSet::new());
     }
 
@@ -349,6 +424,10 @@ impl Intake {
         // A cursor must not pass a body that is still wanted.
         if self.wanted.is_empty() && self.next_cursor > self.cursor {
             self.cursor = self.next_cursor;
+            if self.timeline != self.speaking {
+                self.timeline = self.speaking;
+                self.changes.push(Change::Timeline(self.timeline));
+            }
             self.changes.push(Change::Cursor(self.cursor));
         }
         self.committing = !self.changes.is_empty();
@@ -419,9 +498,10 @@ impl Intake {
     }
 
     /// The last cursor worth writing, and the half-received body.
-    pub(super) fn into_parts(self) -> (Option<u64>, Assembly) {
+    pub(super) fn into_parts(self) -> (Vec<Change>, Assembly) {
         let settled = self.wanted.is_empty() && self.changes.is_empty() && !self.committing;
         let cursor = settled.then_some(self.lazy_cursor).filter(|lazy| *lazy > self.cursor);
-        (cursor, self.assembly)
+        let changes = cursor.map(|cursor| vec![Change::Timeline(self.speaking), Change::Cursor(cursor)]);
+        (changes.unwrap_or_default(), self.assembly)
     }
 }

@@ -4,6 +4,8 @@ use karmada_proto::body;
 use karmada_proto::v1::{Pong, SnapshotEnd, SnapshotStart, Tombstone, TombstoneReason, Upsert, Welcome};
 
 use super::hub_frame::Body;
+use karmada_proto::v1::NackCode;
+
 use super::*;
 
 const fn secs(n: u64) -> Duration {
@@ -89,6 +91,8 @@ fn written(session: &mut Session) -> Vec<String> {
             Change::Forget { key } => format!("forget {key}"),
             Change::Epoch(epoch) => format!("epoch {epoch}"),
             Change::Cursor(cursor) => format!("cursor {cursor}"),
+            Change::Timeline(timeline) => format!("timeline {timeline}"),
+            Change::Seal(seal) => format!("seal of {} bytes", seal.len()),
         })
         .collect();
     session.committed(secs(1));
@@ -117,7 +121,7 @@ fn a_new_epoch_begins_anew_and_an_older_one_is_refused() {
     hear(&mut session, Body::Upsert(Upsert { epoch: 8, ..upsert("a", 4, "restored", 4) }));
     assert_eq!(
         written(&mut session),
-        ["epoch 8", "put a@4", "cursor 4"],
+        ["epoch 8", "seal of 0 bytes", "put a@4", "cursor 4"],
         "revisions of old epochs do not count"
     );
     let mut session = open(7, 900, &[]);
@@ -138,7 +142,7 @@ fn offers_are_taken_where_the_hash_is_held_and_the_cursor_waits_for_what_is_want
     }
     hear(&mut session, Body::SnapshotEnd(SnapshotEnd { epoch: 7, cursor: 10 }));
     assert_eq!(said(&mut session), ["want b"]);
-    assert_eq!(written(&mut session), ["touch a@9"], "b is missing: the cursor stays");
+    assert_eq!(written(&mut session), ["cursor 0", "touch a@9"], "b is missing: the cursor stays");
     hear(&mut session, Body::Upsert(upsert("b", 9, "one", 10)));
     assert_eq!(written(&mut session), ["put b@9", "cursor 10"]);
     assert_eq!(said(&mut session), ["ack 10"]);
@@ -153,7 +157,7 @@ fn absence_never_deletes_and_what_was_removed_is_forgotten() {
     hear(&mut session, Body::SnapshotStart(SnapshotStart { epoch: 7 }));
     hear(&mut session, Body::Upsert(upsert("a", 4, "one", 0)));
     hear(&mut session, Body::SnapshotEnd(SnapshotEnd { epoch: 7, cursor: 10 }));
-    assert_eq!(written(&mut session), ["put a@4", "forget gone", "cursor 10"]);
+    assert_eq!(written(&mut session), ["cursor 0", "put a@4", "forget gone", "cursor 10"]);
     assert_eq!(said(&mut session), ["ack 10", "orphans [\"orphan\"]"]);
 }
 
@@ -178,6 +182,18 @@ fn a_tombstone_removes_its_own_uid_or_what_is_older_and_nothing_newer() {
     welcome(&mut session, 7);
     hear(&mut session, tombstone("never", "u", 6, Deleted));
     assert_eq!(said(&mut session), ["removed never"]);
+    assert_eq!(written(&mut session), [""; 0], "the cursor waits: what is to be removed is still to come");
+    let body = Upsert { suspended: true, ..upsert("never", 6, "one", 0) };
+    hear(&mut session, Body::Upsert(body));
+    hear(&mut session, tombstone("never", "u-never", 6, Deleted));
+    assert_eq!(written(&mut session), ["put never@6", "delete never@6", "cursor 6"]);
+    let mut session = open(7, 3, &[]);
+    said(&mut session);
+    welcome(&mut session, 7);
+    hear(&mut session, tombstone("never", "u", 6, Deleted));
+    hear(&mut session, Body::Upsert(Upsert { encoding: 9, ..upsert("never", 6, "one", 0) }));
+    hear(&mut session, tombstone("never", "u", 6, Deleted));
+    assert_eq!(written(&mut session), ["cursor 6"], "but not for ever");
 }
 
 #[test]
@@ -250,7 +266,8 @@ fn closes_say_when_to_come_back() {
         hear(&mut session, Body::Close(close));
         session.ended().unwrap().advice
     };
-    assert_eq!(close(RetryClass::RetryNow, 5000), Advice::Now);
+    assert_eq!(close(RetryClass::RetryNow, 0), Advice::Now);
+    assert_eq!(close(RetryClass::RetryNow, 5000), Advice::After(secs(5)), "each agent has a time of its own");
     assert_eq!(close(RetryClass::RetryAfter, 5000), Advice::After(secs(5)));
     assert_eq!(
         close(RetryClass::Fatal, 0),
@@ -321,4 +338,108 @@ fn what_is_held_in_memory_is_acknowledged_once_it_is_on_disk() {
     assert!(session.owes_ack() && said(&mut session).iter().all(|word| !word.starts_with("ack")));
     session.committed(secs(2));
     assert!(!session.owes_ack() && said(&mut session).contains(&"ack 5".to_owned()));
+}
+
+#[test]
+fn a_tombstone_whose_reason_is_unknown_removes_nothing_and_is_refused_by_name() {
+    for reason in [0, 3, 99, -1] {
+        for works in [&[("a", held("u-a", 5, b"x"))][..], &[]] {
+            let mut session = open(7, 3, works);
+            said(&mut session);
+            welcome(&mut session, 7);
+            let Body::Tombstone(tombstone) = tombstone("a", "u-a", 6, TombstoneReason::Deleted) else {
+                unreachable!()
+            };
+            hear(&mut session, Body::Tombstone(Tombstone { reason, ..tombstone }));
+            let frames: Vec<_> =
+                std::iter::from_fn(|| session.next_frame(&mut Outbox::default(), secs(1))).collect();
+            let Some(agent_frame::Body::Nack(nack)) = &frames[0].body else { panic!("{frames:?}") };
+            assert_eq!((nack.code(), nack.key.as_str(), nack.revision), (NackCode::UnknownReason, "a", 6));
+            assert!(nack.message.contains(&reason.to_string()));
+            assert_eq!(written(&mut session), ["cursor 6"]);
+        }
+    }
+}
+
+#[test]
+fn unknown_words_of_a_close_are_taken_for_a_lost_link() {
+    let mut session = open(7, 3, &[]);
+    hear(&mut session, Body::Close(v1::Close { code: 99, retry: 99, after_ms: 5, ..v1::Close::default() }));
+    assert_eq!(session.ended().unwrap().advice, Advice::Lost(Duration::ZERO));
+}
+
+#[test]
+fn a_body_that_never_comes_through_is_refused_and_not_asked_for_for_ever() {
+    let mut session = open(7, 3, &[]);
+    said(&mut session);
+    welcome(&mut session, 7);
+    let unknown = Upsert { encoding: 9, ..upsert("a", 5, "one", 5) };
+    hear(&mut session, Body::Upsert(unknown));
+    assert_eq!(said(&mut session), ["nack a"], "asking again would bring the same");
+    let wrong = Upsert { hash: body::hash(b"two"), ..upsert("b", 6, "one", 6) };
+    let mut answers = Vec::new();
+    for _ in 0..4 {
+        hear(&mut session, Body::Upsert(wrong.clone()));
+        answers.extend(said(&mut session));
+    }
+    assert_eq!(answers, ["want b", "want b", "want b", "nack b"]);
+    assert_eq!(written(&mut session), ["cursor 6"]);
+}
+
+#[test]
+fn a_hub_that_overspends_is_left() {
+    let mut session = open(7, 3, &[]);
+    said(&mut session);
+    welcome(&mut session, 7);
+    for revision in 0..256 {
+        hear(&mut session, tombstone("a", "u", revision, TombstoneReason::Released));
+    }
+    assert!(session.ended().is_none());
+    hear(&mut session, tombstone("a", "u", 300, TombstoneReason::Released));
+    assert_eq!(session.ended().unwrap().advice, Advice::After(OVERSPENT));
+}
+
+#[test]
+fn an_epoch_that_nobody_handed_out_gives_way_and_one_that_was_does_not() {
+    let (ca, _) = karmada_certs::Authority::create(jiff::Timestamp::now()).unwrap();
+    let seal = |epoch| Bytes::from(ca.seal_epoch(epoch).unwrap());
+    let meet = |ours: Bytes, theirs: Bytes| {
+        let opening =
+            Opening { epoch: 50, epoch_seal: ours, seal_keys: ca.seal_keys(), ..Opening::default() };
+        let held = BTreeMap::from([("a".to_owned(), held("u-a", 900, b"x"))]);
+        let mut session =
+            Session::open(opening, held, Assembly::default(), Cadence::default(), Duration::ZERO);
+        let hello = session.next_frame(&mut Outbox::default(), secs(1)).unwrap().body;
+        assert!(matches!(hello, Some(agent_frame::Body::Hello(_))));
+        hear(&mut session, Body::Welcome(Welcome { epoch: 7, epoch_seal: theirs, ..Welcome::default() }));
+        session
+    };
+    for (ours, theirs, taken) in [
+        (Bytes::new(), seal(7), true),
+        (seal(49), seal(7), true),
+        (seal(50), seal(7), false),
+        (Bytes::new(), Bytes::new(), false),
+        (Bytes::new(), seal(8), false),
+    ] {
+        let mut session = meet(ours, theirs);
+        assert_eq!((session.ended().is_none(), session.epoch() == 7), (taken, taken));
+        if taken {
+            assert_eq!(written(&mut session)[0], "epoch 7");
+            let older = Upsert { epoch: 7, ..upsert("a", 4, "one", 4) };
+            hear(&mut session, Body::Upsert(older));
+            assert!(written(&mut session).contains(&"put a@4".to_owned()), "a lower revision is newer there");
+        }
+    }
+}
+
+#[test]
+fn the_cursor_is_kept_with_the_start_that_told_it() {
+    let mut session = open(7, 3, &[]);
+    said(&mut session);
+    hear(&mut session, Body::Welcome(Welcome { epoch: 7, timeline: 42, ..Welcome::default() }));
+    assert!(!session.has_changes(), "the cursor that is held is still the older start's");
+    hear(&mut session, Body::Upsert(upsert("a", 5, "one", 5)));
+    assert_eq!(written(&mut session), ["put a@5", "timeline 42", "cursor 5"]);
+    hear(&mut session, Body::Upsert(upsert("a", 6, "two", 6)));
+    assert_eq!(written(&mut session), ["put a@6", "cursor 6"], "written once");
 }

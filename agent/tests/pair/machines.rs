@@ -7,6 +7,7 @@ use std::time::Duration;
 use karmada_agent::ledger::Ledger;
 use karmada_agent::outbox::{Outbox, Standing};
 use karmada_agent::session::{self as agent, Phase};
+use karmada_certs::Authority;
 use karmada_gateway::Options;
 use karmada_gateway::inbox::Report;
 use karmada_gateway::ports::{Position, Work, WorkEvent};
@@ -18,9 +19,28 @@ use karmada_proto::v1::{AgentFrame, HubFrame, agent_frame};
 use proptest::prelude::*;
 use prost::Message;
 
+/// A CA that is made when it is needed.
+struct Ca(Authority);
+
+impl Default for Ca {
+    fn default() -> Self {
+        Self(Authority::create(jiff::Timestamp::from_second(1_750_000_000).unwrap()).unwrap().0)
+    }
+}
+
+impl std::ops::Deref for Ca {
+    type Target = Authority;
+    fn deref(&self) -> &Authority {
+        &self.0
+    }
+}
+
 /// A hub's Works with their history, and where it stands.
 #[derive(Default)]
 struct Hub {
+    ca: Ca,
+    /// The hub's starts after the first: id, and the revision that it found.
+    starts: Vec<(u64, u64)>,
     epoch: u64,
     revision: u64,
     works: BTreeMap<String, Work>,
@@ -78,8 +98,19 @@ impl Hub {
         self.kept_from = self.revision;
     }
 
-    /// A backup is put back.
-    fn restore(&mut self, backup: (u64, BTreeMap<String, Work>)) {
+    fn timeline(&self) -> u64 {
+        self.starts.last().map_or(1, |start| start.0)
+    }
+
+    fn in_our_past(&self, timeline: u64, cursor: u64) -> bool {
+        let all: Vec<(u64, u64)> = [(1, 0)].into_iter().chain(self.starts.iter().copied()).collect();
+        let at = all.iter().position(|start| start.0 == timeline);
+        at.is_some_and(|at| cursor <= all.get(at + 1).map_or(self.revision, |next| next.1))
+    }
+
+    /// A backup is put back, under the epoch that it had; `start` is the hub's next start.
+    fn restore(&mut self, backup: (u64, BTreeMap<String, Work>), start: u64) {
+        self.starts.push((start, backup.0));
         (self.revision, self.works) = backup;
         self.history.clear();
         self.kept_from = self.revision;
@@ -157,6 +188,9 @@ fn session(hub: &mut Hub, site: &mut Site, budget: usize) -> Passed {
         boot_id: "b".into(),
         epoch,
         cursor,
+        timeline: site.ledger.timeline().unwrap(),
+        epoch_seal: site.ledger.epoch_seal().unwrap(),
+        seal_keys: hub.ca.seal_keys(),
         ..agent::Opening::default()
     };
     let held = site.ledger.held().unwrap();
@@ -167,16 +201,22 @@ fn session(hub: &mut Hub, site: &mut Site, budget: usize) -> Passed {
         Some(agent_frame::Body::Hello(hello)) => hello,
         other => panic!("{other:?}"),
     };
-    let position = Position { epoch: hub.epoch, revision: hub.revision };
-    if admission::ahead(&hello, position) {
+    let position = Position { epoch: hub.epoch, revision: hub.revision, timeline: hub.timeline() };
+    let sealed = hub.ca.seal_keys().verify(hello.epoch, &hello.epoch_seal);
+    if admission::ahead(&hello, position, sealed) {
         hub.epoch = hello.epoch + 1;
     }
-    let (full, events) = hub.since(admission::resume(&hello, hub.epoch));
+    let in_our_past = hub.in_our_past(hello.timeline, hello.cursor);
+    let resume = admission::resume(&hello, hub.epoch, in_our_past);
+    let (full, events) = hub.since(resume);
     let opening = Opening {
         protocol: admission::check("m", &hello).unwrap(),
         session_seq: 1,
         epoch: hub.epoch,
-        resumed: admission::resume(&hello, hub.epoch).filter(|_| !full),
+        epoch_seal: hub.ca.seal_epoch(hub.epoch).unwrap().into(),
+        timeline: hub.timeline(),
+        resumed: resume.filter(|_| !full),
+        holds_deletes: false,
         retry_hint: Duration::ZERO,
         hub_clock_ms: 0,
     };
@@ -222,7 +262,7 @@ fn session(hub: &mut Hub, site: &mut Site, budget: usize) -> Passed {
         }
         while let Some(report) = gateway.next_report(now) {
             quiet = false;
-            if let Report::Finalize { key, uid } = &report {
+            if let Report::Finalize { key, uid, .. } = &report {
                 hub.finalize(key, uid);
             }
             gateway.report_done(report, false, now);
@@ -232,9 +272,7 @@ fn session(hub: &mut Hub, site: &mut Site, budget: usize) -> Passed {
         if quiet && feed.is_empty() {
             let (_, cursor, assembly) = agent.into_parts();
             site.assembly = assembly;
-            if let Some(cursor) = cursor {
-                site.ledger.commit(&[agent::Change::Cursor(cursor)]).unwrap();
-            }
+            site.ledger.commit(&cursor).unwrap();
             return passed;
         }
     }
@@ -303,12 +341,62 @@ fn a_restored_hub_removes_nothing_and_its_agents_come_along() {
     hub.put("new", "1");
     hub.put("edited", "2");
     session(&mut hub, &mut site, usize::MAX);
-    hub.restore(backup);
+    hub.restore(backup, 2);
     session(&mut hub, &mut site, usize::MAX);
-    assert_eq!(hub.epoch, 8, "nobody announced the restore: the agent's hello did");
+    assert_eq!(hub.epoch, 7, "the start is another, and the epoch the same");
     let bodies = site.bodies();
     assert_eq!(bodies["edited"], wanted(&hub)["edited"]);
     assert_eq!(bodies["new"].0, Phase::Desired, "absence never deletes");
+}
+
+/// The hub's file is copied at revision N; the hub goes on to N+3, and the site with it. The copy is put back, and goes on past
+/// N+3 with other content before the site comes back.
+#[test]
+fn nobody_resumes_across_a_fork_of_history() {
+    let (mut hub, mut site) = (Hub { epoch: 7, ..Hub::default() }, Site::new());
+    hub.put("a", "1");
+    let backup = (hub.revision, hub.works.clone());
+    for text in ["2", "3", "of the life that was taken back"] {
+        hub.put("a", text);
+    }
+    session(&mut hub, &mut site, usize::MAX);
+    hub.restore(backup, 2);
+    hub.put("a", "of the life that counts");
+    for at in 0..10 {
+        hub.put(&format!("b{at}"), "1");
+    }
+    session(&mut hub, &mut site, usize::MAX);
+    assert_eq!(site.bodies(), wanted(&hub));
+    assert_eq!(site.ledger.position().unwrap(), (7, hub.revision));
+    // The same with the site's revisions far ahead of the hub's.
+    let backup = (hub.revision, hub.works.clone());
+    for at in 0..50 {
+        hub.put("a", &at.to_string());
+    }
+    session(&mut hub, &mut site, usize::MAX);
+    hub.restore(backup, 3);
+    hub.put("a", "newest");
+    hub.delete("b0");
+    session(&mut hub, &mut site, usize::MAX);
+    assert_eq!(site.bodies(), wanted(&hub), "what is newer here has a lower revision there");
+    assert_eq!(session(&mut hub, &mut site, usize::MAX).offers, 0, "and then it resumes");
+}
+
+#[test]
+fn a_proved_epoch_that_the_hub_does_not_know_is_a_restore_and_a_number_alone_is_none() {
+    let (mut hub, mut site) = (Hub { epoch: 9, ..Hub::default() }, Site::new());
+    hub.put("a", "1");
+    session(&mut hub, &mut site, usize::MAX);
+    hub.epoch = 7;
+    session(&mut hub, &mut site, usize::MAX);
+    assert_eq!((hub.epoch, site.ledger.position().unwrap().0), (10, 10));
+    for number in [50, u64::MAX >> 1] {
+        site.ledger.commit(&[agent::Change::Epoch(number)]).unwrap();
+        hub.put("a", &number.to_string());
+        session(&mut hub, &mut site, usize::MAX);
+        assert_eq!((hub.epoch, site.ledger.position().unwrap().0), (10, 10), "the site comes along instead");
+        assert_eq!(site.bodies(), wanted(&hub));
+    }
 }
 
 #[test]
@@ -353,6 +441,7 @@ enum Step {
     Delete(u8),
     Compact,
     LoseLedger,
+    Restart,
     Session(u8),
 }
 
@@ -362,6 +451,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..6u8).prop_map(Step::Delete),
         1 => Just(Step::Compact),
         1 => Just(Step::LoseLedger),
+        1 => Just(Step::Restart),
         4 => any::<u8>().prop_map(Step::Session),
     ]
 }
@@ -384,6 +474,7 @@ proptest! {
                 Step::Delete(key) => hub.delete(&format!("k{key}")),
                 Step::Compact => hub.compact(),
                 Step::LoseLedger => site = Site::new(),
+                Step::Restart => hub.starts.push((hub.starts.len() as u64 + 2, hub.revision)),
                 Step::Session(cut) => {
                     session(&mut hub, &mut site, usize::from(cut) % 20);
                 }

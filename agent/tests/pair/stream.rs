@@ -35,6 +35,9 @@ use tokio_stream::wrappers::{BroadcastStream, ReceiverStream};
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
+#[path = "thousands.rs"]
+mod thousands;
+
 const TOKEN: &str = "abcdef.0123456789abcdef";
 
 /// The hub's state behind the ports.
@@ -62,12 +65,20 @@ struct State {
 
 impl Fake {
     fn put(&self, cluster: &str, key: &str, manifest: &Value) {
+        self.put_spec(cluster, key, &json!({"workload": {"manifests": [manifest]}}));
+    }
+
+    fn put_suspended(&self, cluster: &str, key: &str, manifest: &Value) {
+        let spec = json!({"suspendDispatching": true, "workload": {"manifests": [manifest]}});
+        self.put_spec(cluster, key, &spec);
+    }
+
+    fn put_spec(&self, cluster: &str, key: &str, spec: &Value) {
         let mut state = self.state.lock();
         state.revision += 1;
         let revision = state.revision;
         let uid = format!("uid-{key}");
-        let work =
-            json!({"metadata": {"name": key, "uid": uid}, "spec": {"workload": {"manifests": [manifest]}}});
+        let work = json!({"metadata": {"name": key, "uid": uid}, "spec": spec});
         state.works.insert((cluster.into(), key.into()), work.clone());
         self.send(cluster, revision, &work);
     }
@@ -117,6 +128,10 @@ impl WorkSource for Fake {
         events.push(WorkEvent::Synced { revision: state.revision });
         Ok(WorkFeed { full_listing: true, events: stream::iter(events).chain(live).boxed() })
     }
+
+    fn holds(&self, cluster: &str, key: &str) -> bool {
+        self.seen(|state| state.works.contains_key(&(cluster.to_owned(), key.to_owned())))
+    }
 }
 
 #[async_trait]
@@ -151,6 +166,10 @@ impl StatusSink for Fake {
     async fn orphans(&self, _: &str, _: Vec<String>) -> Result<(), PortError> {
         Ok(())
     }
+    fn deletes_confirmed(&self, _: &str, _: u64) -> bool {
+        false
+    }
+    fn deletes_held(&self, _: &str, _: u64, _: u64) {}
     fn cluster_liveness(&self, cluster: &str, link: LinkState) {
         self.state.lock().links.insert(cluster.into(), link);
     }
@@ -209,12 +228,27 @@ impl Registrar for Fake {
 #[async_trait]
 impl SessionStore for Fake {
     async fn position(&self) -> Result<Position, PortError> {
-        Ok(self.seen(|state| Position { epoch: state.epoch, revision: state.revision }))
+        Ok(self.seen(|state| Position { epoch: state.epoch, revision: state.revision, timeline: 1 }))
     }
     async fn mint_epoch_above(&self, seen: u64) -> Result<u64, PortError> {
         let mut state = self.state.lock();
         state.epoch = state.epoch.max(seen + 1);
         Ok(state.epoch)
+    }
+    async fn hold_deletes(&self, _: &str, _: u64) -> Result<(), PortError> {
+        Ok(())
+    }
+    async fn holds_deletes(&self, _: &str) -> Result<Option<u64>, PortError> {
+        Ok(None)
+    }
+    fn seal(&self, epoch: u64) -> Bytes {
+        self.ca.seal_epoch(epoch).unwrap().into()
+    }
+    fn is_sealed(&self, epoch: u64, seal: &[u8]) -> bool {
+        self.ca.seal_keys().verify(epoch, seal)
+    }
+    fn in_our_past(&self, timeline: u64, cursor: u64) -> bool {
+        timeline == 1 && cursor <= self.state.lock().revision
     }
     async fn next_session(&self, _: &str) -> Result<u64, PortError> {
         let mut state = self.state.lock();
@@ -234,7 +268,7 @@ struct Hub {
 impl Hub {
     async fn start(certificate_life: Duration) -> Self {
         let (ca, _) = Authority::create(Timestamp::now()).unwrap();
-        let (events, _) = broadcast::channel(1024);
+        let (events, _) = broadcast::channel(16_384);
         let state = Mutex::new(State { epoch: 1, revision: 1, ..State::default() });
         let fake = Arc::new(Fake { ca, state, events, certificate_life });
         Self::serve(fake, "127.0.0.1:0").await

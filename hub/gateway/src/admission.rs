@@ -9,6 +9,8 @@ use crate::ports::{JoinRefusal, JoinRefusalCode, Position, SessionRefusal};
 
 /// A clone asks again this seldom: a person must look.
 const CLONE_PAUSE: Duration = Duration::from_secs(300);
+/// Even a few agents come back spread over this.
+const LEAST_SPREAD: Duration = Duration::from_secs(2);
 /// A hub that cannot tell now.
 const BUSY_PAUSE: Duration = Duration::from_secs(5);
 
@@ -53,14 +55,23 @@ pub fn check(cluster: &str, hello: &Hello) -> Result<u32, Close> {
     Ok(version)
 }
 
-/// Whether the agent knows more than the hub: the hub's file was copied back, and a new epoch must be minted.
-pub fn ahead(hello: &Hello, position: Position) -> bool {
-    hello.epoch > position.epoch || (hello.epoch == position.epoch && hello.cursor > position.revision)
+/// Whether the agent was given an epoch that the hub does not know of: the hub's file was copied back, and a new epoch
+/// must be minted. `sealed`: the number carries the proof that a hub with this CA handed it out. Without it the number is
+/// one site's word, and moves nobody but that site, which is listed everything in the hub's epoch.
+pub fn ahead(hello: &Hello, position: Position, sealed: bool) -> bool {
+    sealed && hello.epoch > position.epoch
 }
 
-/// Where the watch may resume: only within the epoch the agent has seen (rule R12).
-pub fn resume(hello: &Hello, epoch: u64) -> Option<u64> {
-    (hello.epoch == epoch && hello.cursor > 0).then_some(hello.cursor)
+/// Where the watch may resume: only within the epoch the agent has seen (rule R12), and `in_our_past`.
+pub fn resume(hello: &Hello, epoch: u64, in_our_past: bool) -> Option<u64> {
+    (in_our_past && hello.epoch == epoch && hello.cursor > 0).then_some(hello.cursor)
+}
+
+/// When an agent that is sent away may come back: all `live` of them spread over the time that the hub takes for them.
+/// `random` is one agent's draw.
+pub fn spread(random: u64, live: usize, rate: u32) -> Duration {
+    let within = retry_hint(live, rate).max(LEAST_SPREAD);
+    within.mul_f64(random as f64 / u64::MAX as f64)
 }
 
 /// The close for an identity that is refused.
@@ -147,18 +158,21 @@ mod tests {
     #[test]
     fn epoch_and_cursor_order_everything() {
         let at = |epoch, cursor| Hello { epoch, cursor, ..hello(1, 1) };
-        let hub = Position { epoch: 5, revision: 100 };
+        let hub = Position { epoch: 5, revision: 100, timeline: 1 };
         for (epoch, cursor, is_ahead, resumes) in [
             (0, 0, false, None),
             (4, 900, false, None),
             (5, 0, false, None),
             (5, 100, false, Some(100)),
-            (5, 101, true, Some(101)),
+            (5, 101, false, Some(101)),
             (6, 1, true, None),
+            (u64::MAX, 1, true, None),
         ] {
             let hello = at(epoch, cursor);
+            assert!(!ahead(&hello, hub, false), "a number without a proof moves nobody");
+            assert_eq!(resume(&hello, hub.epoch, false), None, "nor does a cursor of another history");
             assert_eq!(
-                (ahead(&hello, hub), resume(&hello, hub.epoch)),
+                (ahead(&hello, hub, true), resume(&hello, hub.epoch, true)),
                 (is_ahead, resumes),
                 "{epoch}/{cursor}"
             );
@@ -182,6 +196,17 @@ mod tests {
             assert_eq!(refusal.code, JoinRefusalCode::ClockSkewed);
             assert!(refusal.message.contains(says), "{}", refusal.message);
         }
+    }
+
+    #[test]
+    fn who_is_sent_away_comes_back_spread_over_what_the_hub_takes() {
+        let draws = (0..1000_u64).map(|at| at.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let waits: Vec<u64> = draws.map(|random| spread(random, 10_000, 500).as_secs()).collect();
+        for quarter in 0..4 {
+            let inside = waits.iter().filter(|wait| **wait / 5 == quarter).count();
+            assert!((150..350).contains(&inside), "{inside} of 1000 in quarter {quarter} of 20 s");
+        }
+        assert!(spread(u64::MAX, 3, 500) <= LEAST_SPREAD);
     }
 
     #[test]

@@ -6,11 +6,45 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
+use karmada_proto::STATUS_LIMIT;
+use karmada_proto::body::{self, BodyError};
 
 use crate::ports::{WorkNotice, WorkReport};
 
 /// Events waiting at once; beyond that the oldest is dropped: events tell, they do not decide.
 const NOTICES: usize = 128;
+
+/// Orphans kept to be told.
+const ORPHANS: usize = 1024;
+
+/// JSON as it came over the wire. It is unpacked only to be written: what waits is small, whatever it unpacks to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Packed {
+    /// How `bytes` are encoded.
+    pub encoding: i32,
+    /// The encoded bytes.
+    pub bytes: Bytes,
+    /// What the sender says that it unpacks to.
+    pub decoded_size: u64,
+}
+
+impl Packed {
+    /// Whether it may be unpacked at all; looked at before anything is.
+    pub fn is_bounded(&self) -> bool {
+        self.decoded_size <= STATUS_LIMIT as u64
+    }
+
+    /// The JSON.
+    ///
+    /// # Errors
+    /// It does not unpack to what was said.
+    pub fn open(&self) -> Result<Bytes, BodyError> {
+        if !self.is_bounded() {
+            return Err(BodyError::TooLarge(self.decoded_size));
+        }
+        body::decode(self.encoding, &self.bytes, self.decoded_size)
+    }
+}
 
 /// One thing for the status sink.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,11 +55,13 @@ pub enum Report {
         key: String,
         /// Its uid.
         uid: String,
+        /// Uids of the member's objects that were deleted or stripped of our marks; the first few.
+        objects: Vec<String>,
     },
-    /// A Work's status.
-    Work(WorkReport),
-    /// The cluster's status, JSON.
-    Cluster(Bytes),
+    /// A Work's status, and its manifests' statuses as they came.
+    Work(WorkReport, Option<Packed>),
+    /// The cluster's status as it came, JSON.
+    Cluster(Packed),
     /// An event.
     Notice(WorkNotice),
     /// Works that a full listing lacked.
@@ -36,7 +72,7 @@ impl Report {
     /// Reports with the same subject must not be written at the same time.
     fn subject(&self) -> &str {
         match self {
-            Self::Finalize { key, .. } | Self::Work(WorkReport { key, .. }) => key,
+            Self::Finalize { key, .. } | Self::Work(WorkReport { key, .. }, _) => key,
             Self::Cluster(_) => " cluster",
             Self::Notice(_) => " notice",
             Self::Orphans(_) => " orphans",
@@ -47,10 +83,10 @@ impl Report {
 /// The reports of one session.
 #[derive(Debug, Default)]
 pub struct Inbox {
-    works: BTreeMap<String, WorkReport>,
+    works: BTreeMap<String, (WorkReport, Option<Packed>)>,
     /// Works by name and uid: an older life's removal must not hide a newer one's.
-    removals: BTreeSet<(String, String)>,
-    cluster: Option<Bytes>,
+    removals: BTreeMap<(String, String), Vec<String>>,
+    cluster: Option<Packed>,
     orphans: Option<Vec<String>>,
     notices: VecDeque<WorkNotice>,
     under_way: BTreeSet<String>,
@@ -60,17 +96,21 @@ impl Inbox {
     /// Takes a report in place of an older one of the same subject.
     pub fn put(&mut self, report: Report) {
         match report {
-            Report::Finalize { key, uid } => {
+            Report::Finalize { key, uid, objects } => {
                 self.works.remove(&key);
-                self.removals.insert((key, uid));
+                self.removals.insert((key, uid), objects);
             }
             // The removal of this very Work says more than its status.
-            Report::Work(work) if self.removals.contains(&(work.key.clone(), work.uid.clone())) => {}
-            Report::Work(work) => {
-                self.works.insert(work.key.clone(), work);
+            Report::Work(work, _) if self.removals.contains_key(&(work.key.clone(), work.uid.clone())) => {}
+            Report::Work(work, statuses) => {
+                self.works.insert(work.key.clone(), (work, statuses));
             }
             Report::Cluster(status) => self.cluster = Some(status),
-            Report::Orphans(keys) => self.orphans = Some(keys),
+            Report::Orphans(keys) => {
+                let held = self.orphans.get_or_insert_default();
+                held.extend(keys);
+                held.truncate(ORPHANS);
+            }
             Report::Notice(notice) => {
                 if self.notices.len() == NOTICES {
                     self.notices.pop_front();
@@ -83,11 +123,11 @@ impl Inbox {
     /// The next report to write whose subject is not being written; call [`Inbox::done`] for it.
     pub fn take(&mut self) -> Option<Report> {
         let free = |subject: &str| !self.under_way.contains(subject);
-        let report = if let Some(removal) = self.removals.iter().find(|(key, _)| free(key)).cloned() {
-            self.removals.remove(&removal);
-            Some(Report::Finalize { key: removal.0, uid: removal.1 })
+        let report = if let Some(removal) = self.removals.keys().find(|(key, _)| free(key)).cloned() {
+            let objects = self.removals.remove(&removal).unwrap_or_default();
+            Some(Report::Finalize { key: removal.0, uid: removal.1, objects })
         } else if let Some(key) = self.works.keys().find(|key| free(key)).cloned() {
-            self.works.remove(&key).map(Report::Work)
+            self.works.remove(&key).map(|(work, statuses)| Report::Work(work, statuses))
         } else if free(" cluster") && self.cluster.is_some() {
             self.cluster.take().map(Report::Cluster)
         } else if free(" notice") && !self.notices.is_empty() {
@@ -108,11 +148,11 @@ impl Inbox {
             return;
         }
         match report {
-            Report::Finalize { key, uid } => {
-                self.removals.insert((key, uid));
+            Report::Finalize { key, uid, objects } => {
+                self.removals.entry((key, uid)).or_insert(objects);
             }
-            Report::Work(work) => {
-                self.works.entry(work.key.clone()).or_insert(work);
+            Report::Work(work, statuses) => {
+                self.works.entry(work.key.clone()).or_insert((work, statuses));
             }
             Report::Cluster(status) => {
                 self.cluster.get_or_insert(status);
@@ -143,14 +183,16 @@ mod tests {
     use super::*;
 
     fn work(key: &str, revision: u64) -> Report {
-        Report::Work(WorkReport {
+        let report = WorkReport {
             key: key.into(),
             uid: "u".into(),
             revision,
+            generation: 0,
             outdated: false,
             applied: None,
             manifest_statuses: None,
-        })
+        };
+        Report::Work(report, None)
     }
 
     #[test]
@@ -175,14 +217,14 @@ mod tests {
     #[test]
     fn a_removal_outlives_a_late_status() {
         let mut inbox = Inbox::default();
-        let gone = Report::Finalize { key: "a".into(), uid: "u".into() };
+        let gone = Report::Finalize { key: "a".into(), uid: "u".into(), objects: Vec::new() };
         inbox.put(work("a", 1));
         inbox.put(gone.clone());
         inbox.put(work("a", 2));
         assert_eq!(inbox.take(), Some(gone.clone()));
         inbox.done(gone, false);
         for uid in ["new", "old"] {
-            inbox.put(Report::Finalize { key: "a".into(), uid: uid.into() });
+            inbox.put(Report::Finalize { key: "a".into(), uid: uid.into(), objects: Vec::new() });
         }
         assert_eq!(inbox.waiting(), 2, "an older life's removal does not hide a newer one's");
     }

@@ -20,6 +20,8 @@ pub mod session;
 mod stream;
 mod wire;
 
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -27,6 +29,7 @@ use bytes::Bytes;
 use karmada_proto::MESSAGE_LIMIT;
 use karmada_proto::v1::fleet_server::FleetServer;
 use karmada_proto::v1::{CloseCode, RetryClass};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 pub use options::Options;
@@ -39,8 +42,13 @@ pub struct Gateway {
     ports: Ports,
     options: Options,
     registry: registry::Registry,
+    /// What all sessions together may have unpacked at once, in KiB.
+    unpacked: Semaphore,
     started: Instant,
     wall_clock: fn() -> i64,
+    random: fn() -> u64,
+    /// The newest epoch that everybody was called into.
+    entered: AtomicU64,
 }
 
 impl std::fmt::Debug for Gateway {
@@ -54,7 +62,18 @@ impl Gateway {
     pub fn new(ports: Ports, options: Options) -> Arc<Self> {
         let wall_clock = || jiff::Timestamp::now().as_millisecond();
         let registry = registry::Registry::default();
-        let gateway = Arc::new(Self { ports, options, registry, started: Instant::now(), wall_clock });
+        let random = || RandomState::new().build_hasher().finish();
+        let unpacked = Semaphore::new(options.unpacked_kib as usize);
+        let gateway = Arc::new(Self {
+            unpacked,
+            ports,
+            options,
+            registry,
+            started: Instant::now(),
+            wall_clock,
+            random,
+            entered: AtomicU64::new(0),
+        });
         tokio::spawn(sweep(Arc::downgrade(&gateway), gateway.options.sweep));
         gateway
     }
@@ -64,6 +83,10 @@ impl Gateway {
         let now = self.now();
         for handle in self.registry.all() {
             if now > handle.dead_at().saturating_add(self.options.sweep) && self.registry.leave(&handle) {
+                // Should it come to life again, it must not believe that it is still connected.
+                let message = "given up: nothing was heard, or taken, for too long".to_owned();
+                let again = admission::close(CloseCode::Dead, RetryClass::RetryNow, Duration::ZERO, message);
+                handle.order(session::Control::Close(again));
                 tracing::info!(cluster = handle.cluster, "a session that takes nothing is given up");
                 self.ports.statuses.cluster_liveness(&handle.cluster, ports::LinkState::Offline);
             }
@@ -103,6 +126,13 @@ impl Gateway {
         true
     }
 
+    /// A person let the deletes that are held back from `cluster` in `epoch` go out. Harmless where none are.
+    pub fn confirm_deletes(&self, cluster: &str, epoch: u64) {
+        if let Some(handle) = self.registry.get(cluster) {
+            handle.order(session::Control::ConfirmDeletes(epoch));
+        }
+    }
+
     /// Asks every agent to leave, spread over half of `within`, and returns once all have, or once `within` and a
     /// second for the last have passed. Stop accepting connections first: who leaves comes back at once.
     pub async fn drain(&self, within: Duration) {
@@ -114,6 +144,20 @@ impl Gateway {
         let until = Instant::now() + within + Duration::from_secs(1);
         while self.registry.count() > 0 && Instant::now() < until {
             tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Calls everybody into `epoch`, once: who is connected speaks an older one and comes back at once, spread.
+    fn enter_epoch(&self, epoch: u64) {
+        if self.entered.fetch_max(epoch, Ordering::AcqRel) >= epoch {
+            return;
+        }
+        let handles = self.registry.all();
+        for handle in &handles {
+            let message = "the hub entered a new epoch".to_owned();
+            let after = admission::spread((self.random)(), handles.len(), self.options.accept_rate);
+            let again = admission::close(CloseCode::Recycle, RetryClass::RetryNow, after, message);
+            handle.order(session::Control::Close(again));
         }
     }
 

@@ -21,6 +21,11 @@ pub struct Options {
     pub accept_rate: u32,
     /// Report writes of one cluster under way at once.
     pub report_concurrency: usize,
+    /// Reports that all sessions together may have unpacked and be parsing at once, in KiB; others wait. What is parsed is some
+    /// twenty times as large at worst.
+    pub unpacked_kib: u32,
+    /// The same of one session, in KiB; one report more may exceed it.
+    pub session_unpacked_kib: u32,
     /// Works waiting to be sent to one agent, beyond which its watch is not read on.
     pub queue_limit: usize,
     /// Between two looks for sessions that take nothing and never look at their clock.
@@ -39,6 +44,8 @@ impl Default for Options {
             status_window: Credit { messages: 256, bytes: 1 << 20 },
             accept_rate: 500,
             report_concurrency: 16,
+            unpacked_kib: 8 * 1024,
+            session_unpacked_kib: 1024,
             queue_limit: 16_384,
             sweep: Duration::from_secs(5),
             report_retry: Duration::from_secs(1),

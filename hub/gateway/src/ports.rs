@@ -209,6 +209,8 @@ pub trait WorkSource: Send + Sync + 'static {
     /// Watches the Works of `cluster`: after revision `resume`, where that is given and still in history, else
     /// from a full listing.
     async fn watch(&self, cluster: &str, resume: Option<u64>) -> Result<WorkFeed, PortError>;
+    /// Whether `key` is a Work of `cluster` now. Must return at once.
+    fn holds(&self, cluster: &str, key: &str) -> bool;
 }
 
 // ---------------------------------------------------------------------------------------------- reports
@@ -222,6 +224,8 @@ pub struct WorkReport {
     pub uid: String,
     /// The revision of the Work that this is about.
     pub revision: u64,
+    /// The generation of the Work that this is about; zero from an agent that does not say.
+    pub generation: u64,
     /// True where the hub has sent a newer spec than the one this is about: the outcome of an older generation.
     pub outdated: bool,
     /// To become the condition Applied; `None` while nothing has been tried.
@@ -283,6 +287,10 @@ pub trait StatusSink: Send + Sync + 'static {
     async fn orphans(&self, cluster: &str, keys: Vec<String>) -> Result<(), PortError>;
     /// The link's state changed. Must return at once: it only wakes somebody.
     fn cluster_liveness(&self, cluster: &str, state: LinkState);
+    /// Whether a person has said that the deletes of `cluster` may go out in `epoch`. Must return at once.
+    fn deletes_confirmed(&self, cluster: &str, epoch: u64) -> bool;
+    /// `count` deletes of `cluster` wait for that word. Must return at once.
+    fn deletes_held(&self, cluster: &str, epoch: u64, count: u64);
     /// The agent stored everything up to `revision`. Must return at once.
     fn persisted(&self, cluster: &str, revision: u64) {
         let _ = (cluster, revision);
@@ -389,6 +397,8 @@ pub struct Position {
     pub epoch: u64,
     /// The store's newest revision.
     pub revision: u64,
+    /// This start of the hub: revisions of one start mean nothing beside those of another that is not its past.
+    pub timeline: u64,
 }
 
 /// What must outlive the process: the epoch and the sessions' fence.
@@ -399,6 +409,18 @@ pub trait SessionStore: Send + Sync + 'static {
     /// Mints an epoch above `seen` (an agent knows more than the hub: the hub's file was copied back), persists
     /// it, and returns it. Where the epoch is already above, that one.
     async fn mint_epoch_above(&self, seen: u64) -> Result<u64, PortError>;
+    /// Remembers that `cluster` came into `epoch` out of another: the hub was restored, and what it lists as deleted may have
+    /// been taken back since.
+    async fn hold_deletes(&self, cluster: &str, epoch: u64) -> Result<(), PortError>;
+    /// The newest epoch for which [`SessionStore::hold_deletes`] was called.
+    async fn holds_deletes(&self, cluster: &str) -> Result<Option<u64>, PortError>;
+    /// The proof that this hub handed out `epoch`; empty where it cannot be made.
+    fn seal(&self, epoch: u64) -> Bytes;
+    /// Whether `seal` is such a proof.
+    fn is_sealed(&self, epoch: u64, seal: &[u8]) -> bool;
+    /// Whether `cursor`, which the start `timeline` told an agent, is a place in the history that this hub has: the start is
+    /// one of its own past, and the cursor not beyond where the next one began.
+    fn in_our_past(&self, timeline: u64, cursor: u64) -> bool;
     /// The next session number of `cluster`, persisted: larger than any given before.
     async fn next_session(&self, cluster: &str) -> Result<u64, PortError>;
 }

@@ -38,6 +38,7 @@ pub struct Handle {
     acked: AtomicU64,
     backlog: AtomicU64,
     controls: Mutex<VecDeque<Control>>,
+    fenced: Mutex<bool>,
 }
 
 impl Handle {
@@ -62,6 +63,7 @@ impl Handle {
             acked: AtomicU64::new(0),
             backlog: AtomicU64::new(0),
             controls: Mutex::default(),
+            fenced: Mutex::new(false),
         }
     }
 
@@ -74,6 +76,17 @@ impl Handle {
     /// The next order.
     pub fn take_order(&self) -> Option<Control> {
         self.controls.lock().pop_front()
+    }
+
+    /// Nothing more is written in this session's name. Returns once nothing is being written.
+    pub fn fence(&self) {
+        *self.fenced.lock() = true;
+    }
+
+    /// Does `write` unless the session is fenced, which it then is not before `write` is over.
+    pub fn unless_fenced<T>(&self, write: impl FnOnce() -> T) -> Option<T> {
+        let fenced = self.fenced.lock();
+        (!*fenced).then(write)
     }
 
     /// Notes how the session stands.
@@ -141,6 +154,7 @@ impl Registry {
         if let Some(old) = old {
             let message = "a newer session of this cluster took over".to_owned();
             let pause = Duration::from_secs(10);
+            old.fence();
             let replaced = close(CloseCode::Replaced, RetryClass::RetryAfter, pause, message);
             old.order(Control::Close(replaced));
         }
@@ -154,6 +168,8 @@ impl Registry {
         if current {
             live.remove(&handle.cluster);
         }
+        drop(live);
+        handle.fence();
         current
     }
 

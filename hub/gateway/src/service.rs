@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
 use futures::stream::BoxStream;
+use futures::{Stream, StreamExt};
 use karmada_certs::{CertificateRequest, JoinToken, PeerIdentity};
 use karmada_proto::frame;
 use karmada_proto::v1::fleet_server::Fleet;
@@ -16,7 +16,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::Gateway;
 use crate::admission::{self, Standing, close};
-use crate::ports::{JoinAsk, JoinOutcome, JoinRefusal, JoinRefusalCode};
+use crate::ports::{JoinAsk, JoinOutcome, JoinRefusal, JoinRefusalCode, PortError, Position};
 use crate::registry::Handle;
 use crate::session::{Control, Opening, Session};
 use crate::stream::SessionStream;
@@ -119,31 +119,51 @@ fn ask(request: JoinRequest) -> Result<JoinAsk, JoinRefusal> {
 }
 
 /// From a verified peer to a running session, or to the close that says why not.
-async fn open(
+pub(crate) async fn open<I>(
     gateway: &Arc<Gateway>,
     peer: PeerIdentity,
-    mut inbound: Streaming<AgentFrame>,
-) -> Result<SessionStream<Streaming<AgentFrame>>, Close> {
+    mut inbound: I,
+) -> Result<SessionStream<I>, Close>
+where
+    I: Stream<Item = Result<AgentFrame, Status>> + Unpin,
+{
     let cluster =
         gateway.ports.registrar.authorize_session(&peer).await.map_err(|r| admission::refused(&r))?;
     let hello = hello(gateway, &mut inbound).await?;
     let protocol = admission::check(&cluster, &hello)?;
     probe_other(gateway, &cluster, &hello).await?;
-    let (epoch, resume) = position(gateway, &hello).await?;
-    let busy = |error: crate::ports::PortError| admission::busy(error.message);
+    let (position, resume) = position(gateway, &hello).await?;
+    let epoch = position.epoch;
+    let busy = |error: PortError| admission::busy(error.message);
     let feed = gateway.ports.works.watch(&cluster, resume).await.map_err(busy)?;
+    let holds_deletes = holds_deletes(gateway, &cluster, &hello, epoch).await.map_err(busy)?;
     let session_seq = gateway.ports.sessions.next_session(&cluster).await.map_err(busy)?;
+    // What was decided before all that was waited for may hold no more: asked again, before another session is replaced...
+    authorized(gateway, &peer, &cluster).await?;
     let hub_clock_ms = (gateway.wall_clock)();
     let now = gateway.now();
     let handle = Arc::new(Handle::new(&cluster, session_seq, &hello, hub_clock_ms, now));
     if !gateway.registry.enter(&handle) {
         return Err(admission::busy("a newer session of this cluster is there".into()));
     }
+    // ... and once it can be found: who is shut out from now on is closed there.
+    if let Err(close) = authorized(gateway, &peer, &cluster).await {
+        gateway.registry.leave(&handle);
+        return Err(close);
+    }
+    // A new epoch that began meanwhile called those that it found: this one was not there yet.
+    if gateway.ports.sessions.position().await.map_err(busy)?.epoch != epoch {
+        gateway.registry.leave(&handle);
+        return Err(admission::busy("the hub entered a new epoch".into()));
+    }
     let opening = Opening {
         protocol,
         session_seq,
         epoch,
+        epoch_seal: gateway.ports.sessions.seal(epoch),
+        timeline: position.timeline,
         resumed: resume.filter(|_| !feed.full_listing),
+        holds_deletes,
         retry_hint: admission::retry_hint(gateway.registry.count(), gateway.options.accept_rate),
         hub_clock_ms,
     };
@@ -152,7 +172,16 @@ async fn open(
     Ok(SessionStream::new(gateway.clone(), handle, peer, session, inbound, feed))
 }
 
-async fn hello(gateway: &Gateway, inbound: &mut Streaming<AgentFrame>) -> Result<Hello, Close> {
+/// Whether `peer` still speaks for `cluster`.
+async fn authorized(gateway: &Gateway, peer: &PeerIdentity, cluster: &str) -> Result<(), Close> {
+    let now = gateway.ports.registrar.authorize_session(peer).await.map_err(|r| admission::refused(&r))?;
+    if now == cluster { Ok(()) } else { Err(admission::busy("the identity changed meanwhile".into())) }
+}
+
+async fn hello<I>(gateway: &Gateway, inbound: &mut I) -> Result<Hello, Close>
+where
+    I: Stream<Item = Result<AgentFrame, Status>> + Unpin,
+{
     let first = tokio::time::timeout(gateway.options.hello_timeout, inbound.next()).await;
     match first {
         Ok(Some(Ok(AgentFrame { body: Some(agent_frame::Body::Hello(hello)), .. }))) => Ok(hello),
@@ -191,21 +220,46 @@ async fn probe_other(gateway: &Gateway, cluster: &str, hello: &Hello) -> Result<
     Ok(())
 }
 
-/// The epoch to speak in and where to resume. Mints a new epoch where the agent knows more than the hub.
-async fn position(gateway: &Gateway, hello: &Hello) -> Result<(u64, Option<u64>), Close> {
+/// Whether deletes that are listed to this agent wait for a person. A site that comes out of another epoch has seen a life of
+/// the hub that was taken back, and what was to be deleted may be so no more; it stays so until somebody says otherwise.
+async fn holds_deletes(
+    gateway: &Gateway,
+    cluster: &str,
+    hello: &Hello,
+    epoch: u64,
+) -> Result<bool, PortError> {
     let sessions = &gateway.ports.sessions;
-    let position = sessions.position().await.map_err(|error| admission::busy(error.message))?;
-    if !admission::ahead(hello, position) {
-        return Ok((position.epoch, admission::resume(hello, position.epoch)));
+    if hello.epoch != 0 && hello.epoch != epoch && hello.objects > 0 {
+        sessions.hold_deletes(cluster, epoch).await?;
     }
-    let epoch =
-        sessions.mint_epoch_above(hello.epoch).await.map_err(|error| admission::busy(error.message))?;
-    tracing::warn!(epoch, seen = hello.epoch, "an agent knows more than the hub: a new epoch begins");
-    // Those connected already speak the old epoch: they come back at once into the new one.
-    for handle in gateway.registry.all() {
-        let message = "the hub entered a new epoch".to_owned();
-        let again = close(CloseCode::Recycle, RetryClass::RetryNow, Duration::ZERO, message);
-        handle.order(Control::Close(again));
+    let held = sessions.holds_deletes(cluster).await?;
+    Ok(held.is_some_and(|held| !gateway.ports.statuses.deletes_confirmed(cluster, held)))
+}
+
+/// Where the hub stands and where to resume. Mints a new epoch where the agent was given one that the hub does not know.
+async fn position(gateway: &Gateway, hello: &Hello) -> Result<(Position, Option<u64>), Close> {
+    let sessions = &gateway.ports.sessions;
+    let busy = |error: PortError| admission::busy(error.message);
+    let position = sessions.position().await.map_err(busy)?;
+    let sealed = hello.epoch > position.epoch && sessions.is_sealed(hello.epoch, &hello.epoch_seal);
+    if !admission::ahead(hello, position, sealed) {
+        if hello.epoch > position.epoch {
+            tracing::warn!(
+                cluster = hello.cluster_name,
+                epoch = position.epoch,
+                seen = hello.epoch,
+                "an agent names an epoch without proof: it is listed everything in this one"
+            );
+        }
+        let in_our_past = sessions.in_our_past(hello.timeline, hello.cursor);
+        return Ok((position, admission::resume(hello, position.epoch, in_our_past)));
     }
-    Ok((epoch, None))
+    let epoch = sessions.mint_epoch_above(hello.epoch).await.map_err(busy)?;
+    tracing::warn!(
+        epoch,
+        seen = hello.epoch,
+        "an agent was given an epoch that this hub does not know: a new one begins"
+    );
+    gateway.enter_epoch(epoch);
+    Ok((Position { epoch, ..position }, None))
 }

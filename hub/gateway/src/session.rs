@@ -12,21 +12,37 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
+use karmada_proto::FEATURE_CREDIT;
 use karmada_proto::cadence::{dead_after, late_after};
 use karmada_proto::credit::{Ledger, Purse};
-use karmada_proto::v1::{self, Close, CloseCode, RetryClass, agent_frame, hub_frame};
-use karmada_proto::{CHUNK, body, cadence, frame};
+use karmada_proto::v1::{self, Close, CloseCode, NackCode, RetryClass, agent_frame, hub_frame};
+use karmada_proto::{CHUNK, cadence, credit, frame};
 
-use self::dispatch::Dispatch;
+use self::dispatch::{Dispatch, NeverHeld};
 use crate::admission::close;
-use crate::inbox::{Inbox, Report};
+use crate::inbox::{Inbox, Packed, Report};
 use crate::options::Options;
 use crate::ports::{Applied, LinkState, WorkEvent, WorkNotice, WorkReport};
 
 /// An agent may announce silences up to this long.
 const LONGEST_SILENCE: Duration = Duration::from_secs(300);
+/// The longest reason and message of a peer that are kept.
+const REASON: usize = 256;
+const MESSAGE: usize = 16 * 1024;
+/// Uids of removed objects that are kept to be told.
+const EVIDENCE: usize = 16;
 /// Reports waiting beyond which the agent gets no new status credit.
 const INBOX_ROOM: usize = 128;
+
+/// A peer's text, cut to `most` bytes at a character's edge.
+fn bounded(text: String, most: usize) -> String {
+    if text.len() <= most { text } else { text[..text.floor_char_boundary(most)].to_owned() }
+}
+
+/// Bytes of a frame, without the frame: a slice would keep all of it.
+fn own(bytes: &Bytes) -> Bytes {
+    Bytes::copy_from_slice(bytes)
+}
 
 /// What the registry wants of a session.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +51,8 @@ pub enum Control {
     Probe,
     /// Ask the agent to leave after this long, and close it if it has not twice that long after.
     Drain(Duration),
+    /// A person let the deletes that are held in this epoch go out.
+    ConfirmDeletes(u64),
     /// Ask the agent to tell the cluster's status again.
     AskCluster,
     /// Have the agent count free nodes by these grades: JSON of `spec.resourceModels`.
@@ -52,6 +70,10 @@ pub enum Effect {
     Persisted(u64),
     /// Sign this request and give the outcome to [`Session::renewed`].
     Renew(Bytes),
+    /// So many deletes wait for a person's word, in this epoch.
+    DeletesHeld(u64, u64),
+    /// A frame was dropped, and why: to be logged.
+    Refused(String),
     /// Watch again, from a full listing: the agent misses something that is not at hand any more.
     Relist,
 }
@@ -59,11 +81,15 @@ pub enum Effect {
 /// The session.
 #[derive(Debug)]
 pub struct Session {
+    epoch: u64,
     dispatch: Dispatch,
     out: VecDeque<hub_frame::Body>,
     effects: VecDeque<Effect>,
     purse: Purse,
     credit: Ledger,
+    /// The agent pays for all that it reports, not for statuses alone.
+    pays_for_all: bool,
+    refused: u64,
     inbox: Inbox,
     reports_held_until: Option<Duration>,
     report_retry: Duration,
@@ -84,8 +110,14 @@ pub struct Opening {
     pub session_seq: u64,
     /// The hub's epoch.
     pub epoch: u64,
+    /// The proof that it was handed out.
+    pub epoch_seal: Bytes,
+    /// This start of the hub.
+    pub timeline: u64,
     /// Where the watch resumes; `None`: a full listing.
     pub resumed: Option<u64>,
+    /// The deletes of listings wait for a person's word.
+    pub holds_deletes: bool,
     /// See [`crate::admission::retry_hint`].
     pub retry_hint: Duration,
     /// The hub's wall clock, milliseconds since 1970 UTC.
@@ -108,14 +140,21 @@ impl Session {
             credit: Some(credit.window()),
             hub_clock_ms: opening.hub_clock_ms,
             frame_limit: CHUNK as u32,
+            features: vec![FEATURE_CREDIT.to_owned()],
+            timeline: opening.timeline,
+            epoch_seal: opening.epoch_seal.clone(),
             ..v1::Welcome::default()
         };
+        let pays_for_all = hello.features.iter().any(|feature| feature == FEATURE_CREDIT);
         let mut session = Self {
-            dispatch: Dispatch::new(opening.epoch, hello, opening.resumed),
+            epoch: opening.epoch,
+            dispatch: Dispatch::new(opening.epoch, hello, opening.resumed, opening.holds_deletes),
             out: [hub_frame::Body::Welcome(welcome)].into(),
             effects: [Effect::State(LinkState::Connected)].into(),
             purse,
             credit,
+            pays_for_all,
+            refused: 0,
             inbox: Inbox::default(),
             reports_held_until: None,
             report_retry: options.report_retry,
@@ -175,6 +214,9 @@ impl Session {
             self.out.push_back(hub_frame::Body::Unsupported(v1::Unsupported { kind: frame.kind }));
             return;
         };
+        if self.closing || self.overspends(&body) {
+            return;
+        }
         use agent_frame::Body as B;
         match body {
             B::Hello(_) => self.close(close(
@@ -188,17 +230,20 @@ impl Session {
             B::Ack(ack) => self.effects.extend(self.dispatch.ack(ack).map(Effect::Persisted)),
             B::WorkStatus(status) => self.work_status(status),
             B::ClusterStatus(status) => {
-                self.credit.settle(status.body.len() as u64);
-                if let Ok(body) = body::decode(status.encoding, &status.body, status.decoded_size) {
-                    self.inbox.put(Report::Cluster(body));
+                let v1::ClusterStatus { encoding, decoded_size, body: bytes } = status;
+                let packed = Packed { encoding, bytes: own(&bytes), decoded_size };
+                if packed.is_bounded() {
+                    self.inbox.put(Report::Cluster(packed));
+                } else {
+                    self.refuse("a cluster's status that is too large");
                 }
             }
             B::Event(event) => self.inbox.put(Report::Notice(WorkNotice {
                 key: event.key,
                 uid: event.uid,
                 warning: event.r#type == "Warning",
-                reason: event.reason,
-                message: event.message,
+                reason: bounded(event.reason, REASON),
+                message: bounded(event.message, MESSAGE),
             })),
             B::Credit(credit) => self.purse.add(&credit),
             B::Unsupported(_) => {}
@@ -207,10 +252,7 @@ impl Session {
                     self.effects.push_back(Effect::Relist);
                 }
             }
-            B::Removed(removed) => {
-                self.dispatch.removed(&removed.key);
-                self.inbox.put(Report::Finalize { key: removed.key, uid: removed.uid });
-            }
+            B::Removed(removed) => self.removed(removed),
             B::Orphans(orphans) => self.inbox.put(Report::Orphans(orphans.keys)),
             B::Renew(renew) => self.effects.push_back(Effect::Renew(renew.csr)),
             B::Bye(_) => self.closing = true,
@@ -224,37 +266,122 @@ impl Session {
         self.out.push_back(hub_frame::Body::Pong(v1::Pong { seq: ping.seq, cursor }));
     }
 
+    /// What a report costs is taken from what was granted; who has nothing left is closed.
+    fn overspends(&mut self, body: &agent_frame::Body) -> bool {
+        let Some(cost) = self.cost(body) else { return false };
+        if self.credit.receive(cost).is_ok() {
+            self.credit.settle(cost);
+            return false;
+        }
+        let message = "the agent sent more than the hub granted".to_owned();
+        self.close(close(CloseCode::Protocol, RetryClass::RetryAfter, Duration::from_secs(5), message));
+        true
+    }
+
+    fn cost(&self, body: &agent_frame::Body) -> Option<u64> {
+        use agent_frame::Body as B;
+        match body {
+            B::WorkStatus(status) => Some(status.manifest_statuses.len() as u64),
+            B::ClusterStatus(status) => Some(status.body.len() as u64),
+            // The answer to a tombstone of this very session was asked for.
+            B::Removed(removed) if removed.never_held => None,
+            B::Removed(_) | B::Orphans(_) | B::Event(_) if self.pays_for_all => Some(credit::cost(body)),
+            _ => None,
+        }
+    }
+
+    /// Takes a frame about a Work that is not this cluster's: it is paid for and nothing else.
+    pub fn stranger(&mut self, frame: &v1::AgentFrame, now: Duration) {
+        self.heard = now;
+        if !self.closing && !frame.body.as_ref().is_some_and(|body| self.overspends(body)) {
+            self.refused += 1;
+        }
+    }
+
+    /// Whether anything was sent of `key` in this session.
+    pub fn knows(&self, key: &str) -> bool {
+        self.dispatch.knows(key)
+    }
+
+    fn removed(&mut self, removed: v1::Removed) {
+        let v1::Removed { key, uid, object_uids, never_held, .. } = removed;
+        if !never_held {
+            self.dispatch.removed(&key);
+            let objects = object_uids.into_iter().take(EVIDENCE).map(|uid| bounded(uid, 64)).collect();
+            self.inbox.put(Report::Finalize { key, uid, objects });
+            return;
+        }
+        match self.dispatch.never_held(&key, &uid) {
+            NeverHeld::BodyFollows => {}
+            NeverHeld::NotAsked => self.refused += 1,
+            NeverHeld::Again => self.inbox.put(Report::Notice(WorkNotice {
+                key,
+                uid,
+                warning: true,
+                reason: "CleanupWorkFailed".into(),
+                message: "the site says that it never held this Work, though it was sent what to remove; it is asked again \
+                          in its next session"
+                    .into(),
+            })),
+        }
+    }
+
     fn work_status(&mut self, status: v1::WorkStatus) {
-        self.credit.settle(status.manifest_statuses.len() as u64);
-        let manifest_statuses = if status.decoded_size == 0 {
-            None
-        } else {
-            match body::decode(status.encoding, &status.manifest_statuses, status.decoded_size) {
-                Ok(body) => Some(body),
-                Err(_) => return,
-            }
-        };
         let outdated = self.dispatch.is_outdated(&status);
-        self.inbox.put(Report::Work(WorkReport {
+        let v1::WorkStatus { encoding, manifest_statuses: bytes, decoded_size, .. } = status;
+        let packed = (decoded_size > 0).then(|| Packed { encoding, bytes: own(&bytes), decoded_size });
+        if packed.as_ref().is_some_and(|packed| !packed.is_bounded()) {
+            self.refuse("a Work's status that is too large");
+            return;
+        }
+        let report = WorkReport {
             key: status.key,
             uid: status.uid,
             revision: status.revision,
+            generation: status.generation,
             outdated,
-            applied: status.applied.map(|a| Applied { ok: a.ok, reason: a.reason, message: a.message }),
-            manifest_statuses,
-        }));
+            applied: status.applied.map(|a| Applied {
+                ok: a.ok,
+                reason: bounded(a.reason, REASON),
+                message: bounded(a.message, MESSAGE),
+            }),
+            manifest_statuses: None,
+        };
+        self.inbox.put(Report::Work(report, packed));
     }
 
+    /// A Work that the agent cannot take, or a tombstone that it does not understand.
     fn nack(&mut self, nack: v1::Nack) {
-        let uid = self.dispatch.uid_of(&nack.key);
-        self.inbox.put(Report::Work(WorkReport {
+        let Some((uid, generation)) = self.dispatch.sent_at(&nack.key, nack.revision) else {
+            self.refused += 1;
+            return;
+        };
+        let message = bounded(nack.message.clone(), MESSAGE);
+        if nack.code() == NackCode::UnknownReason {
+            let reason = "CleanupWorkFailed".to_owned();
+            let notice = WorkNotice { key: nack.key, uid, warning: true, reason, message };
+            return self.inbox.put(Report::Notice(notice));
+        }
+        let report = WorkReport {
             key: nack.key,
             uid,
             revision: nack.revision,
+            generation,
             outdated: false,
-            applied: Some(Applied { ok: false, reason: "AppliedFailed".into(), message: nack.message }),
+            applied: Some(Applied { ok: false, reason: "AppliedFailed".into(), message }),
             manifest_statuses: None,
-        }));
+        };
+        self.inbox.put(Report::Work(report, None));
+    }
+
+    fn refuse(&mut self, what: &str) {
+        self.refused += 1;
+        self.effects.push_back(Effect::Refused(what.to_owned()));
+    }
+
+    /// Frames that were dropped: of Works that are not this cluster's, or too large.
+    pub fn refused(&self) -> u64 {
+        self.refused
     }
 
     /// The outcome of [`Effect::Renew`].
@@ -278,7 +405,12 @@ impl Session {
         if self.closing {
             return None;
         }
-        self.dispatch.next_frame(&mut self.purse, &mut self.inbox)
+        let frame = self.dispatch.next_frame(&mut self.purse, &mut self.inbox);
+        let held = self.dispatch.take_held();
+        if held > 0 {
+            self.effects.push_back(Effect::DeletesHeld(self.epoch, held));
+        }
+        frame
     }
 
     // ---------------------------------------------------------------------------------------- reports
@@ -342,6 +474,11 @@ impl Session {
             Control::Drain(after) => {
                 self.leave_by = Some(now + after + after + Duration::from_secs(1));
                 self.out.push_back(hub_frame::Body::Drain(v1::Drain { after_ms: after.as_millis() as u64 }));
+            }
+            Control::ConfirmDeletes(epoch) => {
+                if epoch == self.epoch && self.dispatch.confirm_deletes() {
+                    self.effects.push_back(Effect::Relist);
+                }
             }
             Control::AskCluster => {
                 let again = v1::Resync { cluster: true, ..v1::Resync::default() };

@@ -13,12 +13,13 @@ use futures::future::BoxFuture;
 use futures::stream::{BoxStream, FuturesUnordered, Stream};
 use futures::{FutureExt, StreamExt};
 use karmada_certs::{CertificateRequest, PeerIdentity};
-use karmada_proto::v1::{AgentFrame, HubFrame, RenewReply};
+use karmada_proto::STATUS_LIMIT;
+use karmada_proto::v1::{AgentFrame, HubFrame, RenewReply, agent_frame};
 use tokio::time::{Sleep, sleep_until};
 use tonic::Status;
 
 use crate::Gateway;
-use crate::inbox::Report;
+use crate::inbox::{Packed, Report};
 use crate::ports::{LinkState, PortError, WorkEvent, WorkFeed};
 use crate::registry::Handle;
 use crate::session::{Effect, Session};
@@ -36,6 +37,28 @@ enum Feed {
 
 type Write = BoxFuture<'static, (Report, Result<(), PortError>)>;
 
+/// The Work that a report is about.
+fn subject(frame: &AgentFrame) -> Option<&str> {
+    use agent_frame::Body as B;
+    match frame.body.as_ref()? {
+        B::WorkStatus(status) => Some(&status.key),
+        B::Removed(removed) => Some(&removed.key),
+        B::Event(event) => Some(&event.key),
+        _ => None,
+    }
+}
+
+/// What a report unpacks to, in KiB.
+fn weight(report: &Report) -> u32 {
+    let packed = match report {
+        Report::Work(_, packed) => packed.as_ref(),
+        Report::Cluster(packed) => Some(packed),
+        _ => None,
+    };
+    let bytes = packed.map_or(0, |packed| packed.decoded_size.min(STATUS_LIMIT as u64));
+    bytes.div_ceil(1024) as u32
+}
+
 /// The response stream of one agent.
 pub(crate) struct SessionStream<I> {
     gateway: Arc<Gateway>,
@@ -45,6 +68,8 @@ pub(crate) struct SessionStream<I> {
     inbound: I,
     feed: Feed,
     writes: FuturesUnordered<Write>,
+    /// What the reports being written unpack to, in KiB.
+    unpacked: u32,
     renewal: Option<BoxFuture<'static, RenewReply>>,
     timer: Pin<Box<Sleep>>,
     over: bool,
@@ -65,7 +90,19 @@ where
         let timer = Box::pin(sleep_until(gateway.instant(session.deadline())));
         let feed = Feed::Open(feed.events);
         let writes = FuturesUnordered::new();
-        Self { gateway, handle, peer, session, inbound, feed, writes, renewal: None, timer, over: false }
+        Self {
+            gateway,
+            handle,
+            peer,
+            session,
+            inbound,
+            feed,
+            writes,
+            unpacked: 0,
+            renewal: None,
+            timer,
+            over: false,
+        }
     }
 
     /// Takes what has come in. True where anything had.
@@ -77,7 +114,7 @@ where
         }
         for _ in 0..BATCH {
             match self.inbound.poll_next_unpin(cx) {
-                Poll::Ready(Some(Ok(frame))) => self.session.frame(frame, now),
+                Poll::Ready(Some(Ok(frame))) => self.frame(frame, now),
                 Poll::Ready(Some(Err(_)) | None) => {
                     self.over = true;
                     return true;
@@ -97,6 +134,22 @@ where
         }
         self.session.tick(now);
         progress
+    }
+
+    /// What speaks of a Work that is not this cluster's is not looked into.
+    fn frame(&mut self, frame: AgentFrame, now: Duration) {
+        let works = &self.gateway.ports.works;
+        match subject(&frame) {
+            Some(key) if !self.session.knows(key) && !works.holds(&self.handle.cluster, key) => {
+                tracing::debug!(
+                    cluster = self.handle.cluster,
+                    kind = frame.kind,
+                    "a report of no Work of this cluster"
+                );
+                self.session.stranger(&frame, now);
+            }
+            _ => self.session.frame(frame, now),
+        }
     }
 
     fn take_works(&mut self, cx: &mut Context<'_>) -> bool {
@@ -147,7 +200,14 @@ where
     fn take_outcomes(&mut self, cx: &mut Context<'_>, now: Duration) -> bool {
         let mut progress = false;
         while !self.writes.is_empty() {
-            let Poll::Ready(Some((report, outcome))) = self.writes.poll_next_unpin(cx) else { break };
+            // Under the fence: what a replaced session has not handed to the store by now is never written.
+            let writes = &mut self.writes;
+            let Some(polled) = self.handle.unless_fenced(|| writes.poll_next_unpin(cx)) else {
+                self.writes.clear();
+                break;
+            };
+            let Poll::Ready(Some((report, outcome))) = polled else { break };
+            self.unpacked -= weight(&report);
             let again = match outcome {
                 Ok(()) => false,
                 Err(error) => {
@@ -168,9 +228,12 @@ where
             self.effect(effect);
             progress = true;
         }
-        while self.writes.len() < self.gateway.options.report_concurrency {
+        while self.writes.len() < self.gateway.options.report_concurrency
+            && self.unpacked < self.gateway.options.session_unpacked_kib
+        {
             let Some(report) = self.session.next_report(now) else { break };
             let (gateway, handle) = (self.gateway.clone(), self.handle.clone());
+            self.unpacked += weight(&report);
             self.writes.push(
                 async move {
                     let outcome = write(&gateway, &handle.cluster, report.clone()).await;
@@ -194,6 +257,10 @@ where
         match effect {
             Effect::State(state) => self.gateway.ports.statuses.cluster_liveness(cluster, state),
             Effect::Persisted(revision) => self.gateway.ports.statuses.persisted(cluster, revision),
+            Effect::DeletesHeld(epoch, count) => {
+                self.gateway.ports.statuses.deletes_held(cluster, epoch, count);
+            }
+            Effect::Refused(what) => tracing::warn!(cluster, what, "a report was refused"),
             Effect::Relist => self.reopen(None, Duration::ZERO),
             Effect::Renew(csr) => {
                 let (gateway, handle, peer) = (self.gateway.clone(), self.handle.clone(), self.peer.clone());
@@ -206,10 +273,20 @@ where
 
 async fn write(gateway: &Gateway, cluster: &str, report: Report) -> Result<(), PortError> {
     let sink = &gateway.ports.statuses;
+    let closed = |_| PortError::later("the gateway ends");
+    // Held until it is written: what is unpacked and parsed is bounded, over all sessions.
+    let _room = gateway.unpacked.acquire_many(weight(&report)).await.map_err(closed)?;
+    let open = |packed: &Packed| packed.open().map_err(|error| PortError::never(error.to_string()));
     match report {
-        Report::Work(report) => sink.work_status(cluster, report).await,
-        Report::Finalize { key, uid } => sink.finalize_work(cluster, &key, &uid).await,
-        Report::Cluster(status) => sink.cluster_status(cluster, status).await,
+        Report::Work(mut report, packed) => {
+            report.manifest_statuses = packed.as_ref().map(open).transpose()?;
+            sink.work_status(cluster, report).await
+        }
+        Report::Finalize { key, uid, objects } => {
+            tracing::info!(cluster, work = key, uid, ?objects, "the site removed what the Work carried");
+            sink.finalize_work(cluster, &key, &uid).await
+        }
+        Report::Cluster(status) => sink.cluster_status(cluster, open(&status)?).await,
         Report::Notice(notice) => sink.event(cluster, notice).await,
         Report::Orphans(keys) => sink.orphans(cluster, keys).await,
     }
@@ -248,7 +325,10 @@ where
             let now = this.gateway.now();
             let mut progress = this.take_in(cx, now);
             progress |= this.put_out(now);
-            if let Some(frame) = this.session.next_frame() {
+            let frame = this.session.next_frame();
+            // What sending came to is done before anything is waited for.
+            progress |= this.put_out(now);
+            if let Some(frame) = frame {
                 return Poll::Ready(Some(Ok(frame)));
             }
             if this.session.finished() {
@@ -272,3 +352,6 @@ impl<I> Drop for SessionStream<I> {
         self.handle.heard.notify_waiters();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -41,6 +41,7 @@ pub fn malformed(work: &Work, error: &serde_json::Error) -> WorkReport {
         key: work.key.to_string(),
         uid: work.uid.to_string(),
         revision: work.revision,
+        generation: work.generation,
         outdated: false,
         applied: Some(Applied {
             ok: false,

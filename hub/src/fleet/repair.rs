@@ -142,6 +142,9 @@ impl Controller for Repair {
             self.told.forget(&key.name);
             return Ok(Action::Done);
         };
+        if let Some(epoch) = super::reports::confirmed(&cluster.value()) {
+            self.gateway.confirm_deletes(&key.name, epoch);
+        }
         Ok(match self.told.verdict(&key.name, &cluster.value(), self.registry.now()) {
             Verdict::Right => Action::Done,
             Verdict::Wait(wait) => Action::RequeueAfter(wait),

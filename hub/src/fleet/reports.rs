@@ -18,6 +18,9 @@ use serde_json::{Value, json};
 
 use super::{Counting, Links, Told};
 
+/// Orphans named in a log line.
+const ORPHANS: usize = 20;
+
 /// The sink of all reports.
 pub struct Reports {
     registry: Arc<Registry>,
@@ -109,6 +112,18 @@ fn set_condition(conditions: &mut Vec<Value>, mut condition: Value, now: &str) {
     }
 }
 
+/// The generation for which a report says how applying it went; `None` where that is not the one there is `live`. An agent
+/// of an earlier version does not say: then what counts is whether it was sent anything newer.
+fn generation_of(report: &WorkReport, live: u64) -> Option<u64> {
+    let current = if report.generation == 0 { !report.outdated } else { report.generation == live };
+    current.then_some(live)
+}
+
+/// The epoch for which a Cluster says that its deletes may go out.
+pub(super) fn confirmed(cluster: &Value) -> Option<u64> {
+    cluster["metadata"]["annotations"][annotations::CONFIRM_DELETES].as_str()?.parse().ok()
+}
+
 fn conditions_of(object: &Value) -> Vec<Value> {
     object["status"]["conditions"].as_array().cloned().unwrap_or_default()
 }
@@ -130,9 +145,9 @@ impl StatusSink for Reports {
                 return Ok(());
             }
             // How an older spec fared says nothing of the one there is now; what runs is told all the same.
-            if let Some(applied) = report.applied.as_ref().filter(|_| !report.outdated) {
+            let generation = generation_of(&report, work["metadata"]["generation"].as_u64().unwrap_or(0));
+            if let (Some(applied), Some(generation)) = (report.applied.as_ref(), generation) {
                 let mut conditions = conditions_of(work);
-                let generation = work["metadata"]["generation"].clone();
                 let condition = json!({
                     "type": "Applied", "status": if applied.ok { "True" } else { "False" },
                     "reason": applied.reason, "message": applied.message, "observedGeneration": generation,
@@ -205,12 +220,39 @@ impl StatusSink for Reports {
     }
 
     async fn orphans(&self, cluster: &str, keys: Vec<String>) -> Result<(), PortError> {
+        let first = &keys[..keys.len().min(ORPHANS)];
         tracing::warn!(
             cluster,
-            ?keys,
+            count = keys.len(),
+            ?first,
             "the agent enforces Works that the hub does not hold; nothing is removed"
         );
         Ok(())
+    }
+
+    fn deletes_confirmed(&self, cluster: &str, epoch: u64) -> bool {
+        let definition = self.registry.definition("cluster.karmada.io", "v1alpha1", "clusters");
+        let Ok(cluster) = definition.and_then(|d| self.registry.get(&d, "", cluster)) else { return false };
+        confirmed(&cluster.value()) == Some(epoch)
+    }
+
+    fn deletes_held(&self, cluster: &str, epoch: u64, count: u64) {
+        let command = format!(
+            "kubectl annotate --overwrite cluster {cluster} {}={epoch}",
+            annotations::CONFIRM_DELETES
+        );
+        let message = format!(
+            "the hub was restored: {count} deletes wait and are not sent to this site; to let them go out: {command}"
+        );
+        tracing::warn!(cluster, epoch, count, "deletes are held back after a restore");
+        let about = Reference {
+            api_version: "cluster.karmada.io/v1alpha1".to_owned(),
+            kind: "Cluster".to_owned(),
+            namespace: String::new(),
+            name: cluster.to_owned(),
+            uid: String::new(),
+        };
+        self.recorder.record(&about, EventType::Warning, "DeletesHeld", &message);
     }
 
     fn cluster_liveness(&self, cluster: &str, state: LinkState) {
@@ -227,5 +269,33 @@ impl StatusSink for Reports {
 
     fn clone_seen(&self, cluster: &str) {
         tracing::warn!(cluster, "two living agents showed this cluster's identity; the newcomer was refused");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_speaks_for_its_own_generation_alone() {
+        for (told, outdated, live, stamps) in [
+            (1, false, 2, None),
+            (2, false, 2, Some(2)),
+            (3, false, 2, None),
+            (2, true, 2, Some(2)),
+            (0, false, 2, Some(2)),
+            (0, true, 2, None),
+        ] {
+            let report = WorkReport {
+                key: "w".into(),
+                uid: "u".into(),
+                revision: 1,
+                generation: told,
+                outdated,
+                applied: None,
+                manifest_statuses: None,
+            };
+            assert_eq!(generation_of(&report, live), stamps, "{told} of {live}, outdated: {outdated}");
+        }
     }
 }

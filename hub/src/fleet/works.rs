@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures::stream::{self, StreamExt};
 use karmada_api::names::execution_namespace;
 use karmada_apiserver::cache::{CacheEvent, Shard};
-use karmada_apiserver::object::Stored;
+use karmada_apiserver::object::{ObjectKey, Stored};
 use karmada_apiserver::registry::Registry;
 use karmada_apiserver::resource::StorageId;
 use karmada_gateway::ports::{Body, Json, PortError, Work, WorkEvent, WorkFeed, WorkSource};
@@ -85,5 +85,9 @@ impl WorkSource for CachedWorks {
             full_listing: resumable.is_none(),
             events: stream::iter(first).chain(then.flatten()).boxed(),
         })
+    }
+
+    fn holds(&self, cluster: &str, key: &str) -> bool {
+        self.shard().get(&ObjectKey::new(&execution_namespace(cluster), key)).is_some()
     }
 }

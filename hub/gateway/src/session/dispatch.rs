@@ -3,7 +3,7 @@
 //! Comes in: events of the cluster's Works, the agent's acks and wants. Goes out, when asked for: frames, as far as the
 //! agent's credit goes. One slot per Work: what is newer replaces what waits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -15,6 +15,9 @@ use crate::inbox::{Inbox, Report};
 use crate::ports::{Work, WorkEvent};
 use crate::queue::{Pending, Queue};
 use crate::wire;
+
+/// The longest hash that is kept of a peer's.
+const HASH: usize = 64;
 
 /// What the agent is known to hold of a Work.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +56,17 @@ enum Listing {
     Told,
 }
 
+/// What becomes of the agent's word that it never held what it was to remove.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NeverHeld {
+    /// It was not told to remove it.
+    NotAsked,
+    /// It is sent the body, and then told again.
+    BodyFollows,
+    /// It was sent the body in this session already.
+    Again,
+}
+
 /// A body on its way.
 #[derive(Debug)]
 struct Outgoing {
@@ -68,8 +82,15 @@ pub(super) struct Dispatch {
     outgoing: Option<Outgoing>,
     known: BTreeMap<Arc<str>, Known>,
     unacked: BTreeMap<Arc<str>, Work>,
+    /// Those whose tombstone was sent and whose removal is not confirmed.
+    deleting: BTreeMap<Arc<str>, Work>,
+    /// Those that the agent said it never held: their body goes before their tombstone, once.
+    never_held: BTreeSet<Arc<str>>,
     partial: Option<v1::Partial>,
     listing: Listing,
+    /// Deletes in a listing wait for a person's word.
+    holds_deletes: bool,
+    deletes_held: u64,
     agent_holds_objects: bool,
     seen: u64,
     told: u64,
@@ -77,8 +98,8 @@ pub(super) struct Dispatch {
 }
 
 impl Dispatch {
-    /// For what `hello` says that the agent holds; `resumed`: where the watch resumes.
-    pub(super) fn new(epoch: u64, hello: v1::Hello, resumed: Option<u64>) -> Self {
+    /// For what `hello` says that the agent holds; `resumed`: where the watch resumes; `holds_deletes`: those of listings wait.
+    pub(super) fn new(epoch: u64, hello: v1::Hello, resumed: Option<u64>, holds_deletes: bool) -> Self {
         let at = resumed.unwrap_or(0);
         Self {
             epoch,
@@ -86,8 +107,12 @@ impl Dispatch {
             outgoing: None,
             known: BTreeMap::new(),
             unacked: BTreeMap::new(),
+            deleting: BTreeMap::new(),
+            never_held: BTreeSet::new(),
             partial: hello.partial,
             listing: Listing::Told,
+            holds_deletes,
+            deletes_held: 0,
             agent_holds_objects: hello.objects > 0,
             seen: at,
             told: at,
@@ -98,7 +123,18 @@ impl Dispatch {
     /// A full listing begins.
     pub(super) fn listing_starts(&mut self) -> hub_frame::Body {
         self.listing = Listing::Running;
+        self.deletes_held = 0;
         hub_frame::Body::SnapshotStart(v1::SnapshotStart { epoch: self.epoch })
+    }
+
+    /// A person let the deletes go out. True where any were held back in this session's listings, or may have been.
+    pub(super) fn confirm_deletes(&mut self) -> bool {
+        std::mem::take(&mut self.holds_deletes)
+    }
+
+    /// How many deletes the listing that just ended held back; zero where it is said already.
+    pub(super) fn take_held(&mut self) -> u64 {
+        if self.listing == Listing::Told { std::mem::take(&mut self.deletes_held) } else { 0 }
     }
 
     /// Where a new watch may resume; `None` while a listing is unfinished.
@@ -177,6 +213,21 @@ impl Dispatch {
     /// The agent holds `key` no more.
     pub(super) fn removed(&mut self, key: &str) {
         self.known.remove(key);
+        self.deleting.remove(key);
+    }
+
+    /// The agent was told to remove `key` and knows nothing of it. It is sent what to look for and remove; an agent that
+    /// says the same again is not asked again in this session.
+    pub(super) fn never_held(&mut self, key: &str, uid: &str) -> NeverHeld {
+        let Some(work) = self.deleting.get(key).filter(|work| *work.uid == *uid).cloned() else {
+            return NeverHeld::NotAsked;
+        };
+        if !self.never_held.insert(work.key.clone()) {
+            return NeverHeld::Again;
+        }
+        self.known.remove(key);
+        self.put(work.key.clone(), Pending::Delete(work));
+        NeverHeld::BodyFollows
     }
 
     /// Whether a report is about an older body than the one that the agent was sent. One of a Work that nothing was
@@ -184,15 +235,23 @@ impl Dispatch {
     pub(super) fn is_outdated(&mut self, status: &v1::WorkStatus) -> bool {
         let held = self.known.entry(status.key.as_str().into()).or_insert_with(|| Known {
             uid: status.uid.as_str().into(),
-            hash: status.hash.clone(),
+            // A copy: a slice would keep the whole frame.
+            hash: Bytes::copy_from_slice(&status.hash[..status.hash.len().min(HASH)]),
             marks: None,
         });
         held.hash != status.hash
     }
 
-    /// The uid under which the agent was sent `key`; empty where it was not.
-    pub(super) fn uid_of(&self, key: &str) -> String {
-        self.known.get(key).map(|known| known.uid.to_string()).unwrap_or_default()
+    /// The uid and generation under which the agent was sent `key` at `revision`; `None` where it was sent another since,
+    /// or nothing.
+    pub(super) fn sent_at(&self, key: &str, revision: u64) -> Option<(String, u64)> {
+        let work = self.unacked.get(key).or_else(|| self.deleting.get(key))?;
+        (work.revision == revision).then(|| (work.uid.to_string(), work.generation))
+    }
+
+    /// Whether anything was sent of `key` in this session.
+    pub(super) fn knows(&self, key: &str) -> bool {
+        self.known.contains_key(key) || self.deleting.contains_key(key)
     }
 
     /// What a pong may say of the cursor; zero while anything is on its way.
@@ -229,7 +288,13 @@ impl Dispatch {
     ) -> Option<v1::HubFrame> {
         match pending {
             Pending::Upsert { work, resend } => self.start_upsert(work, resend, purse, inbox),
-            Pending::Delete(work) if self.listing != Listing::Told && !self.known.contains_key(&key) => {
+            Pending::Delete(_) if self.holds_deletes && self.listing != Listing::Told => {
+                self.deletes_held += 1;
+                None
+            }
+            Pending::Delete(work)
+                if self.needs_body_first(&key) && wire::manifests(&work.body.json()).is_ok() =>
+            {
                 // The agent may have lost its ledger: it must know what to remove. Suspended, so that it does
                 // not create it first.
                 self.queue.put(key, Pending::Delete(work.clone()));
@@ -242,6 +307,7 @@ impl Dispatch {
                 }
                 self.unacked.remove(&key);
                 self.known.insert(key.clone(), told);
+                self.deleting.insert(key.clone(), work.clone());
                 let preserve = work.preserve;
                 purse.spend(0);
                 Some(self.tombstone(&key, &work.uid, work.revision, v1::TombstoneReason::Deleted, preserve))
@@ -249,10 +315,18 @@ impl Dispatch {
             Pending::Release { uid, revision } => {
                 self.unacked.remove(&key);
                 self.known.remove(&key);
+                self.deleting.remove(&key);
+                self.never_held.remove(&key);
                 purse.spend(0);
                 Some(self.tombstone(&key, &uid, revision, v1::TombstoneReason::Released, false))
             }
         }
+    }
+
+    /// In a listing the agent's ledger may be an older one, or none; and where it said that it is.
+    fn needs_body_first(&self, key: &Arc<str>) -> bool {
+        let doubtful = self.listing != Listing::Told || self.never_held.contains(key);
+        doubtful && !self.known.contains_key(key)
     }
 
     fn tombstone(
@@ -286,7 +360,7 @@ impl Dispatch {
             Ok(manifests) => manifests,
             Err(error) => {
                 // The API validates Works; one that slipped through is said to be broken, not sent.
-                inbox.put(Report::Work(wire::malformed(&work, &error)));
+                inbox.put(Report::Work(wire::malformed(&work, &error), None));
                 return None;
             }
         };

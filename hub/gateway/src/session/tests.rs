@@ -1,9 +1,10 @@
 //! The session against hand-made frames.
 
+use karmada_proto::body;
 use karmada_proto::v1::{Ack, AgentFrame, Hello, HubFrame, Ping, Upsert, Want, WorkStatus};
 
 use super::*;
-use crate::ports::Work;
+use crate::ports::{Work, WorkReport};
 use crate::wire;
 
 const fn secs(n: u64) -> Duration {
@@ -12,15 +13,21 @@ const fn secs(n: u64) -> Duration {
 
 fn open(objects: u32, resumed: Option<u64>, credit: v1::Credit) -> Session {
     let hello = Hello { objects, credit: Some(credit), boot_id: "b".into(), ..Hello::default() };
-    let opening = Opening {
+    Session::open(hello, &opening(resumed), &Options::default(), Duration::ZERO)
+}
+
+fn opening(resumed: Option<u64>) -> Opening {
+    Opening {
         protocol: 1,
         session_seq: 1,
         epoch: 7,
+        epoch_seal: Bytes::new(),
+        timeline: 1,
         resumed,
+        holds_deletes: false,
         retry_hint: Duration::ZERO,
         hub_clock_ms: 0,
-    };
-    Session::open(hello, &opening, &Options::default(), Duration::ZERO)
+    }
 }
 
 fn plenty() -> v1::Credit {
@@ -163,7 +170,10 @@ fn newest_wins_and_a_deletion_is_told_once_until_the_agent_answers() {
     assert_eq!(sent(&mut session), [""; 0]);
     let removed = v1::Removed { key: "a".into(), uid: "u-a".into(), revision: 23, ..v1::Removed::default() };
     say(&mut session, agent_frame::Body::Removed(removed), secs(1));
-    assert_eq!(session.next_report(secs(1)), Some(Report::Finalize { key: "a".into(), uid: "u-a".into() }));
+    assert_eq!(
+        session.next_report(secs(1)),
+        Some(Report::Finalize { key: "a".into(), uid: "u-a".into(), objects: Vec::new() })
+    );
     session.work(WorkEvent::Deleted { key: "a".into(), uid: "u-a".into(), revision: 25 });
     assert_eq!(sent(&mut session), ["released a@25"]);
 }
@@ -263,4 +273,139 @@ fn a_failed_report_is_offered_again_after_a_pause() {
     assert_eq!(session.next_report(secs(1)), None);
     assert_eq!(session.deadline(), secs(2));
     assert_eq!(session.next_report(secs(2)), Some(report));
+}
+
+fn never_held(revision: u64) -> agent_frame::Body {
+    agent_frame::Body::Removed(v1::Removed {
+        key: "a".into(),
+        uid: "u-a".into(),
+        revision,
+        never_held: true,
+        ..v1::Removed::default()
+    })
+}
+
+#[test]
+fn an_agent_that_never_held_it_is_sent_what_to_remove_once_and_only_evidence_finalises() {
+    let mut session = open(1, Some(10), plenty());
+    session.work(deleting("a", 11));
+    assert_eq!(sent(&mut session), ["welcome", "deleted a@11"]);
+    say(&mut session, never_held(11), secs(1));
+    assert_eq!(session.next_report(secs(1)), None, "that nothing was looked for is no evidence");
+    assert_eq!(sent(&mut session), ["upsert a@10 suspended", "deleted a@11"]);
+    say(&mut session, never_held(11), secs(1));
+    let Some(Report::Notice(notice)) = session.next_report(secs(1)) else {
+        panic!("it is shown to a person")
+    };
+    assert!(notice.warning && notice.key == "a");
+    assert_eq!(sent(&mut session), [""; 0], "not for ever");
+    let evidence = v1::Removed {
+        key: "a".into(),
+        uid: "u-a".into(),
+        revision: 11,
+        object_uids: vec!["o1".into()],
+        never_held: false,
+    };
+    say(&mut session, agent_frame::Body::Removed(evidence), secs(1));
+    session.report_done(Report::Notice(notice), false, secs(1));
+    let gone = Report::Finalize { key: "a".into(), uid: "u-a".into(), objects: vec!["o1".into()] };
+    assert_eq!(session.next_report(secs(1)), Some(gone));
+    say(&mut session, never_held(11), secs(1));
+    assert_eq!((sent(&mut session).len(), session.refused()), (0, 1), "nobody asked");
+}
+
+/// A Work in the store whose manifests cannot be read is told to be removed all the same.
+#[test]
+fn a_work_that_cannot_be_read_holds_up_nothing() {
+    let mut session = open(0, None, plenty());
+    let json = Bytes::from_static(br#"{"metadata":{"name":"a","uid":"u-a"},"spec":{"workload":"none"}}"#);
+    let broken = Work::from_json(5, json.into()).unwrap();
+    session.work(WorkEvent::Upsert(Work { deleting: true, ..broken }));
+    session.work(WorkEvent::Synced { revision: 9 });
+    assert_eq!(sent(&mut session), ["welcome", "start", "deleted a@0", "end@9"]);
+}
+
+fn status(key: &str, decoded_size: u64) -> agent_frame::Body {
+    agent_frame::Body::WorkStatus(WorkStatus {
+        key: key.into(),
+        uid: "u-a".into(),
+        generation: 4,
+        decoded_size,
+        manifest_statuses: Bytes::from_static(b"[]"),
+        ..WorkStatus::default()
+    })
+}
+
+#[test]
+fn who_overspends_is_closed_and_heard_no_more() {
+    let mut session = open(1, Some(10), plenty());
+    sent(&mut session);
+    for _ in 0..256 {
+        say(&mut session, status("a", 2), secs(1));
+    }
+    assert!(!session.finished() && session.reports() == 1, "as much as was granted");
+    say(&mut session, status("b", 2), secs(1));
+    assert_eq!(session.reports(), 1);
+    assert_eq!(sent(&mut session), ["close PROTOCOL"]);
+    say(&mut session, status("b", 2), secs(1));
+    assert_eq!(session.reports(), 1, "what comes after the end is not looked at");
+}
+
+#[test]
+fn removals_orphans_and_events_are_paid_for_by_who_says_so() {
+    let reports = || {
+        let removed = v1::Removed { key: "a".into(), ..v1::Removed::default() };
+        let orphans = v1::Orphans { keys: vec!["k".into()] };
+        [
+            agent_frame::Body::Removed(removed),
+            agent_frame::Body::Orphans(orphans),
+            agent_frame::Body::Event(v1::EventReport::default()),
+        ]
+    };
+    for (features, closed) in [(vec![], false), (vec![FEATURE_CREDIT.to_owned()], true)] {
+        let hello = Hello { features, boot_id: "b".into(), ..Hello::default() };
+        let opening = opening(Some(10));
+        let mut session = Session::open(hello, &opening, &Options::default(), Duration::ZERO);
+        for _ in 0..100 {
+            reports().into_iter().for_each(|body| say(&mut session, body, secs(1)));
+        }
+        assert_eq!(sent(&mut session).contains(&"close PROTOCOL".to_owned()), closed);
+    }
+}
+
+#[test]
+fn what_would_unpack_to_too_much_is_refused_before_it_is() {
+    let mut session = open(1, Some(10), plenty());
+    say(&mut session, status("a", karmada_proto::STATUS_LIMIT as u64 + 1), secs(1));
+    let cluster = v1::ClusterStatus { encoding: 1, decoded_size: u64::MAX, body: Bytes::from_static(b"x") };
+    say(&mut session, agent_frame::Body::ClusterStatus(cluster), secs(1));
+    assert_eq!((session.reports(), session.refused()), (0, 2));
+    say(&mut session, status("a", 2), secs(1));
+    let Some(Report::Work(report, Some(packed))) = session.next_report(secs(1)) else { panic!() };
+    assert_eq!((report.generation, report.manifest_statuses, packed.open().unwrap().len()), (4, None, 2));
+}
+
+#[test]
+fn a_refusal_is_of_what_was_sent_and_an_unknown_tombstone_is_no_failed_application() {
+    let mut session = open(1, Some(10), plenty());
+    session.work(WorkEvent::Upsert(Work { generation: 2, ..work("a", 11, "1") }));
+    sent(&mut session);
+    let nack = |revision, code: NackCode| {
+        agent_frame::Body::Nack(v1::Nack {
+            key: "a".into(),
+            revision,
+            code: code.into(),
+            ..v1::Nack::default()
+        })
+    };
+    say(&mut session, nack(9, NackCode::Malformed), secs(1));
+    assert_eq!(session.next_report(secs(1)), None, "of an older body");
+    say(&mut session, nack(11, NackCode::Malformed), secs(1));
+    let report = session.next_report(secs(1)).unwrap();
+    assert!(matches!(&report, Report::Work(WorkReport { generation: 2, .. }, None)), "{report:?}");
+    session.report_done(report, false, secs(1));
+    session.work(deleting("a", 12));
+    sent(&mut session);
+    say(&mut session, nack(12, NackCode::UnknownReason), secs(1));
+    assert!(matches!(session.next_report(secs(1)), Some(Report::Notice(_))));
 }

@@ -1,0 +1,87 @@
+//! What the link reads of a stream is handled, however much is there at once.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::task::Poll;
+
+use bytes::Bytes;
+use futures::stream;
+use karmada_proto::v1::{Upsert, Welcome, hub_frame};
+use karmada_proto::{body, frame};
+use proptest::prelude::*;
+
+use super::*;
+
+fn upsert(at: usize) -> HubFrame {
+    let chunk = Bytes::from(format!("{{\"manifests\":[{at}]}}"));
+    frame::hub(hub_frame::Body::Upsert(Upsert {
+        key: format!("w{at}"),
+        uid: "u".into(),
+        epoch: 1,
+        revision: at as u64 + 1,
+        hash: body::hash(&chunk),
+        encoded_size: chunk.len() as u64,
+        decoded_size: chunk.len() as u64,
+        chunk,
+        ..Upsert::default()
+    }))
+}
+
+/// A session that was welcomed and has `window` of credit to take.
+fn welcomed() -> Session {
+    let held = BTreeMap::new();
+    let opening = Opening { epoch: 1, ..Opening::default() };
+    let mut session = Session::open(opening, held, Assembly::default(), Cadence::default(), Duration::ZERO);
+    let welcome = Welcome { epoch: 1, ..Welcome::default() };
+    session.frame(frame::hub(hub_frame::Body::Welcome(welcome)), Duration::ZERO);
+    session
+}
+
+/// Reads bursts of these sizes, each wholly there before the first of it is read; between two the stream is quiet. What
+/// is committed is what the session made of them.
+async fn handled(bursts: &[usize]) -> Vec<String> {
+    let mut all = 0..;
+    let mut coming: VecDeque<Option<usize>> = VecDeque::new();
+    for burst in bursts {
+        coming.extend(all.by_ref().take(*burst).map(Some));
+        coming.push_back(None);
+    }
+    let mut inbound = stream::poll_fn(move |cx| match coming.pop_front() {
+        Some(Some(at)) => Poll::Ready(Some(Ok(upsert(at)))),
+        Some(None) => {
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }
+        None => Poll::Ready(None),
+    });
+    let (mut session, started, mut committed) = (welcomed(), Instant::now(), Vec::new());
+    let mut outbox = crate::outbox::Outbox::default();
+    while session.ended().is_none() {
+        let message = inbound.next().await.transpose();
+        receive(&mut session, message, &mut inbound, started);
+        committed.extend(session.take_changes().iter().filter_map(key_of));
+        session.committed(started.elapsed());
+        while session.next_frame(&mut outbox, started.elapsed()).is_some() {}
+    }
+    committed
+}
+
+fn keys(count: usize) -> Vec<String> {
+    (0..count).map(|at| format!("w{at}")).collect()
+}
+
+#[tokio::test]
+async fn what_is_read_is_handled_at_every_edge_of_a_batch() {
+    for burst in (0..3 * BATCH).chain([1000, 5800, 10_000]) {
+        assert_eq!(handled(&[burst]).await, keys(burst), "{burst} at once");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    /// However the frames are bunched, up to ten thousand at once.
+    #[test]
+    fn what_is_read_is_handled(bursts in prop::collection::vec(prop_oneof![0..200_usize, 0..10_000_usize], 0..4)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        prop_assert_eq!(runtime.block_on(handled(&bursts)), keys(bursts.iter().sum()));
+    }
+}

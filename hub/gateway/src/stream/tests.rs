@@ -1,0 +1,385 @@
+//! Sessions side by side, with the hub's ports faked and the clock paused: who may still write, and who is told.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::channel::mpsc;
+use futures::stream;
+use karmada_certs::{Authority, ClientKey, agent_subject};
+use karmada_proto::v1::{CloseCode, Credit, Hello, Ping, WorkStatus, hub_frame};
+use karmada_proto::{body, frame};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::*;
+use crate::ports::*;
+use crate::service::open;
+use crate::{Options, Ports};
+
+#[derive(Default)]
+struct Fake {
+    /// What was written of each Work, in order.
+    written: Mutex<Vec<String>>,
+    /// Writes wait for this.
+    gate: Notify,
+    gated: AtomicBool,
+    /// Where each watch was asked to resume.
+    resumed: Mutex<Vec<Option<u64>>>,
+    links: Mutex<BTreeMap<String, LinkState>>,
+    sessions: AtomicU64,
+    epoch: AtomicU64,
+    minted: AtomicU64,
+    confirmed: AtomicBool,
+    held: AtomicU64,
+    holding: Mutex<Option<u64>>,
+    deleting: AtomicBool,
+    /// Who is connecting.
+    cluster: Mutex<String>,
+    revoked: AtomicBool,
+    revoke_while_watching: AtomicBool,
+    most_at_once: AtomicU64,
+    at_once: AtomicU64,
+}
+
+#[async_trait]
+impl WorkSource for Fake {
+    async fn watch(&self, _: &str, resume: Option<u64>) -> Result<WorkFeed, PortError> {
+        self.resumed.lock().push(resume);
+        if self.revoke_while_watching.load(Ordering::SeqCst) {
+            self.revoked.store(true, Ordering::SeqCst);
+        }
+        let json = br#"{"metadata":{"name":"w","uid":"u","deletionTimestamp":"2026-01-01T00:00:00Z"}}"#;
+        let work = Work::from_json(1, Bytes::from_static(json).into())
+            .map_err(|e| PortError::never(e.to_string()))?;
+        let listed = [WorkEvent::Upsert(work), WorkEvent::Synced { revision: 1 }];
+        let listed = if self.deleting.load(Ordering::SeqCst) { listed.to_vec() } else { Vec::new() };
+        Ok(WorkFeed { full_listing: true, events: stream::iter(listed).chain(stream::pending()).boxed() })
+    }
+    fn holds(&self, _: &str, key: &str) -> bool {
+        key.starts_with('w')
+    }
+}
+
+#[async_trait]
+impl StatusSink for Fake {
+    async fn work_status(&self, _: &str, report: WorkReport) -> Result<(), PortError> {
+        let now = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most_at_once.fetch_max(now, Ordering::SeqCst);
+        if self.gated.load(Ordering::SeqCst) {
+            self.gate.notified().await;
+        }
+        self.at_once.fetch_sub(1, Ordering::SeqCst);
+        self.written.lock().push(format!("{}@{}", report.key, report.revision));
+        Ok(())
+    }
+    async fn cluster_status(&self, _: &str, _: Bytes) -> Result<(), PortError> {
+        Ok(())
+    }
+    async fn finalize_work(&self, _: &str, key: &str, _: &str) -> Result<(), PortError> {
+        self.written.lock().push(format!("finalized {key}"));
+        Ok(())
+    }
+    async fn event(&self, _: &str, _: WorkNotice) -> Result<(), PortError> {
+        Ok(())
+    }
+    async fn orphans(&self, _: &str, _: Vec<String>) -> Result<(), PortError> {
+        Ok(())
+    }
+    fn deletes_confirmed(&self, _: &str, _: u64) -> bool {
+        self.confirmed.load(Ordering::SeqCst)
+    }
+    fn deletes_held(&self, _: &str, _: u64, count: u64) {
+        self.held.store(count, Ordering::SeqCst);
+    }
+    fn cluster_liveness(&self, cluster: &str, state: LinkState) {
+        self.links.lock().insert(cluster.to_owned(), state);
+    }
+}
+
+#[async_trait]
+impl Registrar for Fake {
+    async fn join(&self, _: JoinAsk) -> Result<JoinOutcome, PortError> {
+        Err(PortError::never("not here"))
+    }
+    async fn authorize_session(&self, _: &PeerIdentity) -> Result<String, SessionRefusal> {
+        let revoked = self.revoked.load(Ordering::SeqCst);
+        if revoked {
+            Err(SessionRefusal::Revoked("shut out".into()))
+        } else {
+            Ok(self.cluster.lock().clone())
+        }
+    }
+    async fn renew(&self, _: &str, _: &PeerIdentity, _: CertificateRequest) -> Result<JoinGrant, PortError> {
+        Err(PortError::never("not here"))
+    }
+}
+
+#[async_trait]
+impl SessionStore for Fake {
+    async fn position(&self) -> Result<Position, PortError> {
+        Ok(Position { epoch: self.epoch.load(Ordering::SeqCst) + 1, revision: 1, timeline: 1 })
+    }
+    async fn mint_epoch_above(&self, seen: u64) -> Result<u64, PortError> {
+        self.minted.fetch_add(1, Ordering::SeqCst);
+        self.epoch.store(seen, Ordering::SeqCst);
+        Ok(seen + 1)
+    }
+    async fn hold_deletes(&self, _: &str, epoch: u64) -> Result<(), PortError> {
+        *self.holding.lock() = Some(epoch);
+        Ok(())
+    }
+    async fn holds_deletes(&self, _: &str) -> Result<Option<u64>, PortError> {
+        Ok(*self.holding.lock())
+    }
+    fn seal(&self, epoch: u64) -> Bytes {
+        Bytes::from(format!("sealed {epoch}"))
+    }
+    fn is_sealed(&self, epoch: u64, seal: &[u8]) -> bool {
+        *seal == self.seal(epoch)[..]
+    }
+    fn in_our_past(&self, timeline: u64, _: u64) -> bool {
+        timeline == 1
+    }
+    async fn next_session(&self, _: &str) -> Result<u64, PortError> {
+        Ok(self.sessions.fetch_add(1, Ordering::SeqCst) + 1)
+    }
+}
+
+struct Rig {
+    fake: Arc<Fake>,
+    gateway: Arc<Gateway>,
+    peer: PeerIdentity,
+}
+
+type Inbound = mpsc::UnboundedReceiver<Result<AgentFrame, Status>>;
+type Frames = mpsc::UnboundedSender<Result<AgentFrame, Status>>;
+
+impl Rig {
+    fn new() -> Self {
+        let fake = Arc::new(Fake::default());
+        let ports = Ports {
+            works: fake.clone(),
+            statuses: fake.clone(),
+            registrar: fake.clone(),
+            sessions: fake.clone(),
+        };
+        let (ca, _) = Authority::create(jiff::Timestamp::now()).unwrap();
+        let key = ClientKey::generate().unwrap();
+        let request = CertificateRequest::from_der(&key.request(&agent_subject("m")).unwrap()).unwrap();
+        let hour = Duration::from_secs(3600);
+        let pem = ca.issue_client(&agent_subject("m"), &request, hour, jiff::Timestamp::now()).unwrap();
+        let peer = PeerIdentity::from_pem(&pem).unwrap();
+        Self { fake, gateway: Gateway::new(ports, Options::default()), peer }
+    }
+
+    async fn open(&self) -> Result<(Frames, SessionStream<Inbound>), CloseCode> {
+        self.open_with("m", |_| {}).await
+    }
+
+    async fn open_with(
+        &self,
+        cluster: &str,
+        change: impl FnOnce(&mut Hello),
+    ) -> Result<(Frames, SessionStream<Inbound>), CloseCode> {
+        *self.fake.cluster.lock() = cluster.to_owned();
+        let (frames, inbound) = mpsc::unbounded();
+        let credit = Some(Credit { messages: 100, bytes: 1 << 20 });
+        let mut hello = Hello {
+            protocol_min: 1,
+            protocol_max: 1,
+            cluster_name: cluster.into(),
+            boot_id: "b".into(),
+            credit,
+            ..Hello::default()
+        };
+        change(&mut hello);
+        frames.unbounded_send(Ok(frame::agent(agent_frame::Body::Hello(hello)))).unwrap();
+        let opened = open(&self.gateway, self.peer.clone(), inbound).await;
+        opened.map(|session| (frames, session)).map_err(|close| close.code())
+    }
+}
+
+fn status(key: &str, revision: u64, size: usize) -> Result<AgentFrame, Status> {
+    let encoded = body::encode(&Bytes::from(format!("[{}]", " ".repeat(size))));
+    Ok(frame::agent(agent_frame::Body::WorkStatus(WorkStatus {
+        key: key.into(),
+        revision,
+        encoding: encoded.encoding.into(),
+        decoded_size: encoded.decoded_size,
+        manifest_statuses: encoded.bytes,
+        ..WorkStatus::default()
+    })))
+}
+
+/// The stream is polled for as long as it has something to say or do at this moment.
+async fn turn(session: &mut SessionStream<Inbound>) -> Vec<hub_frame::Body> {
+    let mut said = Vec::new();
+    while let Ok(Some(Ok(frame))) = tokio::time::timeout(Duration::from_millis(1), session.next()).await {
+        said.extend(frame.body);
+    }
+    said
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_replaced_session_has_under_way_is_not_written_after_the_newer_ones() {
+    let rig = Rig::new();
+    let (old_frames, mut old) = rig.open().await.unwrap();
+    rig.fake.gated.store(true, Ordering::SeqCst);
+    old_frames.unbounded_send(status("w", 1, 0)).unwrap();
+    turn(&mut old).await;
+    let (new_frames, mut new) = rig.open().await.unwrap();
+    rig.fake.gated.store(false, Ordering::SeqCst);
+    new_frames.unbounded_send(status("w", 2, 0)).unwrap();
+    turn(&mut new).await;
+    rig.fake.gate.notify_waiters();
+    let said = turn(&mut old).await;
+    assert!(
+        said.iter().any(|body| matches!(body, hub_frame::Body::Close(c) if c.code() == CloseCode::Replaced))
+    );
+    assert_eq!(*rig.fake.written.lock(), ["w@2"], "the older word never comes last");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_was_given_up_is_closed_when_it_comes_to_life() {
+    let rig = Rig::new();
+    let (frames, mut session) = rig.open().await.unwrap();
+    frames.unbounded_send(Ok(frame::agent(agent_frame::Body::Ping(Ping { seq: 1, next_ms: 1000 })))).unwrap();
+    turn(&mut session).await;
+    // Its transport takes nothing, so that nobody polls it; the hub gives it up.
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(rig.fake.links.lock()["m"], LinkState::Offline);
+    frames.unbounded_send(Ok(frame::agent(agent_frame::Body::Ping(Ping { seq: 2, next_ms: 1000 })))).unwrap();
+    frames.unbounded_send(status("w", 1, 0)).unwrap();
+    let said = turn(&mut session).await;
+    assert!(matches!(said.last(), Some(hub_frame::Body::Close(_))), "{said:?}");
+    assert!(session.next().await.is_none(), "and it ends");
+    assert_eq!(rig.fake.links.lock()["m"], LinkState::Offline, "both sides say the same");
+    assert!(rig.fake.written.lock().is_empty(), "nothing is written in its name");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_shut_out_while_a_session_opens_gets_none() {
+    let rig = Rig::new();
+    rig.fake.revoke_while_watching.store(true, Ordering::SeqCst);
+    assert_eq!(rig.open().await.err(), Some(CloseCode::Revoked));
+    assert!(rig.gateway.sessions().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn reports_of_no_work_of_the_cluster_are_dropped_unread() {
+    let rig = Rig::new();
+    let (frames, mut session) = rig.open().await.unwrap();
+    frames.unbounded_send(status("stranger", 1, 0)).unwrap();
+    let removed = karmada_proto::v1::Removed { key: "stranger".into(), ..Default::default() };
+    frames.unbounded_send(Ok(frame::agent(agent_frame::Body::Removed(removed)))).unwrap();
+    frames.unbounded_send(status("w", 1, 0)).unwrap();
+    turn(&mut session).await;
+    assert_eq!(*rig.fake.written.lock(), ["w@1"]);
+    assert_eq!(session.session.refused(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_unpacked_at_once_is_bounded_in_a_session_and_in_all() {
+    let rig = Rig::new();
+    rig.fake.gated.store(true, Ordering::SeqCst);
+    let size = STATUS_LIMIT - 2;
+    let mut sessions = Vec::new();
+    let (frames, mut session) = rig.open().await.unwrap();
+    for at in 0..200 {
+        frames.unbounded_send(status(&format!("w{at}"), 1, size)).unwrap();
+    }
+    turn(&mut session).await;
+    assert_eq!(rig.fake.most_at_once.load(Ordering::SeqCst), 1, "one of the largest at a time");
+    sessions.push((frames, session));
+    rig.fake.gated.store(false, Ordering::SeqCst);
+    while rig.fake.written.lock().len() < 200 {
+        rig.fake.gate.notify_waiters();
+        turn(&mut sessions[0].1).await;
+    }
+    assert_eq!(rig.gateway.unpacked.available_permits(), 8 * 1024, "all is given back");
+}
+
+fn closes(said: &[hub_frame::Body]) -> Vec<(CloseCode, u64)> {
+    let close = |body: &hub_frame::Body| match body {
+        hub_frame::Body::Close(close) => Some((close.code(), close.after_ms)),
+        _ => None,
+    };
+    said.iter().filter_map(close).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_number_without_proof_moves_nobody_but_its_site_and_a_proved_one_moves_all_once() {
+    let rig = Rig::new();
+    let mut others = Vec::new();
+    for name in ["one", "two", "three"] {
+        others.push(rig.open_with(name, |_| {}).await.unwrap());
+    }
+    for (epoch, seal) in [(7, ""), (7, "sealed 8"), (u64::MAX, ""), (u64::MAX, "x")] {
+        let seal = Bytes::from_static(seal.as_bytes());
+        let lone =
+            rig.open_with("liar", |hello| (hello.epoch, hello.epoch_seal, hello.cursor) = (epoch, seal, 5));
+        let (_frames, mut session) = lone.await.unwrap();
+        let said = turn(&mut session).await;
+        let Some(hub_frame::Body::Welcome(welcome)) = said.first() else { panic!("{said:?}") };
+        assert_eq!((welcome.epoch, &welcome.epoch_seal[..]), (1, &b"sealed 1"[..]));
+        assert!(matches!(said[1], hub_frame::Body::SnapshotStart(_)), "it is listed everything");
+    }
+    for (_, session) in &mut others {
+        assert_eq!(closes(&turn(session).await), [], "nobody else hears of it");
+    }
+    let restored = |hello: &mut Hello| (hello.epoch, hello.epoch_seal) = (7, Bytes::from_static(b"sealed 7"));
+    let (_frames, mut session) = rig.open_with("first", restored).await.unwrap();
+    let said = turn(&mut session).await;
+    assert!(matches!(&said[0], hub_frame::Body::Welcome(welcome) if welcome.epoch == 8));
+    let mut waits = Vec::new();
+    for (_, session) in &mut others {
+        let closes = closes(&turn(session).await);
+        assert_eq!(closes[0].0, CloseCode::Recycle);
+        waits.push(closes[0].1);
+    }
+    assert!(waits.windows(2).any(|two| two[0] != two[1]), "not all at one moment: {waits:?}");
+    let (_frames, mut again) = rig.open_with("second", restored).await.unwrap();
+    turn(&mut again).await;
+    assert_eq!(rig.fake.minted.load(Ordering::SeqCst), 1, "one restore is one epoch");
+    assert_eq!(closes(&turn(&mut session).await), [], "who is in it stays");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cursor_of_another_history_resumes_nothing() {
+    let rig = Rig::new();
+    for (timeline, listed) in [(1, false), (2, true), (0, true)] {
+        let hello = |hello: &mut Hello| (hello.epoch, hello.cursor, hello.timeline) = (1, 1, timeline);
+        let (_frames, session) = rig.open_with("m", hello).await.unwrap();
+        let asked = rig.fake.resumed.lock().pop().unwrap();
+        assert_eq!(asked, (!listed).then_some(1), "{timeline}");
+        drop(session);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_restore_listed_deletes_wait_for_a_person_over_all_sessions() {
+    let rig = Rig::new();
+    rig.fake.deleting.store(true, Ordering::SeqCst);
+    let tombstones = |said: &[hub_frame::Body]| {
+        said.iter().filter(|body| matches!(body, hub_frame::Body::Tombstone(_))).count()
+    };
+    let (_frames, mut session) = rig.open().await.unwrap();
+    assert_eq!(tombstones(&turn(&mut session).await), 1, "nobody was restored");
+    rig.fake.epoch.store(4, Ordering::SeqCst);
+    let restored = |hello: &mut Hello| (hello.epoch, hello.objects) = (3, 7);
+    let (_frames, mut session) = rig.open_with("m", restored).await.unwrap();
+    let said = turn(&mut session).await;
+    assert!(said.iter().any(|body| matches!(body, hub_frame::Body::SnapshotEnd(_))), "{said:?}");
+    assert_eq!((tombstones(&said), rig.fake.held.load(Ordering::SeqCst)), (0, 1));
+    let (_frames, mut session) = rig.open_with("m", |hello| hello.epoch = 5).await.unwrap();
+    assert_eq!(tombstones(&turn(&mut session).await), 0, "nor in the sessions after it");
+    rig.gateway.confirm_deletes("m", 4);
+    assert_eq!(tombstones(&turn(&mut session).await), 0, "a word of another epoch");
+    rig.gateway.confirm_deletes("m", 5);
+    assert_eq!(tombstones(&turn(&mut session).await), 1);
+    rig.fake.confirmed.store(true, Ordering::SeqCst);
+    let (_frames, mut session) = rig.open_with("m", |hello| hello.epoch = 5).await.unwrap();
+    assert_eq!(tombstones(&turn(&mut session).await), 1, "it is remembered");
+}
