@@ -35,7 +35,7 @@ struct Args {
     #[arg(long, conflicts_with = "token")]
     token_file: Option<PathBuf>,
     /// sha256:… of the hub's CA, printed with the token; needed once.
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, env = "KARMADA_CA_HASH", value_delimiter = ',')]
     discovery_token_ca_cert_hash: Vec<Pin>,
     /// The cluster's name on the hub; by default the kubeconfig's name for it, made a DNS label.
     #[arg(long, env = "KARMADA_CLUSTER_NAME")]

@@ -80,7 +80,7 @@ impl Shared {
                 });
             }
             Err(error) => {
-                tracing::warn!(%error, "the hub's resource models cannot be read; counting as before")
+                tracing::warn!(%error, "the hub's resource models cannot be read; counting as before");
             }
         }
     }

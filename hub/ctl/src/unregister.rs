@@ -368,6 +368,7 @@ mod tests {
             cluster: "shop".to_owned(),
             karmada_config: None,
             wait: Duration::from_secs(60),
+            keep_workloads: false,
             dry_run: false,
             force: false,
         };
