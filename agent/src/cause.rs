@@ -173,6 +173,7 @@ impl From<&AgentError> for Cause {
             AgentError::Member(_) => Self::Member,
             AgentError::Token { .. } => Self::TokenUnknown,
             AgentError::Missing(_)
+            | AgentError::ControlPlane
             | AgentError::OtherMember(..)
             | AgentError::Keep(_)
             | AgentError::Ledger(_)

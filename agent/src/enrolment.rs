@@ -1,6 +1,8 @@
 //! How the agent comes by its identity: kept from before, or by joining; and by joining anew, where the hub does
 //! not know it any more and a person gave another token since.
 
+use karmada_api::cluster::ApiEnablement;
+use karmada_api::object;
 use karmada_certs::{ClientKey, JoinToken};
 
 use crate::identity::Identity;
@@ -64,6 +66,12 @@ impl Enrolment {
         let member = &parts.member;
         let uid = || async { member::cluster_uid(&**member).await };
         let cluster_uid = retry::until(config.join_patience, unreachable, uid).await?;
+        // What is not served is not known for sure where discovery fails: then the join goes on.
+        if let Ok((served, _)) = member.api_enablements().await
+            && is_control_plane(&served)
+        {
+            return Err(AgentError::ControlPlane);
+        }
         let key = ClientKey::generate()?;
         let ask = join::Ask {
             endpoints: config.hub.clone(),
@@ -90,5 +98,28 @@ impl Enrolment {
         let wrong = |why: String| AgentError::Token { file: path.display().to_string(), why };
         let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
         JoinToken::parse(text.trim()).map_err(|error| wrong(error.to_string()))
+    }
+}
+
+/// Whether these are the APIs of a Karmada control plane. An agent there would place the fleet's objects where they come from.
+fn is_control_plane(served: &[ApiEnablement]) -> bool {
+    served.iter().any(|api| object::group_version(&api.group_version).0 == "cluster.karmada.io")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_control_plane_is_known_by_its_clusters() {
+        let of = |versions: &[&str]| {
+            let api = |version: &&str| ApiEnablement {
+                group_version: (*version).to_owned(),
+                resources: Vec::new(),
+            };
+            is_control_plane(&versions.iter().map(api).collect::<Vec<_>>())
+        };
+        assert!(of(&["v1", "apps/v1", "cluster.karmada.io/v1alpha1"]));
+        assert!(!of(&["v1", "apps/v1", "operator.karmada.io/v1alpha1", "work.karmada.io/v1alpha1"]));
     }
 }

@@ -139,6 +139,12 @@ pub enum AgentError {
     /// The member was not reached when it had to be.
     #[error("the member: {0}")]
     Member(MemberError),
+    /// The member is a hub.
+    #[error(
+        "the kubeconfig leads to a Karmada control plane (it serves cluster.karmada.io) and to no member: give the kubeconfig of the \
+         cluster that is to join"
+    )]
+    ControlPlane,
     /// The identity belongs to another member.
     #[error(
         "this agent was joined for the cluster whose kube-system has the uid {0}, but {1} answers: nothing is written to it. Give the \

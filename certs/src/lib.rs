@@ -8,6 +8,7 @@
 mod authority;
 mod error;
 pub mod files;
+mod handshake;
 mod identity;
 mod jwt;
 mod pin;
@@ -19,6 +20,7 @@ mod usage;
 
 pub use authority::{Authority, KeyedCertificate, Subject, server_names};
 pub use error::CertError;
+pub use handshake::HandshakeFailure;
 pub use identity::PeerIdentity;
 pub use jwt::ServiceAccountKey;
 pub use pin::Pin;

@@ -12,24 +12,26 @@ use karmada_apiserver::registry::{DeleteOptions, Registry, Standing, User, Write
 use karmada_apiserver::resource::{ResourceDefinition, split_api_version};
 use karmada_apiserver::status::Status;
 use karmada_controllers::port::{Api, ApiError, Change, Key, Object, Propagation, Resource, Source};
+use karmada_controllers::workqueues::Workqueues;
 use serde_json::{Value, json};
 
 /// The registry as the controllers see it.
 pub struct RegistryApi {
     registry: Arc<Registry>,
     user: User,
+    workqueues: Arc<Workqueues>,
 }
 
 impl RegistryApi {
-    /// A door for one component, under its own name.
-    pub fn new(registry: Arc<Registry>, component: &str) -> Self {
+    /// A door for one component, under its own name; its queues are entered in `workqueues`.
+    pub fn new(registry: Arc<Registry>, component: &str, workqueues: Arc<Workqueues>) -> Self {
         let user = User {
             name: component.to_owned(),
             groups: vec!["system:masters".to_owned(), "system:authenticated".to_owned()],
             standing: Standing::Controller,
             ..User::default()
         };
-        RegistryApi { registry, user }
+        RegistryApi { registry, user, workqueues }
     }
 
     fn definition(&self, resource: &Resource) -> Result<Arc<ResourceDefinition>, ApiError> {
@@ -128,6 +130,10 @@ fn resource(definition: &ResourceDefinition) -> Resource {
 
 #[async_trait]
 impl Api for RegistryApi {
+    fn workqueues(&self) -> Option<&Workqueues> {
+        Some(&self.workqueues)
+    }
+
     fn resources(&self) -> Arc<[Resource]> {
         let mut all: Vec<Resource> =
             self.registry.catalogue().preferred().iter().map(|d| resource(d)).collect();

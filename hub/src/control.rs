@@ -9,6 +9,7 @@ use karmada_apiserver::aggregation::Aggregator;
 use karmada_apiserver::registry::{Clock, Registry};
 use karmada_controllers::binding::Binding;
 use karmada_controllers::cluster::ClusterLife;
+use karmada_controllers::cluster_news::ClusterNews;
 use karmada_controllers::detector::{Detector, TemplateKey};
 use karmada_controllers::events::Recorder;
 use karmada_controllers::execution::Execution;
@@ -21,6 +22,7 @@ use karmada_controllers::queue::Queue;
 use karmada_controllers::runner::{self, Source, key_of};
 use karmada_controllers::scheduler::{self, ClusterWatch, Scheduler};
 use karmada_controllers::status::BindingStatus;
+use karmada_controllers::workqueues::Workqueues;
 use karmada_core::cluster::Grace;
 use karmada_core::skip::SkipRules;
 use karmada_interpreter::Chain;
@@ -33,6 +35,7 @@ use crate::certificates::HubSigner;
 use crate::data_dir::DataDir;
 use crate::fleet::{Links, Models, Repair};
 use crate::other_servers::Aggregated;
+use crate::settings::Serves;
 
 /// Reconciles of one controller under way at once.
 const WORKERS: usize = 4;
@@ -59,6 +62,8 @@ pub struct Control {
     pub links: Arc<Links>,
     /// Wakes the cluster controller.
     pub clusters: Arc<Queue<Key>>,
+    /// How the loops' queues fare.
+    pub workqueues: Arc<Workqueues>,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
@@ -71,12 +76,14 @@ impl Control {
         tasks: &TaskTracker,
         stop: &CancellationToken,
     ) -> Control {
-        let api: Arc<dyn Api> = Arc::new(RegistryApi::new(registry.clone(), "karmada-controller-manager"));
+        let workqueues = Arc::new(Workqueues::default());
+        let door = RegistryApi::new(registry.clone(), "karmada-controller-manager", workqueues.clone());
+        let api: Arc<dyn Api> = Arc::new(door);
         let recorder = Recorder::new(api.clone(), "karmada-controller-manager", clock.clone());
         let shared = Shared::new(api, Arc::new(Chain::default()), clock.clone(), recorder.clone());
         let clusters = Arc::new(Queue::default());
         let links = Arc::new(Links::new(clusters.clone(), clock.clone()));
-        Control { shared, recorder, links, clusters, tasks: tasks.clone(), stop: stop.clone() }
+        Control { shared, recorder, links, clusters, workqueues, tasks: tasks.clone(), stop: stop.clone() }
     }
 
     /// Starts every loop.
@@ -85,11 +92,26 @@ impl Control {
         data: &Arc<DataDir>,
         own_names: Vec<String>,
         others: &Arc<Aggregator>,
+        serves: Serves,
     ) -> anyhow::Result<()> {
-        self.shared.load().await?;
         let recorder = self.recorder.clone();
         let stop = self.stop.clone();
         self.tasks.spawn(async move { recorder.run(stop).await });
+        if serves == Serves::Fleet {
+            self.fleet().await?;
+        }
+        self.platform(data, own_names, others);
+        // Whoever is bound to `view` in the first moment may look at once.
+        let gathered = platform::aggregation::settled(&*self.shared.api);
+        if tokio::time::timeout(GATHERED, gathered).await.is_err() {
+            tracing::warn!("aggregated roles are still being put together");
+        }
+        Ok(())
+    }
+
+    /// Starts the loops that spread what users apply over the fleet.
+    async fn fleet(&self) -> anyhow::Result<()> {
+        self.shared.load().await?;
         let (templates, works, statuses) = (Arc::default(), Arc::default(), Arc::default());
         self.detector(
             &templates,
@@ -102,12 +124,6 @@ impl Control {
         self.execution();
         self.cluster();
         self.namespaces();
-        self.platform(data, own_names, others);
-        // Whoever is bound to `view` in the first moment may look at once.
-        let gathered = platform::aggregation::settled(&*self.shared.api);
-        if tokio::time::timeout(GATHERED, gathered).await.is_err() {
-            tracing::warn!("aggregated roles are still being put together");
-        }
         Ok(())
     }
 
@@ -209,6 +225,8 @@ impl Control {
     fn cluster(&self) {
         let controller = ClusterLife::new(self.shared.clone(), self.links.clone(), Grace::default());
         self.run(controller, self.clusters.clone(), vec![Source::own(CLUSTER_API, "Cluster")]);
+        let news = ClusterNews::new(self.shared.clone(), self.links.clone());
+        self.run(news, Arc::default(), vec![Source::own(CLUSTER_API, "Cluster")]);
     }
 
     fn namespaces(&self) {

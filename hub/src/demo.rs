@@ -1,9 +1,13 @@
 //! `karmada-hub demo`: a hub, agents and embedded members in one process, a sample spread over them, shown as it arrives.
 //!
-//! In: how many clusters. Out: lines for a person, and a kubeconfig that works until Ctrl-C. Everything but the members is the
-//! real thing: real TLS, real joins by token, real agents. The members are in memory, and their Pods are make-believe.
+//! In: how many clusters. Out: lines for a person, and two kubeconfigs that work until Ctrl-C: the hub's, and one with a context for
+//! each member. It is the real thing: real TLS, real joins by token, real agents, a Kubernetes API for each member. The members keep
+//! all in memory, and their Pods are make-believe.
 
-use std::path::PathBuf;
+mod member;
+mod workloads;
+
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +16,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use karmada_agent::identity::Keeper;
 use karmada_agent::link::dial::Tcp;
-use karmada_agent::member::memory::MemoryMember;
+use karmada_agent::member::kube::KubeMember;
 use karmada_agent::{Config, LinkView, Parts};
 use karmada_apiserver::registry::{Clock, User, WriteOptions};
 use karmada_certs::JoinToken;
@@ -22,13 +26,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::{AccessSettings, Hub, Settings, StoreKind};
+use crate::demo::member::Member;
+use crate::{AccessSettings, Hub, Serves, Settings, StoreKind};
 
-/// How long an embedded member's Pods take to become ready.
-const READY_AFTER: Duration = Duration::from_millis(300);
-
-/// How long the sample may take to arrive everywhere before the demo gives up.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a member may take to join, and the sample to arrive everywhere, before the demo gives up.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Replicas of the sample, two for each cluster.
 const REPLICAS_PER_CLUSTER: usize = 2;
@@ -38,6 +40,7 @@ pub async fn run(clusters: usize, clock: Clock, stop: CancellationToken) -> Resu
     let started = Instant::now();
     let directory = Directory::make()?;
     let settings = Settings {
+        serves: Serves::Fleet,
         data_dir: directory.0.join("hub"),
         listen: ([127, 0, 0, 1], 0).into(),
         advertise: Vec::new(),
@@ -46,12 +49,21 @@ pub async fn run(clusters: usize, clock: Clock, stop: CancellationToken) -> Resu
         controllers: true,
         access: AccessSettings::default(),
     };
-    let hub = Hub::start(&settings, clock).await?;
+    let hub = Hub::start(&settings, clock.clone()).await?;
     say(started, &format!("hub          {}", hub.url));
     let tasks = TaskTracker::new();
+    let mut members = Vec::new();
+    let shown = Box::pin(async {
+        for number in 1..=clusters {
+            let name = format!("member{number}");
+            let keys = directory.0.join(&name).join("api");
+            members.push(Member::start(&name, &keys, &clock, &tasks, &stop).await?);
+        }
+        show(&hub, &members, &directory, started, &tasks, &stop).await
+    });
     let outcome = tokio::select! {
         () = stop.cancelled() => Ok(()),
-        outcome = show(&hub, &directory, clusters, started, &tasks, &stop) => outcome,
+        outcome = shown => outcome,
     };
     if outcome.is_ok() {
         stop.cancelled().await;
@@ -59,6 +71,7 @@ pub async fn run(clusters: usize, clock: Clock, stop: CancellationToken) -> Resu
     stop.cancel();
     tasks.close();
     tasks.wait().await;
+    futures::future::join_all(members.into_iter().map(|member| member.api.stop())).await;
     hub.stop().await;
     outcome
 }
@@ -66,57 +79,61 @@ pub async fn run(clusters: usize, clock: Clock, stop: CancellationToken) -> Resu
 /// Starts the agents, spreads the sample, and tells how it goes.
 async fn show(
     hub: &Hub,
+    members: &[Member],
     directory: &Directory,
-    clusters: usize,
     started: Instant,
     tasks: &TaskTracker,
     stop: &CancellationToken,
 ) -> Result<()> {
-    let token = make_token(hub).await?;
+    let config = directory.0.join("members.config");
+    member::write_kubeconfig(members, &config)?;
+    let (token, clusters) = (make_token(hub).await?, members.len());
     let mut links = Vec::new();
-    for number in 1..=clusters {
-        links.push(start_agent(hub, directory, &format!("member{number}"), &token, tasks, stop)?);
+    for member in members {
+        links.push(start_agent(hub, directory, member, &token, tasks, stop).await?);
     }
-    for (number, mut link) in (1..).zip(links) {
+    for (member, mut link) in members.iter().zip(links) {
         let connected = link.wait_for(|view| matches!(view, LinkView::Connected { .. }));
         tokio::time::timeout(PATIENCE, connected)
             .await
-            .with_context(|| format!("member{number} did not connect"))??;
-        say(started, &format!("member{number}      joined over TLS"));
+            .with_context(|| format!("{} did not connect", member.name))??;
+        await_ready(hub, &member.name).await?;
+        say(started, &format!("{:<12} joined over TLS", member.name));
     }
     apply_sample(hub, clusters).await?;
     say(started, "sample       deployment/nginx and a PropagationPolicy applied");
     watch_sample(hub, clusters, started).await?;
-    invite(hub);
+    invite(hub, &config);
     Ok(())
 }
 
-fn start_agent(
+async fn start_agent(
     hub: &Hub,
     directory: &Directory,
-    name: &str,
+    member: &Member,
     token: &JoinToken,
     tasks: &TaskTracker,
     stop: &CancellationToken,
 ) -> Result<tokio::sync::watch::Receiver<LinkView>> {
-    let state = directory.0.join(name);
+    let name = &member.name;
+    let state = directory.0.join(name).join("agent");
     std::fs::create_dir_all(&state).with_context(|| format!("making {}", state.display()))?;
     let (link, seen) = tokio::sync::watch::channel(LinkView::default());
     let config = Config {
         hub: vec![hub.address.to_string()],
         token: Some(token.clone()),
         pins: vec![hub.data.authority.pin()],
-        cluster_name: name.to_owned(),
+        cluster_name: name.clone(),
         ..Config::default()
     };
     let parts = Parts {
-        member: Arc::new(MemoryMember::new(name, 3, READY_AFTER)),
+        member: Arc::new(KubeMember::connect(Some(&member.api.data.kubeconfig_file())).await?),
         interpreter: Arc::new(Native),
         connector: Arc::new(Tcp),
         keeper: Keeper::Directory(state),
         link,
     };
-    let (name, stop) = (name.to_owned(), stop.clone());
+    let (name, stop) = (name.clone(), stop.clone());
     tasks.spawn(async move {
         if let Err(error) = Box::pin(karmada_agent::run(config, parts, stop)).await {
             tracing::error!(cluster = name, %error, "an agent of the demo ended");
@@ -172,12 +189,32 @@ async fn apply_sample(hub: &Hub, clusters: usize) -> Result<()> {
     create(hub, ("apps", "v1", "deployments"), "default", deployment).await
 }
 
+/// Waits until a Cluster is Ready: what is placed before goes to the others.
+async fn await_ready(hub: &Hub, name: &str) -> Result<()> {
+    let catalogue = hub.registry.catalogue();
+    let clusters = catalogue.resource("cluster.karmada.io", "v1alpha1", "clusters");
+    let clusters = clusters.context("clusters are not served")?;
+    let begun = Instant::now();
+    loop {
+        let cluster = hub.registry.get(clusters, "", name).map(|cluster| cluster.value()).unwrap_or_default();
+        let conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
+        if conditions.into_iter().any(|one| one["type"] == "Ready" && one["status"] == "True") {
+            return Ok(());
+        }
+        if begun.elapsed() > PATIENCE {
+            return Err(anyhow!("{name} did not become ready in {} s", PATIENCE.as_secs()));
+        }
+        let next = hub.registry.cache().revision() + 1;
+        let _ = tokio::time::timeout(Duration::from_millis(200), hub.registry.cache().wait_for(next)).await;
+    }
+}
+
 /// Tells of the sample's replicas as the hub's own Deployment shows them, until all are ready.
 async fn watch_sample(hub: &Hub, clusters: usize, started: Instant) -> Result<()> {
     let catalogue = hub.registry.catalogue();
     let definition = catalogue.resource("apps", "v1", "deployments").context("deployments are not served")?;
     let wanted = (REPLICAS_PER_CLUSTER * clusters) as i64;
-    let mut told = -1;
+    let (mut told, begun) = (-1, Instant::now());
     loop {
         let nginx =
             hub.registry.get(definition, "default", "nginx").map_err(|status| anyhow!(status.message))?;
@@ -189,7 +226,7 @@ async fn watch_sample(hub: &Hub, clusters: usize, started: Instant) -> Result<()
         if ready == wanted {
             return Ok(());
         }
-        if started.elapsed() > PATIENCE {
+        if begun.elapsed() > PATIENCE {
             return Err(anyhow!("the sample did not become ready in {} s", PATIENCE.as_secs()));
         }
         let next = hub.registry.cache().revision() + 1;
@@ -203,19 +240,22 @@ fn say(started: Instant, line: &str) {
 }
 
 #[allow(clippy::print_stdout, reason = "the demo talks to a person")]
-fn invite(hub: &Hub) {
+fn invite(hub: &Hub, members: &Path) {
     println!(
         "
   export KUBECONFIG={}
+  MEMBERS={}
 
   kubectl get clusters
   kubectl get deployment nginx --watch
   kubectl scale deployment nginx --replicas=9
   kubectl get resourcebinding nginx-deployment -o jsonpath='{{.spec.clusters}}'
   kubectl get works -A
+  kubectl --kubeconfig $MEMBERS --context member1 get deployments,pods
 
   Ctrl-C ends it all.",
-        hub.data.kubeconfig_file().display()
+        hub.data.kubeconfig_file().display(),
+        members.display()
     );
 }
 

@@ -9,7 +9,8 @@ use clap::ValueEnum;
 use karmada_apiserver::audit::LogOptions;
 use karmada_apiserver::auth::{Anonymous, FrontProxy, IssuerOptions};
 
-use crate::settings::{AccessSettings, AuditSettings, ProxySettings, Settings, StoreKind};
+use crate::addresses;
+use crate::settings::{AccessSettings, AuditSettings, ProxySettings, Serves, Settings, StoreKind};
 
 /// What `serve` is told.
 #[derive(clap::Args)]
@@ -17,11 +18,11 @@ pub struct Serve {
     /// Where the CA, keys and state live; made at the first start.
     #[arg(long)]
     data_dir: PathBuf,
-    /// Address and port of everything: Kubernetes API, agents, page.
-    #[arg(long, default_value = "0.0.0.0:5443")]
+    /// Address (or name) and port of everything: Kubernetes API, agents, page.
+    #[arg(long, default_value = "0.0.0.0:5443", value_parser = addresses::listen)]
     listen: SocketAddr,
-    /// A host, host:port or URL under which the hub is reached; may be given again, the first is handed out.
-    #[arg(long)]
+    /// A host, host:port or https URL under which the hub is reached; may be given again, the first is handed out.
+    #[arg(long, env = "KARMADA_HUB_ADDRESS", value_delimiter = ',', value_parser = addresses::advertised)]
     advertise: Vec<String>,
     /// What keeps the state.
     #[arg(long, value_enum, default_value_t = StoreArgument::Sqlite)]
@@ -166,6 +167,7 @@ impl Serve {
             anonymous,
         };
         Ok(Settings {
+            serves: Serves::Fleet,
             data_dir: self.data_dir,
             listen: self.listen,
             advertise: self.advertise,

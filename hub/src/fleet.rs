@@ -2,6 +2,8 @@
 
 mod links;
 mod models;
+mod overview;
+mod pending;
 mod registrar;
 mod repair;
 mod reports;
@@ -10,6 +12,7 @@ mod works;
 
 pub use links::Links;
 pub use models::{Counting, Models};
+pub use overview::Overview;
 pub use registrar::HubRegistrar;
 pub use repair::{Repair, Told};
 pub use reports::Reports;

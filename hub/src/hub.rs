@@ -17,8 +17,10 @@ use karmada_apiserver::crd::Keeper;
 use karmada_apiserver::fairness::{self, Fairness};
 use karmada_apiserver::http::{ApiServer, ServerOptions};
 use karmada_apiserver::registry::{Clock, Registry, Standing, User, WriteOptions};
+use karmada_apiserver::request_metrics::RequestMetrics;
 use karmada_apiserver::{kinds, kubernetes_service};
 use karmada_certs::{KeyedCertificate, SignedBy};
+use karmada_controllers::workqueues::Workqueues;
 use karmada_gateway::ports::{Ports, Registrar};
 use karmada_gateway::{Gateway, Options};
 use karmada_store::{MemoryStore, SqliteOptions, SqliteStore, Store};
@@ -29,22 +31,25 @@ use tokio_util::task::TaskTracker;
 use tower::util::BoxCloneSyncService;
 
 use crate::access::HubTokens;
+use crate::addresses::{public_address, url};
 use crate::certificates;
 use crate::cluster_info;
 use crate::control::Control;
 use crate::data_dir::DataDir;
 use crate::extension_servers;
-use crate::fleet::{CachedWorks, Counting, HubRegistrar, Models, Repair, Reports, StoredSessions, Told};
+use crate::fleet::{
+    CachedWorks, Counting, HubRegistrar, Models, Overview, Repair, Reports, StoredSessions, Told,
+};
 use crate::lanes::{self, Lanes};
 use crate::listener::{self, Services, Signers};
 use crate::metrics;
 use crate::renewal;
-use crate::settings::{AuditSettings, Settings, StoreKind};
+use crate::settings::{AuditSettings, Serves, Settings, StoreKind};
 
 /// The Kubernetes version that clients see: kubectl picks its behaviour by it.
 const KUBERNETES_VERSION: &str = "v1.34.4";
 
-/// Namespaces that exist from the first start.
+/// Namespaces that exist from the first start; those after the third on a hub of a fleet alone.
 const NAMESPACES: [&str; 5] = ["default", "kube-system", "kube-public", "karmada-system", "karmada-cluster"];
 
 /// Over how long agents are asked to leave when the hub stops.
@@ -98,7 +103,10 @@ impl Hub {
         let registry = Arc::new(Registry::new(
             store.clone(),
             cache.clone(),
-            kinds::shipped(),
+            match settings.serves {
+                Serves::Fleet => kinds::shipped(),
+                Serves::Kubernetes => kinds::of_kubernetes(),
+            },
             gates,
             clock.clone(),
             ids,
@@ -108,7 +116,7 @@ impl Hub {
         let following = tokio::spawn(follow_store(cache, store.clone(), stop_cache.clone(), failed.clone()));
         let keeper = Keeper::new(registry.clone());
         keeper.start();
-        make_namespaces(&registry).await?;
+        make_namespaces(&registry, settings.serves).await?;
         reconcile(&registry).await.context("laying down the default roles")?;
         fairness::keep::settle(&registry).await.context("laying down flow schemas and priority levels")?;
         aggregation::keep::settle(&registry).await.context("laying down APIServices")?;
@@ -140,11 +148,10 @@ impl Hub {
             .open_at(settings.access.anonymous.clone());
         let seats = settings.access.seats.map(|seats| Fairness::new(registry.cache(), seats));
         let audit_log = audit.as_ref().map(|audit| audit.log().clone());
-        let api = api_server(&registry, access, &url, &stop, (audit, seats, aggregator.clone()));
         let control = Control::new(&registry, &clock, &tasks, &stop);
         if settings.controllers {
             control
-                .start(&data, own_names(settings), &aggregator)
+                .start(&data, own_names(settings), &aggregator, settings.serves)
                 .await
                 .context("starting the controllers")?;
             tasks.spawn(type_check::run(registry.clone(), stop.clone()));
@@ -156,10 +163,25 @@ impl Hub {
         let counting = Arc::new(Counting::default());
         let kept = (told.clone(), counting.clone());
         let gateway = gateway(&registry, registrar.clone(), sessions, &control, kept);
-        control.models(Models::new(registry.clone(), counting, gateway.clone()));
-        control.repair(Repair::new(registry.clone(), told, gateway.clone()));
+        let fleet = settings.serves == Serves::Fleet;
+        if fleet {
+            control.models(Models::new(registry.clone(), counting, gateway.clone()));
+            control.repair(Repair::new(registry.clone(), told, gateway.clone()));
+        }
+        let overview = Overview::new(registry.clone(), control.links.clone(), gateway.clone());
+        if let Ok(clusters) = registry.definition("cluster.karmada.io", "v1alpha1", "clusters") {
+            let _ = clusters.live.set(overview.clone().columns());
+        }
+        let api = api_server(
+            &registry,
+            access,
+            &url,
+            &stop,
+            (audit, seats, aggregator),
+            (overview, control.workqueues.clone(), now),
+        );
         let closing = CancellationToken::new();
-        let grpc = Some(BoxCloneSyncService::new(gateway.service()));
+        let grpc = fleet.then(|| BoxCloneSyncService::new(gateway.service()));
         let services = Services { api, grpc, registrar, signers };
         let lanes = Lanes::new(lanes::STAY).context("starting threads for heavy requests")?;
         tasks.spawn(listener::serve(listener, tls, services, lanes, closing.clone(), stop.clone()));
@@ -250,12 +272,16 @@ async fn follow_store(
     }
 }
 
-async fn make_namespaces(registry: &Registry) -> Result<()> {
+async fn make_namespaces(registry: &Registry, serves: Serves) -> Result<()> {
+    let names = match serves {
+        Serves::Fleet => &NAMESPACES[..],
+        Serves::Kubernetes => &NAMESPACES[..3],
+    };
     let catalogue = registry.catalogue();
     let Some(definition) = catalogue.resource("", "v1", "namespaces") else {
         bail!("the catalogue lacks namespaces")
     };
-    for name in NAMESPACES {
+    for name in names {
         if registry.get(definition, "", name).is_ok() {
             continue;
         }
@@ -269,37 +295,6 @@ async fn make_namespaces(registry: &Registry) -> Result<()> {
             .with_context(|| format!("making namespace {name}"))?;
     }
     Ok(())
-}
-
-fn url(advertise: &[String], address: SocketAddr) -> String {
-    match advertise.first() {
-        Some(given) if given.contains("://") => given.clone(),
-        Some(given) if given.contains(':') => format!("https://{given}"),
-        Some(given) => format!("https://{given}:{}", address.port()),
-        None if address.ip().is_unspecified() => format!("https://127.0.0.1:{}", address.port()),
-        None => format!("https://{address}"),
-    }
-}
-
-/// Where others reach the hub by address: the first address advertised, the one that is listened at, or the one that the machine
-/// goes out by, which no packet is sent to learn.
-fn public_address(advertise: &[String], listening: SocketAddr) -> Option<SocketAddr> {
-    let of_text = |text: &String| {
-        let host = text.trim_start_matches("https://").trim_end_matches('/');
-        let with_port = host.parse::<SocketAddr>().ok();
-        with_port.or_else(|| Some(SocketAddr::new(host.parse().ok()?, listening.port())))
-    };
-    let is_public = |address: &SocketAddr| !address.ip().is_loopback() && !address.ip().is_unspecified();
-    let given = advertise.iter().filter_map(of_text).chain([listening]).find(is_public);
-    given.or_else(|| {
-        let goes_out = |from: &str, to: &str| {
-            let socket = std::net::UdpSocket::bind(from).ok()?;
-            socket.connect(to).ok()?;
-            socket.local_addr().ok().map(|at| SocketAddr::new(at.ip(), listening.port()))
-        };
-        let found = goes_out("0.0.0.0:0", "192.0.2.1:9").or_else(|| goes_out("[::]:0", "[2001:db8::1]:9"));
-        found.filter(is_public)
-    })
 }
 
 /// The names by which the hub's certificate vouches for it.
@@ -360,6 +355,7 @@ fn api_server(
     url: &str,
     stop: &CancellationToken,
     (audit, seats, aggregator): (Option<Arc<Audit>>, Option<Arc<Fairness>>, Arc<Aggregator>),
+    (overview, workqueues, started): (Arc<Overview>, Arc<Workqueues>, jiff::Timestamp),
 ) -> Arc<ApiServer> {
     let options = ServerOptions {
         git_version: KUBERNETES_VERSION.to_owned(),
@@ -368,10 +364,17 @@ fn api_server(
     };
     let (shown, shown_seats) = (registry.clone(), seats.clone());
     let shown_log = audit.as_ref().map(|audit| audit.log().clone());
-    let page = move || metrics::page(&shown, shown_seats.as_deref(), shown_log.as_deref());
+    let requests = Arc::new(RequestMetrics::default());
+    let shown_requests = requests.clone();
+    let page = move || {
+        let mut out = metrics::page(&shown, shown_seats.as_deref(), shown_log.as_deref());
+        let parts = [shown_requests.page(), workqueues.page(), overview.page(), metrics::process(started)];
+        out.extend(parts);
+        out
+    };
     let store = registry.store().clone();
     let ready = move || store.health().map_err(|error| error.to_string());
     let (registry, access) = (registry.clone(), Arc::new(access));
     let server = ApiServer::new(registry, access, options, Arc::new(ready), Arc::new(page), stop.clone());
-    Arc::new(server.audited(audit).fair(seats).aggregating(Some(aggregator)))
+    Arc::new(server.audited(audit).fair(seats).aggregating(Some(aggregator)).counting(requests))
 }

@@ -3,6 +3,7 @@
 //! In: a [`Settings`]. Out: a running [`Hub`], which drains when told to stop.
 
 mod access;
+mod addresses;
 mod api_port;
 mod certificates;
 mod cluster_info;
@@ -15,6 +16,7 @@ mod fleet;
 mod hub;
 mod lanes;
 mod listener;
+pub mod logging;
 mod metrics;
 mod other_servers;
 mod renewal;
@@ -22,4 +24,4 @@ mod settings;
 
 pub use data_dir::DataDir;
 pub use hub::Hub;
-pub use settings::{AccessSettings, AuditSettings, ProxySettings, Settings, StoreKind};
+pub use settings::{AccessSettings, AuditSettings, ProxySettings, Serves, Settings, StoreKind};

@@ -1,15 +1,14 @@
 //! karmada-hub: parse, build, run, drain.
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
 use karmada_hub::Hub;
 use karmada_hub::flags::Serve;
+use karmada_hub::logging::Logging;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
-use tracing_subscriber::EnvFilter;
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
@@ -19,9 +18,8 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 struct Arguments {
     #[command(subcommand)]
     command: Command,
-    /// What to log, as in RUST_LOG; `info`, for the demo `error`, where it is not given.
-    #[arg(long, global = true, env = "KARMADA_LOG")]
-    log: Option<String>,
+    #[command(flatten)]
+    logging: Logging,
 }
 
 #[derive(Subcommand)]
@@ -39,12 +37,9 @@ enum Command {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let usual = if matches!(arguments.command, Command::Demo { .. }) { "error" } else { "info" };
-    let filter = EnvFilter::new(arguments.log.as_deref().unwrap_or(usual));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .init();
+    if let Err(wrong) = arguments.logging.start(usual) {
+        return fail(&anyhow::anyhow!(wrong));
+    }
     // By default a busy worker looks at its sockets after 61 tasks: under a flood of long lists, that alone would be ten
     // milliseconds for everybody else.
     let mut builder = tokio::runtime::Builder::new_multi_thread();

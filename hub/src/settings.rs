@@ -15,9 +15,20 @@ pub enum StoreKind {
     Memory,
 }
 
+/// Which kinds are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Serves {
+    /// Kubernetes' and Karmada's, and agents: a hub.
+    Fleet,
+    /// Kubernetes' alone, as a member cluster does: what the demo and tests take for one.
+    Kubernetes,
+}
+
 /// How a hub runs.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// Which kinds are served.
+    pub serves: Serves,
     /// Where CA, keys and state live.
     pub data_dir: PathBuf,
     /// Where to listen; port 0 takes any.

@@ -160,6 +160,34 @@ fn no_room_grows_too_large() {
     }
 }
 
+/// Every `KARMADA_…` in a text.
+fn variables(text: &str) -> BTreeSet<String> {
+    let starts = text.match_indices("KARMADA_").map(|(at, _)| &text[at..]);
+    let name = |rest: &str| rest.chars().take_while(|c| c.is_ascii_uppercase() || *c == '_').collect();
+    starts.map(name).collect()
+}
+
+/// The programs read them from their environment themselves: one that is not set is then no empty flag.
+#[test]
+fn a_units_variables_are_its_programs() {
+    for (unit, sources) in [
+        ("karmada-agent", &["agent/src/main.rs"][..]),
+        ("karmada-hub", &["hub/src/main.rs", "hub/src/flags.rs", "hub/src/logging.rs"][..]),
+    ] {
+        let read = |path: &str| std::fs::read_to_string(workspace_root().join(path)).expect("a text");
+        let service = read(&format!("deploy/systemd/{unit}.service"));
+        let sources: String = sources.iter().map(|path| read(path)).collect();
+        for variable in variables(&service) {
+            assert!(sources.contains(&format!("env = \"{variable}\"")), "{unit} does not read {variable}");
+        }
+        let start = service.lines().find(|line| line.starts_with("ExecStart=")).expect("a start");
+        assert!(
+            !start.contains("${KARMADA_"),
+            "{unit}: a variable that is not set would be an empty flag: {start}"
+        );
+    }
+}
+
 #[test]
 fn nothing_is_promised_in_comments() {
     let promises = [

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use hyper_util::rt::TokioIo;
-use karmada_certs::PinMismatch;
+use karmada_certs::{HandshakeFailure, PinMismatch};
 use karmada_proto::MESSAGE_LIMIT;
 use karmada_proto::v1::fleet_client::FleetClient;
 use parking_lot::Mutex;
-use rustls::{CertificateError, ClientConfig};
+use rustls::ClientConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -173,48 +173,19 @@ pub async fn dial(
 }
 
 fn tls_error(error: &std::io::Error, endpoint: &str) -> DialError {
-    use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
-    // Nobody said anything about TLS: a load balancer without a hub behind it, or a link that broke just now.
-    if matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof) {
-        let error = format!("it was closed during the TLS handshake ({error})");
-        return DialError::Tcp { endpoint: endpoint.to_owned(), error };
-    }
     let at = || endpoint.to_owned();
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    match inner {
-        Some(rustls::Error::InvalidCertificate(wrong)) => certificate_error(wrong, endpoint),
-        Some(rustls::Error::AlertReceived(rustls::AlertDescription::NoApplicationProtocol)) => {
-            DialError::Http2(at())
-        }
-        Some(rustls::Error::InvalidMessage(_)) => {
-            DialError::tls(endpoint, "what answers there does not speak TLS: is it the hub's port?")
-        }
-        _ => DialError::Tls { endpoint: at(), error: error.to_string() },
-    }
-}
-
-/// What a certificate that was not accepted says of who is there.
-fn certificate_error(wrong: &CertificateError, endpoint: &str) -> DialError {
-    use CertificateError as C;
-    match wrong {
-        C::Other(other) => match other.0.downcast_ref::<PinMismatch>() {
-            Some(mismatch) => DialError::Pin { endpoint: endpoint.to_owned(), mismatch: mismatch.clone() },
-            None => DialError::tls(endpoint, other.0.to_string()),
-        },
-        C::Expired | C::ExpiredContext { .. } | C::NotValidYet | C::NotValidYetContext { .. } => {
-            DialError::Clock { endpoint: endpoint.to_owned(), error: wrong.to_string() }
-        }
-        C::UnknownIssuer => DialError::tls(
-            endpoint,
-            "its certificate is not from the hub's CA: another server answers there, or something between opens TLS",
-        ),
-        C::NotValidForName | C::NotValidForNameContext { .. } => DialError::tls(
+    match HandshakeFailure::of(error) {
+        HandshakeFailure::Closed(error) => DialError::Tcp { endpoint: at(), error },
+        HandshakeFailure::Pin(mismatch) => DialError::Pin { endpoint: at(), mismatch },
+        HandshakeFailure::Clock(error) => DialError::Clock { endpoint: at(), error },
+        HandshakeFailure::NoHttp2 => DialError::Http2(at()),
+        HandshakeFailure::OtherName(wrong) => DialError::tls(
             endpoint,
             format!(
                 "the hub's certificate is not for this name ({wrong}): start the hub with --advertise {endpoint}"
             ),
         ),
-        other => DialError::tls(endpoint, other.to_string()),
+        HandshakeFailure::Refused(words) => DialError::tls(endpoint, words),
     }
 }
 
@@ -222,6 +193,7 @@ fn certificate_error(wrong: &CertificateError, endpoint: &str) -> DialError {
 mod tests {
     use super::*;
     use crate::cause::Cause;
+    use rustls::CertificateError;
 
     #[test]
     fn endpoints_are_host_and_port() {

@@ -152,7 +152,10 @@ async fn manifest(context: Context<'_>, key: &str, desired: &Value, known: Known
     let Some(observed) = context.member.get(&id).await? else {
         return Ok(context.member.create(desired).await?);
     };
-    if !retention::allow_update(desired, &observed) && !body::names_us(&observed, context.cluster, key) {
+    let may = retention::allow_update(desired, &observed)
+        || body::names_us(&observed, context.cluster, key)
+        || body::was_kept(desired, &observed);
+    if !may {
         return Err(Failure::Unmanaged(id));
     }
     if object::deleting(&observed) {

@@ -259,7 +259,8 @@ fn hash_metadata(metadata: &Map<String, Value>, hasher: &mut DefaultHasher) {
     }
 }
 
-/// A merge patch that takes Karmada's marks off `observed`, for an object that outlives its Work.
+/// A merge patch that takes Karmada's marks off `observed`, for an object that outlives its Work. What stays is the uid of its
+/// template, by which it is known again.
 pub fn strip_patch(observed: &Value) -> Value {
     let ours = |key: &str| {
         key.split('/').next().is_some_and(|domain| domain == "karmada.io" || domain.ends_with(".karmada.io"))
@@ -267,14 +268,39 @@ pub fn strip_patch(observed: &Value) -> Value {
     let nulls = |map: std::collections::BTreeMap<String, String>| -> Map<String, Value> {
         map.into_keys().filter(|key| ours(key)).map(|key| (key, Value::Null)).collect()
     };
-    let (labels, annotations) = (nulls(object::labels(observed)), nulls(object::annotations(observed)));
+    let (labels, mut annotations) = (nulls(object::labels(observed)), nulls(object::annotations(observed)));
+    if let Some(template) = object::annotation(observed, annotations::TEMPLATE_UID) {
+        annotations.insert(annotations::KEPT_FROM.to_owned(), template.into());
+    }
     serde_json::json!({"metadata": {"labels": labels, "annotations": annotations}})
+}
+
+/// Whether `observed` was kept when an earlier Work of the same template went: it may be taken up again.
+pub fn was_kept(desired: &Value, observed: &Value) -> bool {
+    let template = object::annotation(desired, annotations::TEMPLATE_UID).filter(|uid| !uid.is_empty());
+    template.is_some() && object::annotation(observed, annotations::KEPT_FROM) == template
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use karmada_interpreter::Native;
+
+    #[test]
+    fn what_was_kept_is_known_again_by_its_template() {
+        let marked = |uid: &str| {
+            json!({"metadata": {"labels": {"karmada.io/managed": "true", "app": "web"},
+                "annotations": {"resourcetemplate.karmada.io/uid": uid, "work.karmada.io/name": "w", "note": "theirs"}}})
+        };
+        let patch = strip_patch(&marked("u1"));
+        assert_eq!(patch["metadata"]["labels"], json!({"karmada.io/managed": null}));
+        let left = json!({"work.karmada.io/name": null, "resourcetemplate.karmada.io/uid": null, "edge.karmada.io/kept-from": "u1"});
+        assert_eq!(patch["metadata"]["annotations"], left);
+        let kept =
+            json!({"metadata": {"annotations": {"edge.karmada.io/kept-from": "u1", "note": "theirs"}}});
+        assert!(was_kept(&marked("u1"), &kept) && !was_kept(&marked("u2"), &kept));
+        assert!(!was_kept(&json!({}), &json!({})) && !was_kept(&marked(""), &json!({})));
+    }
 
     fn deployment(replicas: i64, retain: bool) -> Value {
         let mut object = json!({"apiVersion": "apps/v1", "kind": "Deployment",

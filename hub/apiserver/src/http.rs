@@ -43,6 +43,7 @@ use crate::audit::{Audit, Record};
 use crate::auth::{Access, Attributes};
 use crate::fairness::{Fairness, Judged, Seat, TooMany};
 use crate::registry::{Registry, User, Warnings};
+use crate::request_metrics::{Labels, RequestMetrics};
 use crate::status::{Details, Status};
 pub use body::MAX_BODY;
 pub(crate) use body::Received;
@@ -81,6 +82,7 @@ pub struct ApiServer {
     audit: Option<Arc<Audit>>,
     fairness: Option<Arc<Fairness>>,
     aggregator: Option<Arc<Aggregator>>,
+    requests: Option<Arc<RequestMetrics>>,
     stop: CancellationToken,
 }
 
@@ -106,6 +108,8 @@ struct Along {
     heavy: Option<HeavyRequest>,
     /// Whether another server's answer is passed on as it came.
     passed: bool,
+    /// As what the request is counted.
+    counted: Option<Labels>,
 }
 
 impl ApiServer {
@@ -127,6 +131,7 @@ impl ApiServer {
             audit: None,
             fairness: None,
             aggregator: None,
+            requests: None,
             stop,
         }
     }
@@ -152,6 +157,13 @@ impl ApiServer {
         self
     }
 
+    /// The same server, counting its requests.
+    #[must_use]
+    pub fn counting(mut self, requests: Arc<RequestMetrics>) -> Self {
+        self.requests = Some(requests);
+        self
+    }
+
     /// The registry behind it.
     pub fn registry(&self) -> &Arc<Registry> {
         &self.registry
@@ -163,6 +175,7 @@ impl ApiServer {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: std::fmt::Display,
     {
+        let begun = tokio::time::Instant::now();
         let (parts, body) = request.into_parts();
         if let Some(refused) = paths::unreadable(parts.uri.path()) {
             return refused;
@@ -188,6 +201,10 @@ impl ApiServer {
                 respond::refused(&Status::plain(500, words), &parts.headers)
             }
         };
+        if let (Some(requests), Some(labels)) = (&self.requests, &along.counted) {
+            let took = (!along.long).then(|| begun.elapsed());
+            requests.observe(labels, response.status().as_u16(), took);
+        }
         if let Some(judged) = along.judged {
             let headers = response.headers_mut();
             headers.insert("x-kubernetes-pf-flowschema-uid", judged.schema);
@@ -218,6 +235,7 @@ impl ApiServer {
         let query = Query::of(&parts.uri);
         let target = Target::parse(parts.uri.path());
         let attributes = target.attributes(&parts.method, &query);
+        along.counted = self.requests.as_ref().map(|_| Labels::of(&attributes, self.serves(&target)));
         paths::patience(&target, &attributes, &query)?;
         let user = self.identify(parts, &attributes, along).await?;
         let width = self.width(&target, &attributes, &query);
@@ -259,6 +277,16 @@ impl ApiServer {
                 Ok(response)
             }
         }
+    }
+
+    /// Whether the resource that is asked for is there, and the part of it: what may be told apart in counts.
+    fn serves(&self, target: &Target) -> bool {
+        let Target::Resource(wanted) = target else { return false };
+        let catalogue = self.registry.catalogue();
+        let found = catalogue.resource(&wanted.group, &wanted.version, &wanted.plural);
+        found.is_some_and(|found| {
+            wanted.subresource.is_empty() || found.subresource(&wanted.subresource).is_some()
+        })
     }
 
     /// Who asks, and whom they act as; the record of the request begins here.

@@ -27,6 +27,12 @@ pub fn shipped() -> Catalogue {
     Catalogue::new(catalogue::resources().iter().map(|resource| Arc::new(definition(resource))))
 }
 
+/// Of these, the resources that are Kubernetes' own: what a member cluster serves.
+pub fn of_kubernetes() -> Catalogue {
+    let own = catalogue::resources().iter().filter(|resource| !resource.group.ends_with("karmada.io"));
+    Catalogue::new(own.map(|resource| Arc::new(definition(resource))))
+}
+
 fn definition(resource: &Resource) -> ResourceDefinition {
     let (storage_group, storage_version) = stored_as(resource);
     let storage = if storage_group.is_empty() { "core" } else { storage_group };
@@ -69,6 +75,7 @@ pub(crate) fn named(resource: &Resource) -> ResourceDefinition {
         storage_version: version.clone(),
         storage_group: group.clone(),
         custom: None,
+        live: Arc::default(),
         group,
         version,
     }
@@ -398,7 +405,12 @@ pub fn unscalable(definition: &ResourceDefinition, object: &Value) -> Option<Str
 /// Column definitions of the kind's tables.
 pub fn columns(definition: &ResourceDefinition) -> Value {
     let columns = catalogue_entry(definition).map(table::columns).unwrap_or_default();
-    columns.iter().map(table::column_definition).collect()
+    let live = definition.live.get().map(|live| live.columns).unwrap_or_default();
+    columns
+        .iter()
+        .map(table::column_definition)
+        .chain(live.iter().map(table::live_column_definition))
+        .collect()
 }
 
 /// Cells of one object's row, and the conditions that a row may carry (a finished Pod's).
@@ -408,7 +420,11 @@ pub fn cells(
     now: jiff::Timestamp,
 ) -> (Vec<Value>, Option<Value>) {
     match catalogue_entry(definition) {
-        Some(resource) => (table::row(resource, object, now), table::row_conditions(resource, object)),
+        Some(resource) => {
+            let mut cells = table::row(resource, object, now);
+            cells.extend(definition.live.get().map(|live| (live.cells)(object)).unwrap_or_default());
+            (cells, table::row_conditions(resource, object))
+        }
         None => (vec![object["metadata"]["name"].clone()], None),
     }
 }

@@ -22,6 +22,7 @@ pub mod openapi;
 pub mod patch;
 pub mod protobuf;
 pub mod registry;
+pub mod request_metrics;
 pub mod resource;
 pub mod schema;
 pub mod selector;

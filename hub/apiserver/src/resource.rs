@@ -4,7 +4,7 @@
 //! by kind. A resource served in several versions is stored once, under one [`StorageId`].
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::crd::Custom;
 use crate::object::Stored;
@@ -35,6 +35,33 @@ pub struct Subresource {
     pub kind: Arc<str>,
     /// Verbs.
     pub verbs: Vec<Arc<str>>,
+}
+
+/// A column of tables whose cells are in no object.
+#[derive(Clone, Copy, Debug)]
+pub struct LiveColumn {
+    /// Its head.
+    pub name: &'static str,
+    /// What it shows.
+    pub description: &'static str,
+}
+
+/// Cells of an object's row.
+pub type LiveCells = Arc<dyn Fn(&serde_json::Value) -> Vec<serde_json::Value> + Send + Sync>;
+
+/// Columns that tables of a resource show beside its own (`-o wide`), with what is known at the moment of asking.
+#[derive(Clone)]
+pub struct LiveColumns {
+    /// The columns.
+    pub columns: &'static [LiveColumn],
+    /// The cells of an object's row, one for each column.
+    pub cells: LiveCells,
+}
+
+impl std::fmt::Debug for LiveColumns {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.columns).finish()
+    }
 }
 
 /// One served resource in one version.
@@ -70,6 +97,8 @@ pub struct ResourceDefinition {
     pub storage_group: Arc<str>,
     /// What a CustomResourceDefinition says of it; `None` for kinds that ship with the hub.
     pub custom: Option<Arc<Custom>>,
+    /// What its tables show beside; set once, by whoever knows it.
+    pub live: Arc<OnceLock<LiveColumns>>,
 }
 
 impl ResourceDefinition {

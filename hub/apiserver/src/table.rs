@@ -18,6 +18,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::object::extent::Extent;
+use crate::resource::LiveColumn;
 use crate::schema::Style;
 use crate::schema::catalogue::{Column, Resource};
 
@@ -122,6 +123,11 @@ pub fn column_definition(column: &Column) -> Value {
     json!({
         "name": column.name, "type": column.ty, "format": column.format, "description": column.description, "priority": column.priority,
     })
+}
+
+/// The same for a column whose cells are in no object: shown with the wide ones.
+pub fn live_column_definition(column: &LiveColumn) -> Value {
+    json!({"name": column.name, "type": "string", "format": "", "description": column.description, "priority": 1})
 }
 
 /// The cells of one object, one for each column.

@@ -155,6 +155,8 @@ impl Controller for Binding {
         // Written side by side: they share the store's commits. One cluster's trouble is not the others': all are tried, the
         // first failure is reported.
         let wanted = binding::works(&input);
+        let names = || wanted.iter().map(|wanted| wanted.cluster.as_str()).collect::<Vec<_>>();
+        tracing::debug!(namespace = &*key.namespace, binding = &*key.name, clusters = ?names(), "Works of a binding");
         let writes: Vec<_> =
             wanted.iter().map(|wanted| self.write_and_tell(&template, wanted).boxed()).collect();
         let outcomes: Vec<_> = futures::stream::iter(writes).buffer_unordered(WRITES_AT_ONCE).collect().await;

@@ -227,7 +227,19 @@ impl Controller for Detector {
         };
         let (policies, cluster_policies) =
             (self.shared.policies().await?, self.shared.cluster_policies().await?);
-        match detector::decide(&template, &policies, &cluster_policies, &self.skip) {
+        let decision = detector::decide(&template, &policies, &cluster_policies, &self.skip);
+        let policy = match &decision {
+            Decision::Claimed(policy) => policy.name(),
+            _ => "none",
+        };
+        tracing::debug!(
+            kind = &*at.resource.kind,
+            namespace = &*at.key.namespace,
+            name = &*at.key.name,
+            policy,
+            "policy decided"
+        );
+        match decision {
             Decision::Leave => Ok(Action::Done),
             Decision::Claimed(policy) => self.claimed(at, template.clone(), policy).await,
             Decision::Waits => self.waits(at, template.clone()).await,

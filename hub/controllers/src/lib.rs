@@ -3,6 +3,7 @@
 
 pub mod binding;
 pub mod cluster;
+pub mod cluster_news;
 pub mod detector;
 pub mod events;
 pub mod execution;
@@ -17,4 +18,5 @@ pub mod queue;
 pub mod runner;
 pub mod scheduler;
 pub mod status;
+pub mod workqueues;
 pub mod works_index;

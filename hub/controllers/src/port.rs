@@ -15,6 +15,8 @@ use futures::stream::BoxStream;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::workqueues::Workqueues;
+
 /// A resource as clients name it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Resource {
@@ -152,6 +154,11 @@ pub enum Propagation {
 /// read at; a write that would change nothing is not written (the stored object comes back as it was).
 #[async_trait::async_trait]
 pub trait Api: Send + Sync + 'static {
+    /// Where controllers enter their queues, if somebody looks at how those fare.
+    fn workqueues(&self) -> Option<&Workqueues> {
+        None
+    }
+
     /// Every resource served now that can be listed and watched, preferred versions only; sorted.
     fn resources(&self) -> Arc<[Resource]>;
 

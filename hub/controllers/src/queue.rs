@@ -14,6 +14,8 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::workqueues::{Counted, Counts};
+
 /// How long a failing key waits: `base`, doubled with every failure in a row, at most `limit`.
 #[derive(Clone, Copy, Debug)]
 pub struct Backoff {
@@ -47,15 +49,18 @@ pub struct Queue<K> {
 }
 
 struct State<K> {
-    ready: VecDeque<K>,
+    /// Keys, and since when they are ready.
+    ready: VecDeque<(K, Instant)>,
     /// The keys in `ready`.
     waiting: BTreeSet<K>,
-    running: BTreeSet<K>,
+    /// Keys that a worker has, and since when.
+    running: BTreeMap<K, Instant>,
     /// Keys added while they run.
     again: BTreeSet<K>,
     deadlines: BTreeSet<(Instant, K)>,
     delayed: BTreeMap<K, Instant>,
     failures: BTreeMap<K, u32>,
+    counts: Counts,
     closed: bool,
 }
 
@@ -71,11 +76,12 @@ impl<K: Ord + Clone> Queue<K> {
         let state = State {
             ready: VecDeque::new(),
             waiting: BTreeSet::new(),
-            running: BTreeSet::new(),
+            running: BTreeMap::new(),
             again: BTreeSet::new(),
             deadlines: BTreeSet::new(),
             delayed: BTreeMap::new(),
             failures: BTreeMap::new(),
+            counts: Counts::default(),
             closed: false,
         };
         Queue { state: Mutex::new(state), changed: Notify::new(), backoff }
@@ -116,7 +122,9 @@ impl<K: Ord + Clone> Queue<K> {
             let mut state = self.state.lock();
             let count = state.failures.entry(key.clone()).or_insert(0);
             *count = count.saturating_add(1);
-            *count
+            let count = *count;
+            state.counts.retries += 1;
+            count
         };
         let delay = self.backoff.delay(failures);
         self.add_after(key, delay);
@@ -179,7 +187,9 @@ impl<K: Ord + Clone> Queue<K> {
     /// Gives a key back. If it was added meanwhile, it is ready again.
     pub fn done(&self, key: &K) {
         let mut state = self.state.lock();
-        state.running.remove(key);
+        if let Some(since) = state.running.remove(key) {
+            state.counts.worked.note(since.elapsed());
+        }
         if state.again.remove(key) && state.make_ready(key.clone()) {
             self.changed.notify_one();
         }
@@ -216,14 +226,15 @@ impl<K: Ord + Clone> State<K> {
         if self.closed {
             return false;
         }
-        if self.running.contains(&key) {
+        if self.running.contains_key(&key) {
             self.again.insert(key);
             return false;
         }
         if !self.waiting.insert(key.clone()) {
             return false;
         }
-        self.ready.push_back(key);
+        self.ready.push_back((key, Instant::now()));
+        self.counts.adds += 1;
         true
     }
 
@@ -243,10 +254,19 @@ impl<K: Ord + Clone> State<K> {
     }
 
     fn take(&mut self) -> Option<K> {
-        let key = self.ready.pop_front()?;
+        let (key, since) = self.ready.pop_front()?;
+        let now = Instant::now();
+        self.counts.waited.note(now.duration_since(since));
         self.waiting.remove(&key);
-        self.running.insert(key.clone());
+        self.running.insert(key.clone(), now);
         Some(key)
+    }
+}
+
+impl<K: Ord + Clone + Send> Counted for Queue<K> {
+    fn counts(&self) -> Counts {
+        let state = self.state.lock();
+        Counts { depth: state.ready.len(), ..state.counts.clone() }
     }
 }
 
@@ -273,6 +293,33 @@ mod tests {
         queue.done(&1);
         queue.done(&2);
         assert!(queue.is_empty() && queue.is_idle());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_queue_counts_its_keys_and_their_times() {
+        let queue = std::sync::Arc::new(Queue::default());
+        let queues = crate::workqueues::Workqueues::default();
+        queues.enter("shop", queue.clone());
+        queue.add(1);
+        queue.add(2);
+        queue.add(1);
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert_eq!(ready(&queue), Some(1));
+        tokio::time::advance(Duration::from_millis(50)).await;
+        queue.retry(1);
+        queue.done(&1);
+        let page = queues.page();
+        for line in [
+            "workqueue_depth{name=\"shop\"} 1",
+            "workqueue_adds_total{name=\"shop\"} 2",
+            "workqueue_retries_total{name=\"shop\"} 1",
+            "workqueue_queue_duration_seconds_bucket{name=\"shop\",le=\"1\"} 0",
+            "workqueue_queue_duration_seconds_bucket{name=\"shop\",le=\"5\"} 1",
+            "workqueue_work_duration_seconds_bucket{name=\"shop\",le=\"0.1\"} 1",
+            "workqueue_work_duration_seconds_count{name=\"shop\"} 1",
+        ] {
+            assert!(page.contains(&format!("{line}\n")), "{line}: {page}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -144,6 +144,9 @@ pub async fn run<C: Controller>(
     workers: usize,
     stop: CancellationToken,
 ) {
+    if let Some(queues) = api.workqueues() {
+        queues.enter(controller.name(), queue.clone());
+    }
     let mut tasks = JoinSet::new();
     for source in sources {
         tasks.spawn(feed(api.clone(), source, queue.clone(), stop.clone()));

@@ -187,6 +187,7 @@ impl Controller for Scheduler {
             clusters: &clusters,
             scheduler: DEFAULT_SCHEDULER,
         });
+        tracing::debug!(namespace = &*key.namespace, binding = &*key.name, outcome = ?decision.outcome, "scheduling decided");
         self.carry_out(&resource, binding, &decision).await?;
         match &decision.outcome {
             Outcome::Failed(Failure::Unschedulable(_)) => Ok(Action::RequeueAfter(UNSCHEDULABLE_RETRY)),

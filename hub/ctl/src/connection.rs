@@ -115,6 +115,11 @@ impl Connection {
             Ok(request) => self.client.request::<Value>(request).await,
             Err(error) => Err(kube::Error::HttpError(error)),
         };
+        // Neither headers nor bodies: they may hold credentials.
+        match &answer {
+            Ok(_) => tracing::debug!(server = self.server, %method, path, "answered"),
+            Err(error) => tracing::debug!(server = self.server, %method, path, %error, "refused"),
+        }
         answer.map_err(|error| self.explain(method, path, error))
     }
 

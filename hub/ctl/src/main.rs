@@ -11,6 +11,7 @@ mod delete;
 mod duration;
 mod get;
 mod kubeconfig;
+mod logging;
 mod output;
 mod register;
 mod release;
@@ -27,6 +28,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::access::Access;
+use crate::logging::Logging;
 
 #[derive(Parser)]
 #[command(
@@ -37,6 +39,8 @@ use crate::access::Access;
 struct Arguments {
     #[command(flatten)]
     access: Access,
+    #[command(flatten)]
+    logging: Logging,
     #[command(subcommand)]
     command: Command,
 }
@@ -97,6 +101,7 @@ fn called_as(argument: Option<&str>) -> &'static str {
 }
 
 async fn run(arguments: Arguments) -> anyhow::Result<()> {
+    arguments.logging.start()?;
     let access = arguments.access;
     match arguments.command {
         Command::Token(command) => token::run(&access, command).await,

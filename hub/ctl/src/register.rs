@@ -1,6 +1,7 @@
 //! `karmadactl register`: installs an agent in a member and waits until the hub has seen it. In: the hub's address, a token, the
 //! hash of the hub's CA, the member's kubeconfig. Out: the agent's objects in the member, or the cause why it could not connect.
 
+mod contact;
 pub mod manifests;
 mod permissions;
 mod preflight;
@@ -11,6 +12,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use jiff::Timestamp;
 use karmada_api::strings::namespaces;
 use karmada_certs::{JoinToken, Pin};
 use serde_json::{Value, json};
@@ -70,6 +72,9 @@ pub struct Arguments {
     /// How long to wait until the hub has seen the agent.
     #[arg(long, default_value = "5m", value_parser = duration::parse, visible_alias = "discovery-timeout")]
     timeout: Duration,
+    /// Do not ask the hub from this machine first: for a member that reaches the hub by a way which this machine does not have.
+    #[arg(long)]
+    skip_hub_check: bool,
     /// Print the manifests and touch nothing.
     #[arg(long)]
     dry_run: bool,
@@ -91,9 +96,14 @@ impl HubAddress {
         Ok(HubAddress { host: host.to_owned(), port: uri.port_u16().unwrap_or(443) })
     }
 
+    /// The host without the brackets of an IPv6 address.
+    fn bare_host(&self) -> &str {
+        self.host.trim_start_matches('[').trim_end_matches(']')
+    }
+
     /// Whether it leads to the machine itself.
     pub fn is_loopback(&self) -> bool {
-        let bare = self.host.trim_start_matches('[').trim_end_matches(']');
+        let bare = self.bare_host();
         bare == "localhost" || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
     }
 }
@@ -137,8 +147,15 @@ pub async fn run(access: &Access, arguments: &Arguments) -> Result<()> {
     };
     let mut progress = Progress::new();
     progress.step(&format!("checking the member at {}", member.server));
-    let live = preflight::check(&member, &installation).await?;
-    let baseline = install(&member, &installation, live.as_ref(), &mut progress).await?;
+    preflight::not_a_hub(&member).await?;
+    let found = preflight::check(&member, &installation).await?;
+    if !arguments.skip_hub_check {
+        progress.step(&format!("checking the hub at {}", installation.hub));
+        let with_token = found.needs_token(&installation);
+        let checked = contact::check(&installation, with_token, Timestamp::now()).await;
+        checked.map_err(|obstacle| anyhow::anyhow!(obstacle.told(&installation)))?;
+    }
+    let baseline = install(&member, &installation, found.deployment.as_ref(), &mut progress).await?;
     if arguments.karmada_agent_replicas == 0 {
         return output::line(&format!(
             "cluster {}: the agent is installed and not started",

@@ -2,13 +2,17 @@
 //! register.
 //!
 //! The hub comes first: deleting the Cluster deletes its Works, and the agent, which is still there, removes from the member what
-//! they had put there. Then the agent goes.
+//! they had put there, or with --keep-workloads only the hub's marks. That wish stands on the Cluster before the Cluster is deleted,
+//! so that an interruption between the two changes nothing, and one after it changes nothing of the wish. Then the agent goes.
+
+mod placed;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use karmada_api::names::execution_namespace;
+use karmada_api::strings::annotations;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -39,6 +43,9 @@ pub struct Arguments {
     /// How long to wait for the hub, and then for the member.
     #[arg(long, default_value = "60s", value_parser = duration::parse)]
     wait: Duration,
+    /// Leave in the member what the hub placed there, without the hub's marks, and running.
+    #[arg(long)]
+    keep_workloads: bool,
     /// Only say what would be removed.
     #[arg(long)]
     dry_run: bool,
@@ -100,15 +107,21 @@ async fn same_cluster(member: &Connection, namespace: &str, cluster: &str) -> Re
 async fn leave_hub(hub: &Connection, arguments: &Arguments, progress: &mut Progress) -> Result<()> {
     let cluster = &arguments.cluster;
     let path = format!("/apis/cluster.karmada.io/v1alpha1/clusters/{cluster}");
-    if arguments.dry_run {
-        let there = hub.find(&path).await?.is_some();
-        let what = if there { "would be deleted, with its Works" } else { "is not registered" };
-        return output::line(&format!("hub: cluster {cluster} {what}"));
-    }
-    if !hub.delete(&path).await? {
+    if hub.find(&path).await?.is_none() {
         return output::line(&format!("hub: cluster {cluster} is not registered"));
     }
     let works = format!("/apis/work.karmada.io/v1alpha1/namespaces/{}/works", execution_namespace(cluster));
+    let placed = placed::count(&list(hub, &works).await?);
+    let fate = placed::fate(&placed, arguments.keep_workloads);
+    if arguments.dry_run {
+        return output::line(&format!("hub: cluster {cluster} would be deleted; {fate}"));
+    }
+    if arguments.keep_workloads {
+        let wish = json!({"metadata": {"annotations": {annotations::KEEP_WORKLOADS: "true"}}});
+        hub.merge(&path, &wish).await.context("noting on the Cluster that its workloads stay")?;
+    }
+    progress.step(&format!("deleting cluster {cluster}; {fate}"));
+    hub.delete(&path).await?;
     let deadline = Instant::now() + arguments.wait;
     while hub.find(&path).await?.is_some() {
         let left = list(hub, &works).await?;
@@ -121,7 +134,8 @@ async fn leave_hub(hub: &Connection, arguments: &Arguments, progress: &mut Progr
         }
         tokio::time::sleep(POLL).await;
     }
-    output::line(&format!("hub: cluster {cluster} removed"))
+    let kept = if arguments.keep_workloads { format!("; {fate}") } else { String::new() };
+    output::line(&format!("hub: cluster {cluster} removed{kept}"))
 }
 
 /// Why a Cluster is still there.
@@ -354,6 +368,7 @@ mod tests {
             cluster: "shop".to_owned(),
             karmada_config: None,
             wait: Duration::from_secs(60),
+            keep_workloads: false,
             dry_run: false,
             force: false,
         };

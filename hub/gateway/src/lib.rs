@@ -103,6 +103,11 @@ impl Gateway {
         self.registry.views(self.now())
     }
 
+    /// The live session of `cluster`.
+    pub fn session(&self, cluster: &str) -> Option<SessionView> {
+        Some(self.registry.get(cluster)?.view(self.now()))
+    }
+
     /// Closes the session of `cluster`, whose identity is no longer accepted. True where there was one.
     pub fn disconnect(&self, cluster: &str, code: CloseCode, message: &str) -> bool {
         let Some(handle) = self.registry.get(cluster) else { return false };

@@ -100,6 +100,19 @@ impl Handle {
         self.backlog.store(backlog as u64, Ordering::Relaxed);
     }
 
+    /// As others see it.
+    pub fn view(&self, now: Duration) -> SessionView {
+        SessionView {
+            cluster: self.cluster.clone(),
+            seq: self.seq,
+            agent_version: self.agent_version.clone(),
+            since_ms: self.since_ms,
+            silent: now.saturating_sub(self.heard_at()),
+            acked: self.acked.load(Ordering::Relaxed),
+            backlog: self.backlog.load(Ordering::Relaxed),
+        }
+    }
+
     /// From when on silence is death, on the gateway's clock.
     pub fn dead_at(&self) -> Duration {
         Duration::from_micros(self.dead_at.load(Ordering::Relaxed))
@@ -185,16 +198,7 @@ impl Registry {
 
     /// All sessions as others see them.
     pub fn views(&self, now: Duration) -> Vec<SessionView> {
-        let view = |handle: Arc<Handle>| SessionView {
-            cluster: handle.cluster.clone(),
-            seq: handle.seq,
-            agent_version: handle.agent_version.clone(),
-            since_ms: handle.since_ms,
-            silent: now.saturating_sub(handle.heard_at()),
-            acked: handle.acked.load(Ordering::Relaxed),
-            backlog: handle.backlog.load(Ordering::Relaxed),
-        };
-        self.all().into_iter().map(view).collect()
+        self.all().iter().map(|handle| handle.view(now)).collect()
     }
 }
 

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::{self, StreamExt};
 use karmada_api::names::execution_namespace;
+use karmada_api::strings::annotations;
 use karmada_apiserver::cache::{CacheEvent, Shard};
 use karmada_apiserver::object::{ObjectKey, Stored};
 use karmada_apiserver::registry::Registry;
@@ -36,9 +37,22 @@ impl Json for Cached {
     }
 }
 
-fn upsert(stored: &Arc<Stored>) -> Option<WorkEvent> {
+/// Whether a Cluster on its way out leaves to its site what was placed there. Asked for each Work as it goes, so that it does
+/// not matter who deletes the Work: the Cluster outlives all of them.
+fn keeps_workloads(registry: &Registry, cluster: &str) -> bool {
+    let found = registry.definition("cluster.karmada.io", "v1alpha1", "clusters");
+    let found = found.and_then(|clusters| registry.get(&clusters, "", cluster));
+    found.is_ok_and(|found| {
+        found.deleting && found.value()["metadata"]["annotations"][annotations::KEEP_WORKLOADS] == "true"
+    })
+}
+
+fn upsert(registry: &Registry, cluster: &str, stored: &Arc<Stored>) -> Option<WorkEvent> {
     match Work::from_json(stored.revision, Body::shared(Arc::new(Cached(stored.clone())))) {
-        Ok(work) => Some(WorkEvent::Upsert(work)),
+        Ok(mut work) => {
+            work.preserve |= work.deleting && keeps_workloads(registry, cluster);
+            Some(WorkEvent::Upsert(work))
+        }
         Err(error) => {
             tracing::error!(work = &*stored.key.name, %error, "a stored Work cannot be read");
             None
@@ -46,12 +60,12 @@ fn upsert(stored: &Arc<Stored>) -> Option<WorkEvent> {
     }
 }
 
-fn event(event: &CacheEvent) -> Option<WorkEvent> {
+fn event(registry: &Registry, cluster: &str, event: &CacheEvent) -> Option<WorkEvent> {
     if event.removed {
         let (key, uid) = (event.object.key.name.clone(), Arc::from(event.object.uid()));
         return Some(WorkEvent::Deleted { key, uid, revision: event.revision });
     }
-    upsert(&event.object)
+    upsert(registry, cluster, &event.object)
 }
 
 #[async_trait]
@@ -64,20 +78,22 @@ impl WorkSource for CachedWorks {
             Some(revision) => (Vec::new(), revision),
             None => {
                 let snapshot = shard.snapshot(&namespace);
-                let mut first: Vec<WorkEvent> = snapshot.items.iter().filter_map(upsert).collect();
+                let mut first: Vec<WorkEvent> =
+                    snapshot.items.iter().filter_map(|work| upsert(&self.registry, cluster, work)).collect();
                 first.push(WorkEvent::Synced { revision: snapshot.revision });
                 (first, snapshot.revision)
             }
         };
+        let (registry, cluster) = (self.registry.clone(), cluster.to_owned());
         let then = stream::unfold((shard, place), move |(shard, place)| {
-            let namespace = namespace.clone();
+            let (registry, cluster, namespace) = (registry.clone(), cluster.clone(), namespace.clone());
             async move {
                 let mut subscription = shard.subscribe(place);
                 let events = subscription.next().await.ok()?;
                 let place = subscription.place();
                 drop(subscription);
                 let own = events.iter().filter(|e| *e.object.key.namespace == *namespace);
-                let events: Vec<WorkEvent> = own.filter_map(|e| event(e)).collect();
+                let events: Vec<WorkEvent> = own.filter_map(|e| event(&registry, &cluster, e)).collect();
                 Some((stream::iter(events), (shard, place)))
             }
         });

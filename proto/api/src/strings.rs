@@ -100,6 +100,10 @@ pub mod annotations {
     pub const APPLIED_CLUSTER_OVERRIDES: &str = "policy.karmada.io/applied-cluster-overrides";
     /// A binding's dependencies, as JSON.
     pub const DEPENDENCIES: &str = "resourcebinding.karmada.io/dependencies";
+    /// On a Cluster: `true` where what the hub placed there stays when the Cluster is deleted.
+    pub const KEEP_WORKLOADS: &str = "edge.karmada.io/keep-workloads";
+    /// On an object of a member that outlived its Work: uid of the template that it came from. The same template may have it back.
+    pub const KEPT_FROM: &str = "edge.karmada.io/kept-from";
     /// On objects shown from a member's cache.
     pub const CACHED_FROM_CLUSTER: &str = "resource.karmada.io/cached-from-cluster";
 }

@@ -80,11 +80,11 @@ fn register_installs_an_agent_that_outlives_its_pod_and_unregister_takes_all_bac
     let kubelet = Kubelet::start(&site.member, SYSTEM, program("karmada-agent"));
     let command = RegisterCommand::make(&hub, &[]);
 
-    // A wrong token is told by its cause, and what to do; the next run puts it right.
+    // A wrong token is told by its cause, and what to do, before anything is made; the next run puts it right.
     let refused =
         karmadactl(&site.member.kubeconfig(), &register(&command, "abcdef.0123456789abcdef")).refused();
     assert!(refused.contains("TokenUnknown") && refused.contains("next: make a new token"), "{refused}");
-    assert_eq!(said(site).unwrap()["state"], "Failed");
+    assert!(said(site).is_err(), "something was made in the member");
     let printed = karmadactl(&site.member.kubeconfig(), &register(&command, &command.token));
     assert!(printed.status.success(), "{printed}\n{}", kubelet.tails());
     assert!(printed.stdout.contains("cluster harbour is registered"), "{printed}");

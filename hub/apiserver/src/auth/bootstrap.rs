@@ -38,6 +38,10 @@ pub(super) fn user(object: &Value, id: &str, secret: &str, now: jiff::Timestamp)
     if expired(&field("expiration"), now) || field("usage-bootstrap-authentication") != "true" {
         return None;
     }
+    // It was made for a number of joins, and has let in as many.
+    if field("uses-left") == "0" {
+        return None;
+    }
     let extra = field("auth-extra-groups");
     let extra: Vec<&str> = extra.split(',').filter(|group| !group.is_empty()).collect();
     if !extra.iter().all(|group| is_bootstrap_group(group)) {

@@ -48,6 +48,7 @@ fn kind(group: &str, plural: &str, kind: &str, namespaced: bool) -> Arc<Resource
         storage_version: "v1".into(),
         storage_group: group.into(),
         custom: None,
+        live: Arc::default(),
     })
 }
 

@@ -223,6 +223,13 @@ impl ApiServer {
         let object = self.registry.get(definition, &namespace_of(definition, wanted), &wanted.name)?;
         let object = object.value();
         let name = meta::name(&object).to_owned();
+        if &*definition.group == "cluster.karmada.io" {
+            let message = format!(
+                "requests are not passed on to member clusters yet: the hub holds no credential of {name} and dials no member; \
+                 ask {name} itself, by its own kubeconfig"
+            );
+            return Err(Status::routed(501, "NotImplemented", message));
+        }
         let scheduled = object["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
         if &*definition.plural == "pods" && &*wanted.subresource == "log" {
             contained(&object, call.query.get("container"))?;

@@ -261,6 +261,11 @@ pub fn installed(deployment: &Value) -> Option<Installed> {
     })
 }
 
+/// The id of the token that a Deployment of the agent was made with.
+pub fn token_id(deployment: &Value) -> Option<&str> {
+    deployment["spec"]["template"]["metadata"]["annotations"][TOKEN_ID].as_str()
+}
+
 /// Whether applying `wanted` over `live` starts the agent anew: its template differs in what karmadactl sets and users change.
 pub fn restarts(live: &Value, wanted: &Value) -> bool {
     let template = |deployment: &Value| deployment["spec"]["template"].clone();

@@ -4,12 +4,51 @@ use anyhow::{Result, bail};
 use serde_json::{Value, json};
 
 use crate::connection::{ApiError, Connection, object_path};
-use crate::register::manifests::{AGENT, Installation, Installed, installed};
+use crate::register::manifests::{AGENT, Installation, Installed, installed, token_id};
 use crate::register::permissions::Profile;
 
-/// Reachable, allowed, and free for this hub's agent. Returns the agent's Deployment if it is there already.
-pub async fn check(member: &Connection, installation: &Installation) -> Result<Option<Value>> {
-    member.get("/version").await?;
+/// The group that only a Karmada control plane serves.
+const CONTROL_PLANE: &str = "cluster.karmada.io";
+
+/// What is in the member already.
+pub struct Found {
+    /// The agent's Deployment.
+    pub deployment: Option<Value>,
+    /// Whether that agent has its identity.
+    joined: bool,
+}
+
+impl Found {
+    /// An agent that has joined with this very token needs it no more.
+    pub fn needs_token(&self, installation: &Installation) -> bool {
+        let before = self.deployment.as_ref().and_then(token_id);
+        !(self.joined && before == Some(installation.token.id()))
+    }
+}
+
+/// Refuses a Karmada control plane: the hub's own kubeconfig is the easiest mistake, and an agent there would place the fleet's
+/// objects into the hub that they come from.
+pub async fn not_a_hub(member: &Connection) -> Result<()> {
+    let served = member.get("/apis").await?;
+    if serves_control_plane(&served) {
+        bail!(
+            "{} (context {}) is a Karmada control plane, as it serves {CONTROL_PLANE}, and no member: run this with the \
+             kubeconfig of the cluster that is to join, by --kubeconfig FILE and --context NAME, or in KUBECONFIG",
+            member.server,
+            member.chosen.context
+        );
+    }
+    Ok(())
+}
+
+/// Whether an APIGroupList holds what a hub alone serves.
+fn serves_control_plane(groups: &Value) -> bool {
+    let groups = groups["groups"].as_array().into_iter().flatten();
+    groups.into_iter().any(|group| group["name"] == CONTROL_PLANE)
+}
+
+/// Reachable, allowed, and free for this hub's agent.
+pub async fn check(member: &Connection, installation: &Installation) -> Result<Found> {
     let missing = missing_permissions(member, installation).await?;
     if !missing.is_empty() {
         bail!(
@@ -24,11 +63,12 @@ pub async fn check(member: &Connection, installation: &Installation) -> Result<O
             bail!("the member's namespace {namespace} is being deleted: run this again when it is gone");
         }
     }
-    let live = member.find(&object_path(&installation.deployment())).await?;
-    if let Some(live) = &live {
+    let deployment = member.find(&object_path(&installation.deployment())).await?;
+    let mut joined = false;
+    if let Some(live) = &deployment {
         // One that never joined is nobody's: a mistyped hash or name is put right by the next run.
         let identity = member.find(&object_path(&installation.identity_secret())).await?.unwrap_or_default();
-        let joined = identity["data"].get("identity.json").is_some();
+        joined = identity["data"].get("identity.json").is_some();
         let found = installed(live);
         if joined || found.is_none() {
             same_agent(found.as_ref(), installation)?;
@@ -38,7 +78,7 @@ pub async fn check(member: &Connection, installation: &Installation) -> Result<O
     if let Some(binding) = member.find(&binding).await? {
         same_namespace(&binding, &installation.namespace)?;
     }
-    Ok(live)
+    Ok(Found { deployment, joined })
 }
 
 /// An agent that is there must be of this hub and this name.

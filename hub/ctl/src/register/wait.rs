@@ -173,7 +173,7 @@ fn trouble(deployment: &Value, pods: &[Value]) -> Option<Trouble> {
 }
 
 /// What to do about a cause.
-fn next(cause: &str, installation: &Installation) -> String {
+pub fn next(cause: &str, installation: &Installation) -> String {
     let (hub, namespace, cluster) = (&installation.hub, &installation.namespace, &installation.cluster);
     match cause {
         "DNS" => format!("the member cannot resolve the hub's name: check {hub}, or make the line anew with token create --advertise"),

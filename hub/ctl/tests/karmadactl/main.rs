@@ -1,8 +1,10 @@
-//! The program itself against a hub, and against a second hub that stands in for a member's API. No kubelet and no agent run: the
-//! test writes what they would.
+//! The program itself against a hub, and against the hub's API server with Kubernetes' kinds alone, which stands in for a member's.
+//! No kubelet and no agent run: the test writes what they would.
 
 // Helpers of tests are no tests to the lint.
 #![allow(clippy::unwrap_used)]
+
+mod fleet;
 
 use std::process::Output;
 use std::sync::Arc;
@@ -11,7 +13,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use futures::StreamExt;
 use http::{Method, Request};
-use karmada_hub::{Hub, Settings, StoreKind};
+use karmada_hub::{Hub, Serves, Settings, StoreKind};
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, WatchEvent, WatchParams};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
@@ -24,13 +26,22 @@ const NAMESPACE: &str = "edge";
 struct Cluster {
     directory: TempDir,
     client: Client,
-    _hub: Hub,
+    hub: Hub,
 }
 
 impl Cluster {
     async fn start() -> Cluster {
+        Cluster::serving(Serves::Fleet).await
+    }
+
+    async fn member() -> Cluster {
+        Cluster::serving(Serves::Kubernetes).await
+    }
+
+    async fn serving(serves: Serves) -> Cluster {
         let directory = tempfile::tempdir().unwrap();
         let settings = Settings {
+            serves,
             data_dir: directory.path().to_owned(),
             listen: "127.0.0.1:0".parse().unwrap(),
             advertise: Vec::new(),
@@ -42,7 +53,7 @@ impl Cluster {
         let hub = Hub::start(&settings, Arc::new(jiff::Timestamp::now)).await.unwrap();
         let kubeconfig = Kubeconfig::read_from(hub.data.kubeconfig_file()).unwrap();
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
-        Cluster { directory, client: Client::try_from(config).unwrap(), _hub: hub }
+        Cluster { directory, client: Client::try_from(config).unwrap(), hub }
     }
 
     fn kubeconfig(&self) -> String {
@@ -57,6 +68,14 @@ impl Cluster {
 
     async fn get(&self, path: &str) -> Option<Value> {
         self.send(Method::GET, path, "application/json", &Value::Null).await.ok()
+    }
+
+    /// The refusal of a read, with its code.
+    async fn get_refused(&self, path: &str) -> String {
+        match self.send(Method::GET, path, "application/json", &Value::Null).await {
+            Err(kube::Error::Api(status)) => format!("{} {}", status.code, status.message),
+            other => panic!("{path}: {other:?}"),
+        }
     }
 
     async fn create(&self, path: &str, object: Value) -> Value {
@@ -128,10 +147,10 @@ fn stderr(output: &Output) -> String {
 
 /// The printed command's arguments, for a member, with the token.
 async fn register_line(hub: &Cluster) -> (String, String) {
-    let line = hub.succeed("token create --print-register-command --advertise hub.example:5443").await;
+    let line = hub.succeed("token create --print-register-command").await;
     let line = line.trim().strip_prefix("karmadactl ").unwrap().to_owned();
     assert!(
-        line.starts_with("register hub.example:5443 --token ")
+        line.starts_with(&format!("register {} --token ", hub.hub.address))
             && line.contains("--discovery-token-ca-cert-hash sha256:")
     );
     let token = line.split_whitespace().nth(3).unwrap().to_owned();
@@ -161,7 +180,7 @@ async fn tokens_are_made_listed_without_their_secret_and_deleted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn register_returns_when_the_hub_has_seen_the_agent_and_unregister_takes_everything_back() {
-    let (hub, member) = (Cluster::start().await, Cluster::start().await);
+    let (hub, member) = (Cluster::start().await, Cluster::member().await);
     let (line, token) = register_line(&hub).await;
     let running = member.command(&line).spawn().unwrap();
     member.installed(&token).await;
@@ -205,18 +224,69 @@ async fn register_returns_when_the_hub_has_seen_the_agent_and_unregister_takes_e
     assert!(find(NAMESPACE).is_none_or(|namespace| !namespace["metadata"]["deletionTimestamp"].is_null()));
     // What there was before register stays, and a second time is no error.
     assert!(
-        find("karmada-system").is_some_and(|namespace| namespace["metadata"]["deletionTimestamp"].is_null())
+        find("kube-public").is_some_and(|namespace| namespace["metadata"]["deletionTimestamp"].is_null())
     );
     assert!(member.succeed(&from).await.contains("cluster shop is not registered"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_hub_is_no_member_of_itself_nor_of_another() {
+    let (hub, other) = (Cluster::start().await, Cluster::start().await);
+    let (line, _) = register_line(&hub).await;
+    for member in [&hub, &other] {
+        let text = member.fail(&line).await;
+        assert!(text.contains("is a Karmada control plane") && text.contains("--kubeconfig FILE"), "{text}");
+        assert!(member.get(&format!("/api/v1/namespaces/{NAMESPACE}")).await.is_none(), "something was made");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hub_that_cannot_be_joined_is_told_before_anything_is_made() {
+    let (hub, member) = (Cluster::start().await, Cluster::member().await);
+    let (line, token) = register_line(&hub).await;
+    let address = hub.hub.address.to_string();
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let closed = silent.local_addr().unwrap().to_string();
+    drop(silent);
+    let talker = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let plain = talker.local_addr().unwrap().to_string();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = talker.accept().await {
+            let _ =
+                tokio::io::AsyncWriteExt::write_all(&mut stream, b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+        }
+    });
+    let pin = hub.hub.data.authority.pin().to_string();
+    let once = hub.succeed("token create --ttl 1s").await.trim().to_owned();
+    tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+    for (line, told) in [
+        (line.replace(&address, "hub.invalid:5443"), "DNS: hub.invalid does not resolve"),
+        (line.replace(&address, &closed), "TCP: no connection to"),
+        (line.replace(&address, &plain), "does not speak TLS"),
+        (line.replace(&pin, &format!("sha256:{}", "0".repeat(64))), "PinMismatch: at 127.0.0.1:"),
+        (line.replace(&token, "abcdef.0123456789abcdef"), "TokenUnknown: the hub does not take this token"),
+        (line.replace(&token, &once), "TokenUnknown: the hub does not take this token"),
+    ] {
+        let text = member.fail(&format!("{line} --timeout 1s")).await;
+        assert!(text.contains(told) && text.contains("\nnext: "), "{told}: {text}");
+        assert!(text.contains("Nothing was made in the member") && !text.contains(&token), "{text}");
+        assert!(
+            member.get(&format!("/api/v1/namespaces/{NAMESPACE}")).await.is_none(),
+            "{told}: something was made"
+        );
+    }
+    // Where the member has a way of its own to the hub, the agent finds out.
+    let elsewhere = format!("{} --skip-hub-check --timeout 1s", line.replace(&address, "hub.invalid:5443"));
+    assert!(member.fail(&elsewhere).await.contains("NoPod"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn every_cause_fails_with_its_name_and_what_to_do_next() {
-    let (hub, member) = (Cluster::start().await, Cluster::start().await);
+    let (hub, member) = (Cluster::start().await, Cluster::member().await);
     for (cause, advice) in [
         ("DNS", "cannot resolve"),
-        ("TCP", "open connections to hub.example:5443"),
-        ("TLS", "answers at hub.example:5443"),
+        ("TCP", "open connections to 127.0.0.1:"),
+        ("TLS", "answers at 127.0.0.1:"),
         ("PinMismatch", "another CA"),
         ("HTTP2Refused", "does not pass HTTP/2"),
         ("Clock", "clock is wrong"),
@@ -247,7 +317,7 @@ async fn every_cause_fails_with_its_name_and_what_to_do_next() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_never_starts_is_quoted_and_a_foreign_agent_is_left_alone() {
-    let (hub, member) = (Cluster::start().await, Cluster::start().await);
+    let (hub, member) = (Cluster::start().await, Cluster::member().await);
     let (line, _) = register_line(&hub).await;
     let silent = member.fail(&format!("{line} --timeout 1s")).await;
     assert!(silent.contains("NoPod") && silent.contains("karmadactl unregister shop"), "{silent}");
@@ -276,7 +346,10 @@ async fn a_pod_that_never_starts_is_quoted_and_a_foreign_agent_is_left_alone() {
     member.merge(&identity, json!({"data": {"identity.json": "e30="}})).await;
     let (other, _) = register_line(&Cluster::start().await).await;
     let text = member.fail(&other).await;
-    assert!(text.contains("already has an agent of another hub (hub.example:5443, as shop)"), "{text}");
+    assert!(
+        text.contains(&format!("already has an agent of another hub ({}, as shop)", hub.hub.address)),
+        "{text}"
+    );
     let text = member.fail(&line.replace("shop", "store")).await;
     assert!(text.contains("already registered at this hub as shop"), "{text}");
     let text = member.fail(&line.replace(&format!("-n {NAMESPACE}"), "-n elsewhere")).await;

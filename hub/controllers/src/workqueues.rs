@@ -1,0 +1,108 @@
+//! How the controllers' queues fare: what `/metrics` shows as `workqueue_*`.
+//!
+//! In: each queue as its controller starts, and what a queue counts of its keys. Out: text for Prometheus. One entry for each
+//! controller there is, so the number of lines is fixed.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+/// Upper ends of the histograms' buckets, in seconds.
+const BUCKETS: [f64; 8] = [0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0];
+
+/// Durations, sorted into buckets.
+#[derive(Clone, Debug, Default)]
+pub struct Durations {
+    buckets: [u64; BUCKETS.len()],
+    count: u64,
+    seconds: f64,
+}
+
+impl Durations {
+    /// One more.
+    pub fn note(&mut self, took: Duration) {
+        let seconds = took.as_secs_f64();
+        if let Some(at) = BUCKETS.iter().position(|end| seconds <= *end) {
+            self.buckets[at] += 1;
+        }
+        self.count += 1;
+        self.seconds += seconds;
+    }
+}
+
+/// What a queue has counted.
+#[derive(Clone, Debug, Default)]
+pub struct Counts {
+    /// Keys that are ready and wait for a worker.
+    pub depth: usize,
+    /// Keys that became ready.
+    pub adds: u64,
+    /// Failures that brought a key back.
+    pub retries: u64,
+    /// How long keys waited for a worker.
+    pub waited: Durations,
+    /// How long reconciles took.
+    pub worked: Durations,
+}
+
+/// A queue that is counted.
+pub trait Counted: Send + Sync {
+    /// What it has counted so far.
+    fn counts(&self) -> Counts;
+}
+
+/// The queues of one hub, by the names of their controllers.
+#[derive(Default)]
+pub struct Workqueues(Mutex<BTreeMap<&'static str, Arc<dyn Counted>>>);
+
+impl std::fmt::Debug for Workqueues {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.lock().keys()).finish()
+    }
+}
+
+impl Workqueues {
+    /// The queue of `controller`.
+    pub fn enter(&self, controller: &'static str, queue: Arc<dyn Counted>) {
+        self.0.lock().insert(controller, queue);
+    }
+
+    /// The lines for `/metrics`.
+    pub fn page(&self) -> String {
+        let queues: Vec<(&str, Counts)> =
+            self.0.lock().iter().map(|(name, queue)| (*name, queue.counts())).collect();
+        let mut out = String::new();
+        let mut plain = |name: &str, kind: &str, help: &str, value: fn(&Counts) -> u64| {
+            let _ = writeln!(out, "# HELP workqueue_{name} {help}\n# TYPE workqueue_{name} {kind}");
+            for (queue, counts) in &queues {
+                let _ = writeln!(out, "workqueue_{name}{{name=\"{queue}\"}} {}", value(counts));
+            }
+        };
+        plain("depth", "gauge", "Keys that wait for a worker.", |counts| counts.depth as u64);
+        plain("adds_total", "counter", "Keys that became ready.", |counts| counts.adds);
+        plain("retries_total", "counter", "Failures that brought a key back.", |counts| counts.retries);
+        let mut histogram = |name: &str, help: &str, value: fn(&Counts) -> &Durations| {
+            let _ = writeln!(out, "# HELP workqueue_{name} {help}\n# TYPE workqueue_{name} histogram");
+            for (queue, counts) in &queues {
+                let (durations, mut sum) = (value(counts), 0);
+                for (end, count) in BUCKETS.iter().zip(durations.buckets) {
+                    sum += count;
+                    let _ = writeln!(out, "workqueue_{name}_bucket{{name=\"{queue}\",le=\"{end}\"}} {sum}");
+                }
+                let _ = writeln!(
+                    out,
+                    "workqueue_{name}_bucket{{name=\"{queue}\",le=\"+Inf\"}} {}",
+                    durations.count
+                );
+                let _ = writeln!(out, "workqueue_{name}_sum{{name=\"{queue}\"}} {}", durations.seconds);
+                let _ = writeln!(out, "workqueue_{name}_count{{name=\"{queue}\"}} {}", durations.count);
+            }
+        };
+        histogram("queue_duration_seconds", "How long keys waited for a worker.", |counts| &counts.waited);
+        histogram("work_duration_seconds", "How long reconciles took.", |counts| &counts.worked);
+        out
+    }
+}

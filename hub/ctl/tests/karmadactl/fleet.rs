@@ -1,0 +1,237 @@
+//! With an agent that runs: what is shown of a cluster, and what becomes of its workloads when it leaves.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use karmada_agent::identity::Keeper;
+use karmada_agent::link::dial::Tcp;
+use karmada_agent::member::kube::KubeMember;
+use karmada_agent::{Config, LinkView, Parts};
+use karmada_certs::JoinToken;
+use karmada_interpreter::Native;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use crate::Cluster;
+
+const SETTINGS: &str = "/api/v1/namespaces/default/configmaps/settings";
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// An agent in this process. It ends when it is dropped.
+struct Agent {
+    stop: CancellationToken,
+    _state: TempDir,
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl Agent {
+    /// Joins `member` to `hub` under `name`, and waits for the session.
+    async fn start(hub: &Cluster, member: &Cluster, name: &str) -> Agent {
+        let token = hub.succeed("token create").await;
+        let (link, mut seen) = tokio::sync::watch::channel(LinkView::default());
+        let config = Config {
+            hub: vec![hub.hub.address.to_string()],
+            token: Some(JoinToken::parse(token.trim()).unwrap()),
+            pins: vec![hub.hub.data.authority.pin()],
+            cluster_name: name.to_owned(),
+            ..Config::default()
+        };
+        let state = tempfile::tempdir().unwrap();
+        let parts = Parts {
+            member: Arc::new(KubeMember::connect(Some(&member.hub.data.kubeconfig_file())).await.unwrap()),
+            interpreter: Arc::new(Native),
+            connector: Arc::new(Tcp),
+            keeper: Keeper::Directory(state.path().to_owned()),
+            link,
+        };
+        let stop = CancellationToken::new();
+        tokio::spawn(Box::pin(karmada_agent::run(config, parts, stop.clone())));
+        let connected = seen.wait_for(|view| matches!(view, LinkView::Connected { .. }));
+        tokio::time::timeout(PATIENCE, connected).await.unwrap().unwrap();
+        Agent { stop, _state: state }
+    }
+}
+
+/// Looks until the object at `path` (`None`: none is there) is as `right` says.
+async fn until(cluster: &Cluster, what: &str, path: &str, right: impl Fn(Option<&Value>) -> bool) -> Value {
+    let started = tokio::time::Instant::now();
+    loop {
+        let found = cluster.get(path).await;
+        if right(found.as_ref()) {
+            return found.unwrap_or_default();
+        }
+        assert!(started.elapsed() < PATIENCE, "{what}: {found:?}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+fn is_managed(object: &Value) -> bool {
+    object["metadata"]["labels"]["karmada.io/managed"] == "true"
+}
+
+async fn propagate(hub: &Cluster) {
+    let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"mode": "calm"}});
+    hub.create("/api/v1/namespaces/default/configmaps", config).await;
+    let selector = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "settings"});
+    let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy", "metadata": {"name": "settings"},
+        "spec": {"resourceSelectors": [selector], "placement": {"clusterAffinity": {"clusterNames": ["old", "new"]}}}});
+    hub.create("/apis/policy.karmada.io/v1alpha1/namespaces/default/propagationpolicies", policy).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_leaves_may_keep_its_workloads_and_has_them_back_under_another_name() {
+    let (hub, member) = (Cluster::start().await, Cluster::member().await);
+    let old = Agent::start(&hub, &member, "old").await;
+    propagate(&hub).await;
+    let placed = until(&member, "the ConfigMap", SETTINGS, |found| found.is_some_and(is_managed)).await;
+
+    let leave = format!("unregister old --karmada-config {} --wait 60s", hub.kubeconfig());
+    let dry = member.succeed(&format!("{leave} --dry-run")).await;
+    assert!(
+        dry.contains("cluster old would be deleted; 1 object that the hub placed there is removed"),
+        "{dry}"
+    );
+    assert!(dry.contains("1 ConfigMap"), "{dry}");
+    let leave = format!("{leave} --keep-workloads");
+    let dry = member.succeed(&format!("{leave} --dry-run")).await;
+    assert!(
+        dry.contains("1 object that the hub placed there stays, without the hub's marks: 1 ConfigMap"),
+        "{dry}"
+    );
+    let said = member.succeed(&leave).await;
+    assert!(said.contains("hub: cluster old removed; 1 object that the hub placed there stays"), "{said}");
+    let kept = member.get(SETTINGS).await.unwrap();
+    assert_eq!(kept["metadata"]["uid"], placed["metadata"]["uid"]);
+    assert!(!is_managed(&kept) && kept["data"]["mode"] == "calm", "{kept}");
+    drop(old);
+
+    // Under its new name it takes up what it had, without making it anew.
+    let new = Agent::start(&hub, &member, "new").await;
+    hub.merge(SETTINGS, json!({"data": {"mode": "brisk"}})).await;
+    let again = until(&member, "the ConfigMap under the new name", SETTINGS, |found| {
+        found.is_some_and(|found| is_managed(found) && found["data"]["mode"] == "brisk")
+    })
+    .await;
+    assert_eq!(again["metadata"]["uid"], placed["metadata"]["uid"], "it was never away");
+
+    // The wish alone, as an interrupted command leaves it, changes nothing while the Cluster lives.
+    let cluster = "/apis/cluster.karmada.io/v1alpha1/clusters/new";
+    hub.merge(cluster, json!({"metadata": {"annotations": {"edge.karmada.io/keep-workloads": "true"}}}))
+        .await;
+    hub.send(Method::DELETE, SETTINGS, "application/json", &Value::Null).await.unwrap();
+    until(&member, "the end of the ConfigMap", SETTINGS, |found| found.is_none()).await;
+    drop(new);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_leaves_without_the_wish_leaves_nothing() {
+    let (hub, member) = (Cluster::start().await, Cluster::member().await);
+    let _agent = Agent::start(&hub, &member, "old").await;
+    propagate(&hub).await;
+    until(&member, "the ConfigMap", SETTINGS, |found| found.is_some_and(is_managed)).await;
+    member.succeed(&format!("unregister old --karmada-config {} --wait 60s", hub.kubeconfig())).await;
+    assert!(member.get(SETTINGS).await.is_none());
+    let events = hub.get("/api/v1/namespaces/default/events").await.unwrap();
+    let events = events["items"].as_array().unwrap();
+    let told = |reason: &str| {
+        events.iter().any(|event| event["reason"] == reason && event["involvedObject"]["name"] == "old")
+    };
+    assert!(told("ClusterLeaving"), "{events:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_is_shown_with_what_the_hub_knows_of_its_agent() {
+    let (hub, member) = (Cluster::start().await, Cluster::member().await);
+    hub.create(
+        "/apis/cluster.karmada.io/v1alpha1/clusters",
+        json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "away"}, "spec": {"syncMode": "Pull"}}),
+    )
+    .await;
+    let _agent = Agent::start(&hub, &member, "old").await;
+    propagate(&hub).await;
+    until(&member, "the ConfigMap", SETTINGS, |found| found.is_some_and(is_managed)).await;
+    let started = tokio::time::Instant::now();
+    let (head, near, away) = loop {
+        let table = hub.succeed("get clusters -o wide").await;
+        let line =
+            |name: &str| table.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
+        let lines = (line("NAME"), line("old"), line("away"));
+        // The last column: nothing waits any more.
+        if lines.1.split_whitespace().last() == Some("0") {
+            break lines;
+        }
+        assert!(started.elapsed() < PATIENCE, "{table}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    };
+    for column in ["LAST-SEEN", "AGENT", "TAINTS", "PENDING"] {
+        assert!(head.contains(column), "{head}");
+    }
+    assert!(near.contains(env!("CARGO_PKG_VERSION")), "{near}");
+    assert!(away.contains("<unknown>") && away.contains("cluster.karmada.io/not-ready:NoSchedule"), "{away}");
+    assert!(!hub.succeed("get clusters").await.contains("PENDING"), "only where it is asked for");
+
+    let page =
+        hub.client.request_text(http::Request::get("/metrics").body(Vec::new()).unwrap()).await.unwrap();
+    for line in [
+        "cluster_ready_state{member_cluster=\"away\"} 0\n",
+        "karmada_hub_agent_connected{member_cluster=\"old\"} 1\n",
+        "karmada_hub_works_pending{member_cluster=\"old\"} 0\n",
+        "karmada_hub_agent_last_contact_timestamp_seconds{member_cluster=\"old\"} ",
+        "karmada_hub_sessions 1\n",
+        "workqueue_adds_total{name=\"scheduler\"} ",
+        "workqueue_queue_duration_seconds_bucket{name=\"binding-controller\",le=\"60\"} ",
+        "apiserver_request_total{code=\"201\",component=\"apiserver\",group=\"cluster.karmada.io\",resource=\"clusters\",scope=\"cluster\",subresource=\"\",verb=\"POST\",version=\"v1alpha1\"} 1\n",
+        "process_resident_memory_bytes ",
+        "process_start_time_seconds ",
+    ] {
+        assert!(page.contains(line), "{line}: {page}");
+    }
+    // A path into a member says what is so.
+    let proxied = hub.get_refused("/apis/cluster.karmada.io/v1alpha1/clusters/old/proxy/api").await;
+    assert!(proxied.contains("501") && proxied.contains("ask old itself"), "{proxied}");
+}
+
+/// What `kubectl --kubeconfig members.config --context NAME` reads.
+async fn of_member(config: &std::path::Path, context: &str, path: &str) -> Result<Value, String> {
+    let config = kube::config::Kubeconfig::read_from(config).map_err(|error| error.to_string())?;
+    let options = kube::config::KubeConfigOptions { context: Some(context.to_owned()), ..Default::default() };
+    let config = kube::Config::from_custom_kubeconfig(config, &options).await.unwrap();
+    let client = kube::Client::try_from(config).unwrap();
+    let answer = client.request(http::Request::get(path).body(Vec::new()).unwrap()).await;
+    answer.map_err(|error| format!("{error:?}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demos_members_are_clusters_to_look_at() {
+    let stop = CancellationToken::new();
+    let demo = tokio::spawn(karmada_hub::demo::run(2, Arc::new(jiff::Timestamp::now), stop.clone()));
+    let folder = std::env::temp_dir().join(format!("karmada-demo-{}", std::process::id()));
+    let config = folder.join("members.config");
+    for member in ["member1", "member2"] {
+        let started = tokio::time::Instant::now();
+        loop {
+            let found = of_member(&config, member, "/api/v1/namespaces/default/pods").await;
+            let pods = found.as_ref().ok().and_then(|found| found["items"].as_array().cloned());
+            let pods = pods.unwrap_or_default();
+            let deployment =
+                of_member(&config, member, "/apis/apps/v1/namespaces/default/deployments/nginx").await;
+            let ready = deployment.is_ok_and(|deployment| deployment["status"]["readyReplicas"] == 2);
+            if ready && pods.len() == 2 && pods.iter().all(|pod| pod["status"]["phase"] == "Running") {
+                break;
+            }
+            assert!(!demo.is_finished(), "the demo ended: {:?}", demo.await);
+            assert!(started.elapsed() < PATIENCE, "{member}: {found:?}");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+    stop.cancel();
+    demo.await.unwrap().unwrap();
+    assert!(!folder.exists(), "it leaves nothing behind");
+}
