@@ -1,7 +1,7 @@
 //! How the agent comes by its identity: kept from before, or by joining; and by joining anew, where the hub does
 //! not know it any more and a person gave another token since.
 
-use karmada_certs::{ClientKey, JoinToken};
+use karmada_certs::JoinToken;
 
 use crate::identity::Identity;
 use crate::member::{self, MemberError};
@@ -64,7 +64,8 @@ impl Enrolment {
         let member = &parts.member;
         let uid = || async { member::cluster_uid(&**member).await };
         let cluster_uid = retry::until(config.join_patience, unreachable, uid).await?;
-        let key = ClientKey::generate()?;
+        // The same over restarts: the hub grants a name to the key that holds it, as often as it asks.
+        let key = parts.keeper.joining_key().await?;
         let ask = join::Ask {
             endpoints: config.hub.clone(),
             token,

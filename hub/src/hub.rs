@@ -34,9 +34,11 @@ use crate::cluster_info;
 use crate::control::Control;
 use crate::data_dir::DataDir;
 use crate::extension_servers;
-use crate::fleet::{CachedWorks, Counting, HubRegistrar, Models, Repair, Reports, StoredSessions, Told};
+use crate::fleet::{
+    CachedWorks, Counting, HubRegistrar, Models, Repair, Reports, SessionGuard, StoredSessions, Told,
+};
 use crate::lanes::{self, Lanes};
-use crate::listener::{self, Services, Signers};
+use crate::listener::{self, Connections, Doors, Services, Signers, Strangers};
 use crate::metrics;
 use crate::renewal;
 use crate::settings::{AuditSettings, Settings, StoreKind};
@@ -87,7 +89,7 @@ impl Hub {
             Box::new(DeletionProtection),
             Box::new(LimitRanger::new(&cache)),
             Box::new(Escalation::new(authorizer.clone())),
-            Box::new(CertificateRequests::new(authorizer.clone(), certificates::organizations)),
+            Box::new(CertificateRequests::new(authorizer.clone(), certificates::asked_name)),
             Box::new(KarmadaPolicies),
         ];
         let ids = Arc::new(uuid::Uuid::new_v4);
@@ -136,7 +138,7 @@ impl Hub {
             .open_at(settings.access.anonymous.clone());
         let seats = settings.access.seats.map(|seats| Fairness::new(registry.cache(), seats));
         let audit_log = audit.as_ref().map(|audit| audit.log().clone());
-        let api = api_server(&registry, access, &url, &stop, (audit, seats, aggregator.clone()));
+        let api = api_server(&registry, access, &url, &stop, (audit.clone(), seats, aggregator.clone()));
         let control = Control::new(&registry, &clock, &tasks, &stop);
         if settings.controllers {
             control
@@ -146,19 +148,30 @@ impl Hub {
             tasks.spawn(type_check::run(registry.clone(), stop.clone()));
         }
         let endpoint = url.trim_start_matches("https://").trim_end_matches('/').to_owned();
-        let registrar: Arc<dyn Registrar> =
-            Arc::new(HubRegistrar::new(registry.clone(), data.clone(), vec![endpoint]));
+        let registrar =
+            HubRegistrar::new(registry.clone(), data.clone(), vec![endpoint], control.links.clone())
+                .approved(settings.access.approval)
+                .audited(audit);
+        let registrar: Arc<dyn Registrar> = Arc::new(registrar);
         let told = Arc::new(Told::default());
         let counting = Arc::new(Counting::default());
         let kept = (told.clone(), counting.clone());
-        let gateway = gateway(&registry, registrar.clone(), &store, &control, kept);
+        let gateway = gateway(&registry, registrar, &store, &control, kept);
         control.models(Models::new(registry.clone(), counting, gateway.clone()));
         control.repair(Repair::new(registry.clone(), told, gateway.clone()));
+        control.guard(SessionGuard::new(registry.clone(), gateway.clone()));
         let closing = CancellationToken::new();
-        let grpc = Some(BoxCloneSyncService::new(gateway.service()));
-        let services = Services { api, grpc, registrar, signers };
+        let services = Services {
+            api,
+            agents: BoxCloneSyncService::new(gateway.service()),
+            strangers: Arc::new(Strangers::new(BoxCloneSyncService::new(gateway.service_for_strangers()))),
+            signers,
+            clock: clock.clone(),
+        };
+        let connections = Connections::new(settings.access.connections_per_address);
         let lanes = Lanes::new(lanes::STAY).context("starting threads for heavy requests")?;
-        tasks.spawn(listener::serve(listener, tls, services, lanes, closing.clone(), stop.clone()));
+        let doors = Doors { services, lanes, connections };
+        tasks.spawn(listener::serve(listener, tls, doors, closing.clone(), stop.clone()));
         Ok(Hub {
             address,
             url,

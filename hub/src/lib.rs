@@ -21,5 +21,6 @@ mod renewal;
 mod settings;
 
 pub use data_dir::DataDir;
+pub use fleet::Approval;
 pub use hub::Hub;
 pub use settings::{AccessSettings, AuditSettings, ProxySettings, Settings, StoreKind};
