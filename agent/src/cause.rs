@@ -110,7 +110,7 @@ impl Cause {
                 "give another --cluster-name, or unregister the cluster that has it"
             }
             Self::IdTaken => "use the name under which the hub knows this cluster, or unregister that first",
-            Self::Pending => "have the join approved on the hub, then start again",
+            Self::Pending => "have somebody decide on the hub: karmadactl adopt, or karmadactl refuse",
             Self::Permission => {
                 "give the agent a kubeconfig that may read the namespace kube-system and write what is placed here"
             }
@@ -159,7 +159,7 @@ impl From<&JoinError> for Cause {
             JoinError::Dial(error) => error.into(),
             JoinError::Refused { code, .. } => (*code).into(),
             JoinError::Call(_) => Self::Passing,
-            JoinError::Pending => Self::Pending,
+            JoinError::Pending { .. } => Self::Pending,
             JoinError::Cert(_) => Self::Other,
         }
     }

@@ -3,7 +3,7 @@
 
 use karmada_api::cluster::ApiEnablement;
 use karmada_api::object;
-use karmada_certs::{ClientKey, JoinToken};
+use karmada_certs::JoinToken;
 
 use crate::identity::Identity;
 use crate::member::{self, MemberError};
@@ -72,7 +72,8 @@ impl Enrolment {
         {
             return Err(AgentError::ControlPlane);
         }
-        let key = ClientKey::generate()?;
+        // The same over restarts: the hub grants a name to the key that holds it, as often as it asks.
+        let key = parts.keeper.joining_key().await?;
         let ask = join::Ask {
             endpoints: config.hub.clone(),
             token,

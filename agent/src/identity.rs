@@ -11,9 +11,12 @@ use base64::engine::general_purpose::STANDARD;
 use karmada_certs::{CertError, ClientKey, KeyedCertificate, PeerIdentity, Trust, files};
 use karmada_proto::v1::RenewReply;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::member::{Gvk, Member, MemberError, ObjectId};
+
+/// File, or key of the Secret, of the key that joins are asked with until one is granted.
+const JOINING_KEY: &str = "joining.key";
 
 /// An identity that a hub gave.
 #[derive(Clone, Serialize, Deserialize)]
@@ -172,22 +175,68 @@ impl Keeper {
         text.map(parse).transpose().map_err(|error| KeepError::Damaged(place, error.to_string()))
     }
 
-    /// Keeps the identity.
-    pub async fn save(&self, identity: &Identity) -> Result<(), KeepError> {
-        let text = json!(identity).to_string();
+    /// The key to join with: made and kept at the first time, and the same until an identity is kept.
+    pub async fn joining_key(&self) -> Result<ClientKey, KeepError> {
         match self {
-            Self::Directory(directory) => Ok(files::write_private(&file(directory), text.as_bytes())?),
+            Self::Directory(directory) => {
+                let path = directory.join(JOINING_KEY);
+                if let Some(kept) = files::read(&path)?.and_then(|pem| ClientKey::from_pem(&pem).ok()) {
+                    return Ok(kept);
+                }
+                let key = ClientKey::generate()?;
+                files::write_private(&path, key.to_pem().as_bytes())?;
+                Ok(key)
+            }
             Self::Secret { member, namespace, name } => {
-                let secret = json!({
-                    "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
-                    "metadata": {"name": name, "namespace": namespace},
-                    "data": {"identity.json": STANDARD.encode(text)},
-                });
-                let applied = member.apply(&secret).await;
-                applied.map(drop).map_err(|error| KeepError::Secret(format!("{namespace}/{name}"), error))
+                let id = secret_id(namespace, name);
+                let wrong = |error| KeepError::Secret(format!("{namespace}/{name}"), error);
+                let secret = member.get(&id).await.map_err(wrong)?;
+                let kept = secret.as_ref().and_then(|secret| secret["data"][JOINING_KEY].as_str());
+                let pem = kept.and_then(|data| String::from_utf8(STANDARD.decode(data).ok()?).ok());
+                if let Some(kept) = pem.and_then(|pem| ClientKey::from_pem(&pem).ok()) {
+                    return Ok(kept);
+                }
+                let key = ClientKey::generate()?;
+                let data = json!({JOINING_KEY: STANDARD.encode(key.to_pem())});
+                let written = match secret {
+                    Some(_) => member.merge(&id, &json!({"data": data})).await.map(drop),
+                    None => member.apply(&secret_with(namespace, name, &data)).await.map(drop),
+                };
+                written.map_err(wrong)?;
+                Ok(key)
             }
         }
     }
+
+    /// Keeps the identity; the key to join with has done its work.
+    pub async fn save(&self, identity: &Identity) -> Result<(), KeepError> {
+        let text = json!(identity).to_string();
+        match self {
+            Self::Directory(directory) => {
+                files::write_private(&file(directory), text.as_bytes())?;
+                // Where it stays, it is the key of an identity that is kept beside it.
+                let _ = std::fs::remove_file(directory.join(JOINING_KEY));
+                Ok(())
+            }
+            Self::Secret { member, namespace, name } => {
+                let wrong = |error| KeepError::Secret(format!("{namespace}/{name}"), error);
+                let data = json!({"identity.json": STANDARD.encode(text)});
+                let applied = member.apply(&secret_with(namespace, name, &data)).await.map_err(wrong)?;
+                if applied["data"][JOINING_KEY].is_string() {
+                    let none = json!({"data": {JOINING_KEY: null}});
+                    member.merge(&secret_id(namespace, name), &none).await.map_err(wrong)?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+fn secret_with(namespace: &str, name: &str, data: &Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+        "metadata": {"name": name, "namespace": namespace}, "data": data,
+    })
 }
 
 fn file(directory: &Path) -> PathBuf {
@@ -234,7 +283,15 @@ mod tests {
         let secret = Keeper::Secret { member, namespace: "default".into(), name: "karmada-agent".into() };
         for keeper in [Keeper::Directory(dir.path().to_owned()), secret] {
             assert!(keeper.load().await.unwrap().is_none());
+            let joining = keeper.joining_key().await.unwrap().fingerprint();
+            assert_eq!(
+                keeper.joining_key().await.unwrap().fingerprint(),
+                joining,
+                "the same at the next start"
+            );
+            assert!(keeper.load().await.unwrap().is_none(), "a key alone is no identity");
             keeper.save(&identity).await.unwrap();
+            assert_ne!(keeper.joining_key().await.unwrap().fingerprint(), joining, "one key, one identity");
             let loaded = keeper.load().await.unwrap().unwrap();
             assert_eq!(
                 (loaded.cluster_name.as_str(), loaded.key().unwrap().fingerprint()),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use karmada_certs::{CertError, ClientKey, JoinToken, Pin, Trust, agent_subject, client_config_h2};
+use karmada_proto::quoted;
 use karmada_proto::v1::{JoinRefusalCode, JoinRequest, join_reply};
 use tokio::sync::watch;
 
@@ -11,6 +12,11 @@ use crate::identity::Identity;
 use crate::link::dial::{Connector, DialError, dial};
 use crate::retry;
 use crate::shared::LinkView;
+
+/// Between two times of asking for a person's decision, whatever the hub says.
+const SOONEST: Duration = Duration::from_secs(1);
+/// The same.
+const LATEST: Duration = Duration::from_secs(300);
 
 /// What a join asks for.
 #[derive(Debug, Clone)]
@@ -42,21 +48,28 @@ pub enum JoinError {
     #[error(transparent)]
     Dial(#[from] DialError),
     /// The hub refused.
-    #[error("{}", refusal_text(*code, message, holder))]
+    #[error("{}", refusal_text(*code, message))]
     Refused {
         /// The class of the reason.
         code: JoinRefusalCode,
         /// The hub's words.
         message: String,
-        /// Who holds the name, or the cluster.
-        holder: String,
     },
     /// The call failed otherwise.
     #[error("the hub did not answer the join: {0}")]
     Call(String),
-    /// A person has to approve, and has not in time.
-    #[error("the join waits for approval on the hub; run this again once it is approved")]
-    Pending,
+    /// A person has to decide; it is asked again after this long.
+    #[error(
+        "somebody who may update clusters on the hub has to decide: karmadactl adopt {cluster} --key {key}"
+    )]
+    Pending {
+        /// The name asked for.
+        cluster: String,
+        /// The fingerprint of the key that asks.
+        key: String,
+        /// The pause that the hub wants.
+        after: Duration,
+    },
     /// The key could not be made or kept.
     #[error(transparent)]
     Cert(#[from] CertError),
@@ -73,12 +86,12 @@ impl JoinError {
     }
 }
 
-fn refusal_text(code: JoinRefusalCode, message: &str, holder: &str) -> String {
+fn refusal_text(code: JoinRefusalCode, message: &str) -> String {
     let cause = match code {
         JoinRefusalCode::TokenUnknown => "the token is unknown to this hub",
         JoinRefusalCode::TokenExpired => "the token has expired",
         JoinRefusalCode::TokenUsedUp => "the token was used as often as it may be",
-        JoinRefusalCode::NameTaken => "the name is taken by another cluster",
+        JoinRefusalCode::NameTaken => "the name is taken",
         JoinRefusalCode::ClusterTaken => "this cluster is registered under another name",
         JoinRefusalCode::NameInvalid => "the name cannot be used",
         JoinRefusalCode::CsrInvalid => "the certificate request was not accepted",
@@ -89,20 +102,34 @@ fn refusal_text(code: JoinRefusalCode, message: &str, holder: &str) -> String {
         }
     };
     let mut text = cause.to_owned();
-    if !holder.is_empty() {
-        text.push_str(&format!(" (held by {holder})"));
-    }
     if !message.is_empty() {
         text.push_str(&format!(": {message}"));
     }
     text
 }
 
-/// Joins with `key`. Transient causes are tried again for as long as `ask.patience`, and shown in `link` meanwhile.
+/// Joins with `key`. Transient causes are tried again for as long as `ask.patience`, and shown in `link` meanwhile; a person's
+/// decision is waited for without end.
 ///
 /// # Errors
 /// The cause, told apart.
 pub async fn join(
+    connector: &dyn Connector,
+    key: &ClientKey,
+    ask: &Ask,
+    link: &watch::Sender<LinkView>,
+) -> Result<Identity, JoinError> {
+    loop {
+        match patiently(connector, key, ask, link).await {
+            Err(JoinError::Pending { after, .. }) => {
+                tokio::time::sleep(after.clamp(SOONEST, LATEST)).await;
+            }
+            ended => return ended,
+        }
+    }
+}
+
+async fn patiently(
     connector: &dyn Connector,
     key: &ClientKey,
     ask: &Ask,
@@ -115,7 +142,16 @@ pub async fn join(
         async move {
             let joined = Box::pin(once(connector, key, ask, &endpoint)).await;
             joined.inspect_err(|error| {
-                link.send_replace(LinkView::Away { cause: error.into(), reason: error.to_string() });
+                let view = LinkView::Away { cause: error.into(), reason: error.to_string() };
+                // What is waited for is said once, however often it is asked for.
+                if link.send_if_modified(|shown| {
+                    *shown != view && {
+                        *shown = view;
+                        true
+                    }
+                }) {
+                    tracing::info!(why = %quoted(&error.to_string()), "not joined yet");
+                }
             })
         }
     })
@@ -149,9 +185,13 @@ async fn once(
             Ok(identity)
         }
         Some(join_reply::Result::Refusal(refusal)) => {
-            Err(JoinError::Refused { code: refusal.code(), message: refusal.message, holder: refusal.holder })
+            Err(JoinError::Refused { code: refusal.code(), message: refusal.message })
         }
-        Some(join_reply::Result::PendingMs(_)) => Err(JoinError::Pending),
+        Some(join_reply::Result::PendingMs(after)) => Err(JoinError::Pending {
+            cluster: ask.cluster_name.clone(),
+            key: key.fingerprint(),
+            after: Duration::from_millis(after),
+        }),
         None => Err(JoinError::Call("an answer without a result".into())),
     }
 }
@@ -191,13 +231,9 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_names_the_holder() {
-        let error = JoinError::Refused {
-            code: JoinRefusalCode::NameTaken,
-            message: String::new(),
-            holder: "uid-1".into(),
-        };
-        assert_eq!(error.to_string(), "the name is taken by another cluster (held by uid-1)");
+    fn a_refusal_is_told_in_words() {
+        let error = JoinError::Refused { code: JoinRefusalCode::NameTaken, message: "choose another".into() };
+        assert_eq!(error.to_string(), "the name is taken: choose another");
         assert!(!error.is_transient());
     }
 }

@@ -54,6 +54,11 @@ impl PeerIdentity {
         Self::from_der(&der)
     }
 
+    /// Whether it is an agent's by its name or its group, also where it is not fit to speak for a cluster.
+    pub fn is_of_an_agent(&self) -> bool {
+        is_agent_name(&self.common_name, &self.organizations)
+    }
+
     /// The cluster this identity is the agent of. `None` for everybody else.
     pub fn cluster(&self) -> Option<&str> {
         if self.organizations != [AGENT_ORGANIZATION] {
@@ -61,6 +66,16 @@ impl PeerIdentity {
         }
         self.common_name.strip_prefix(AGENT_COMMON_NAME).filter(|name| !name.is_empty())
     }
+}
+
+/// Whether a name, or one of the groups with it, is an agent's or begins as theirs do, however it is written. Such names are given
+/// by joining alone.
+pub fn is_agent_name(common_name: &str, organizations: &[String]) -> bool {
+    let begins = |text: &str, with: &str| {
+        text.trim().get(..with.len()).is_some_and(|head| head.eq_ignore_ascii_case(with))
+    };
+    begins(common_name, AGENT_COMMON_NAME)
+        || organizations.iter().any(|group| begins(group, AGENT_ORGANIZATION))
 }
 
 /// Common name and organisations of an X.509 name.
@@ -95,6 +110,16 @@ mod tests {
             ("system:admin", &["system:karmada:agents"], None),
         ] {
             assert_eq!(peer(cn, orgs).cluster(), cluster, "{cn} {orgs:?}");
+        }
+        for (cn, orgs, is) in [
+            ("system:karmada:agent:a", &["developers"][..], true),
+            (" System:Karmada:AGENT:a", &[], true),
+            ("jane", &["developers", "SYSTEM:karmada:agents"], true),
+            ("jane", &["system:karmada:agents:old"], true),
+            ("system:karmada:agen", &["system:masters"], false),
+            ("äsystem:karmada:agent:a", &["system:karmada:agent"], false),
+        ] {
+            assert_eq!(peer(cn, orgs).is_of_an_agent(), is, "{cn} {orgs:?}");
         }
         assert!(PeerIdentity::from_der(b"no").is_err());
     }

@@ -21,7 +21,7 @@ mod usage;
 pub use authority::{Authority, KeyedCertificate, Subject, server_names};
 pub use error::CertError;
 pub use handshake::HandshakeFailure;
-pub use identity::PeerIdentity;
+pub use identity::{PeerIdentity, is_agent_name};
 pub use jwt::ServiceAccountKey;
 pub use pin::Pin;
 pub use request::{AlternativeNames, CertificateRequest, ClientKey};

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring as provider, verify_tls12_signature, verify_tls13_signature};
-use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, OtherError, RootCertStore, ServerConfig,
     SignatureScheme,
@@ -44,7 +44,7 @@ impl std::fmt::Display for PinMismatch {
     }
 }
 
-/// The hub's TLS: `identity` for itself, client certificates of `clients` verified where one is given.
+/// The hub's TLS: `identity` for itself, client certificates of `clients` verified where one is given, in every handshake.
 pub fn server_config(
     identity: &KeyedCertificate,
     clients: &[CertificateDer<'static>],
@@ -63,6 +63,9 @@ pub fn server_config(
         .with_client_cert_verifier(verifier)
         .with_single_cert(chain, key)?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    // A resumed session is believed without a look at its certificate, which may have ended since: none is resumed.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
     Ok(config)
 }
 
@@ -305,6 +308,55 @@ mod tests {
                     let error = got.expect_err(what);
                     assert!(error.contains(part), "{what}: {error}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn no_handshake_is_taken_from_an_earlier_one() {
+        let now = Timestamp::now();
+        let (ca, _) = Authority::create(now).unwrap();
+        let hub = ca.issue_server(&server_names(None, &[]), DAY, now).unwrap();
+        let identity = ca.issue_client_with_key(&agent_subject("site1"), DAY, now).unwrap();
+        let trust = Trust::Bundle(ca.certificate_pem().into());
+        let server = Arc::new(server_config(&hub, &[ca.certificate().clone()]).unwrap());
+        for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+            let builder =
+                ClientConfig::builder_with_provider(crypto()).with_protocol_versions(&[version]).unwrap();
+            let (chain, key) = parts(&identity).unwrap();
+            let Trust::Bundle(pem) = &trust else { panic!() };
+            let client = builder
+                .with_root_certificates(roots(pem).unwrap())
+                .with_client_auth_cert(chain, key)
+                .unwrap();
+            let client = Arc::new(client);
+            for round in 0..3 {
+                let mut client =
+                    ClientConnection::new(client.clone(), ServerName::try_from("localhost").unwrap())
+                        .unwrap();
+                let mut server = ServerConnection::new(server.clone()).unwrap();
+                for _ in 0..20 {
+                    let (mut there, mut back) = (Vec::new(), Vec::new());
+                    while client.wants_write() {
+                        client.write_tls(&mut there).unwrap();
+                    }
+                    let mut there = there.as_slice();
+                    while !there.is_empty() {
+                        server.read_tls(&mut there).unwrap();
+                        server.process_new_packets().unwrap();
+                    }
+                    while server.wants_write() {
+                        server.write_tls(&mut back).unwrap();
+                    }
+                    let mut back = back.as_slice();
+                    while !back.is_empty() {
+                        client.read_tls(&mut back).unwrap();
+                        client.process_new_packets().unwrap();
+                    }
+                }
+                let kind = server.handshake_kind();
+                assert_ne!(kind, Some(rustls::HandshakeKind::Resumed), "{version:?}, connection {round}");
+                assert!(kind.is_some() && server.peer_certificates().is_some());
             }
         }
     }

@@ -6,14 +6,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use karmada_certs::CertificateRequest;
+use karmada_apiserver::admission::AskedName;
+use karmada_certs::{CertificateRequest, is_agent_name};
 use karmada_controllers::platform::csr_signer::{Asked, Signer};
 
 use crate::data_dir::DataDir;
 
-/// The organisations that a request in PEM asks for; `None` where it cannot be read.
-pub fn organizations(pem: &str) -> Option<Vec<String>> {
-    CertificateRequest::from_pem(pem).ok().map(|request| request.subject.organizations)
+/// What a request in PEM asks to be called; `None` where it cannot be read.
+pub fn asked_name(pem: &str) -> Option<AskedName> {
+    let subject = CertificateRequest::from_pem(pem).ok()?.subject;
+    let is_of_an_agent = is_agent_name(&subject.common_name, &subject.organizations);
+    Some(AskedName { organizations: subject.organizations, is_of_an_agent })
 }
 
 /// Signs with the hub's CA.
@@ -29,7 +32,9 @@ impl Signer for HubSigner {
         let parsed = CertificateRequest::from_pem(request).map_err(|error| error.to_string())?;
         let names = parsed.alternative_names();
         let hubs_own = parsed.asks_for_any_of(&self.own_names);
+        let is_of_an_agent = is_agent_name(&parsed.subject.common_name, &parsed.subject.organizations);
         Ok(Asked {
+            is_of_an_agent,
             common_name: parsed.subject.common_name,
             organizations: parsed.subject.organizations,
             dns_names: names.dns,

@@ -33,7 +33,7 @@ use crate::access::HubTokens;
 use crate::api_port::RegistryApi;
 use crate::certificates::HubSigner;
 use crate::data_dir::DataDir;
-use crate::fleet::{Links, Models, Repair};
+use crate::fleet::{Links, Models, Repair, SessionGuard};
 use crate::other_servers::Aggregated;
 use crate::settings::Serves;
 
@@ -146,6 +146,11 @@ impl Control {
     /// Starts the loop that holds Clusters to what their agents said.
     pub fn repair(&self, repair: Arc<Repair>) {
         self.run(repair, Arc::default(), vec![Source::own(CLUSTER_API, "Cluster")]);
+    }
+
+    /// Starts the loop that holds sessions to what is written on their Clusters.
+    pub fn guard(&self, guard: Arc<SessionGuard>) {
+        self.run(guard, Arc::default(), vec![Source::own(CLUSTER_API, "Cluster")]);
     }
 
     fn platform(&self, data: &Arc<DataDir>, own_names: Vec<String>, others: &Arc<Aggregator>) {

@@ -10,7 +10,10 @@ use karmada_apiserver::audit::LogOptions;
 use karmada_apiserver::auth::{Anonymous, FrontProxy, IssuerOptions};
 
 use crate::addresses;
-use crate::settings::{AccessSettings, AuditSettings, ProxySettings, Serves, Settings, StoreKind};
+use crate::fleet::Approval;
+use crate::settings::{
+    AccessSettings, AuditSettings, CONNECTIONS_PER_ADDRESS, ProxySettings, Serves, Settings, StoreKind,
+};
 
 /// What `serve` is told.
 #[derive(clap::Args)]
@@ -35,6 +38,8 @@ pub struct Serve {
     #[arg(long, value_enum, default_value_t = ControllersArgument::All)]
     controllers: ControllersArgument,
     #[command(flatten)]
+    joins: Joins,
+    #[command(flatten)]
     audit: Audit,
     #[command(flatten)]
     fairness: Fairness,
@@ -54,6 +59,24 @@ enum StoreArgument {
 enum ControllersArgument {
     All,
     None,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ApprovalArgument {
+    Auto,
+    Manual,
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Joins and connections")]
+struct Joins {
+    /// Who says yes to a cluster of a new name: its token, or a person by `karmadactl adopt`.
+    #[arg(long, value_enum, default_value_t = ApprovalArgument::Auto)]
+    join_approval: ApprovalArgument,
+    /// Connections that one address may hold at once; above, the one that is idle longest goes. 0 for any number. Raise it where
+    /// many agents come by way of one NAT or load balancer.
+    #[arg(long, default_value_t = CONNECTIONS_PER_ADDRESS)]
+    max_connections_per_address: usize,
 }
 
 #[derive(clap::Args)]
@@ -165,6 +188,11 @@ impl Serve {
             proxy: self.proxy.settings()?,
             issuers,
             anonymous,
+            approval: match self.joins.join_approval {
+                ApprovalArgument::Auto => Approval::Auto,
+                ApprovalArgument::Manual => Approval::Manual,
+            },
+            connections_per_address: self.joins.max_connections_per_address,
         };
         Ok(Settings {
             serves: Serves::Fleet,

@@ -1,5 +1,7 @@
 //! The gateway's ports, over the store and the registry: where Works come from, where reports go, who may join.
 
+mod guard;
+mod keys;
 mod links;
 mod models;
 mod overview;
@@ -8,12 +10,14 @@ mod registrar;
 mod repair;
 mod reports;
 mod sessions;
+mod tokens;
 mod works;
 
+pub use guard::SessionGuard;
 pub use links::Links;
 pub use models::{Counting, Models};
 pub use overview::Overview;
-pub use registrar::HubRegistrar;
+pub use registrar::{Approval, HubRegistrar};
 pub use repair::{Repair, Told};
 pub use reports::Reports;
 pub use sessions::StoredSessions;

@@ -38,10 +38,11 @@ use crate::control::Control;
 use crate::data_dir::DataDir;
 use crate::extension_servers;
 use crate::fleet::{
-    CachedWorks, Counting, HubRegistrar, Models, Overview, Repair, Reports, StoredSessions, Told,
+    CachedWorks, Counting, HubRegistrar, Models, Overview, Repair, Reports, SessionGuard, StoredSessions,
+    Told,
 };
 use crate::lanes::{self, Lanes};
-use crate::listener::{self, Services, Signers};
+use crate::listener::{self, Connections, Doors, Services, Signers, Strangers};
 use crate::metrics;
 use crate::renewal;
 use crate::settings::{AuditSettings, Serves, Settings, StoreKind};
@@ -96,7 +97,7 @@ impl Hub {
             Box::new(DeletionProtection),
             Box::new(LimitRanger::new(&cache)),
             Box::new(Escalation::new(authorizer.clone())),
-            Box::new(CertificateRequests::new(authorizer.clone(), certificates::organizations)),
+            Box::new(CertificateRequests::new(authorizer.clone(), certificates::asked_name)),
             Box::new(KarmadaPolicies),
         ];
         let ids = Arc::new(uuid::Uuid::new_v4);
@@ -157,16 +158,20 @@ impl Hub {
             tasks.spawn(type_check::run(registry.clone(), stop.clone()));
         }
         let endpoint = url.trim_start_matches("https://").trim_end_matches('/').to_owned();
-        let registrar: Arc<dyn Registrar> =
-            Arc::new(HubRegistrar::new(registry.clone(), data.clone(), vec![endpoint]));
+        let registrar =
+            HubRegistrar::new(registry.clone(), data.clone(), vec![endpoint], control.links.clone())
+                .approved(settings.access.approval)
+                .audited(audit.clone());
+        let registrar: Arc<dyn Registrar> = Arc::new(registrar);
         let told = Arc::new(Told::default());
         let counting = Arc::new(Counting::default());
         let kept = (told.clone(), counting.clone());
-        let gateway = gateway(&registry, registrar.clone(), sessions, &control, kept);
+        let gateway = gateway(&registry, registrar, sessions, &control, kept);
         let fleet = settings.serves == Serves::Fleet;
         if fleet {
             control.models(Models::new(registry.clone(), counting, gateway.clone()));
             control.repair(Repair::new(registry.clone(), told, gateway.clone()));
+            control.guard(SessionGuard::new(registry.clone(), gateway.clone()));
         }
         let overview = Overview::new(registry.clone(), control.links.clone(), gateway.clone());
         if let Ok(clusters) = registry.definition("cluster.karmada.io", "v1alpha1", "clusters") {
@@ -181,10 +186,17 @@ impl Hub {
             (overview, control.workqueues.clone(), now),
         );
         let closing = CancellationToken::new();
-        let grpc = fleet.then(|| BoxCloneSyncService::new(gateway.service()));
-        let services = Services { api, grpc, registrar, signers };
+        let services = Services {
+            api,
+            agents: BoxCloneSyncService::new(gateway.service()),
+            strangers: Arc::new(Strangers::new(BoxCloneSyncService::new(gateway.service_for_strangers()))),
+            signers,
+            clock: clock.clone(),
+        };
+        let connections = Connections::new(settings.access.connections_per_address);
         let lanes = Lanes::new(lanes::STAY).context("starting threads for heavy requests")?;
-        tasks.spawn(listener::serve(listener, tls, services, lanes, closing.clone(), stop.clone()));
+        let doors = Doors { services, lanes, connections };
+        tasks.spawn(listener::serve(listener, tls, doors, closing.clone(), stop.clone()));
         Ok(Hub {
             address,
             url,

@@ -23,5 +23,6 @@ mod renewal;
 mod settings;
 
 pub use data_dir::DataDir;
+pub use fleet::Approval;
 pub use hub::Hub;
 pub use settings::{AccessSettings, AuditSettings, ProxySettings, Serves, Settings, StoreKind};

@@ -1,10 +1,18 @@
 //! One TLS port: the Kubernetes API, the agents' gRPC stream and the page.
 //!
 //! In: a bound listener, a TLS configuration, and the two services. Out: nothing; runs until told to stop, then lets what is
-//! under way end. A connection's client certificate is read once and goes along with every request on it.
+//! under way end. A connection's client certificate is read once and goes along with every request on it; whether it is still good
+//! is asked at each. An agent's certificate opens the agents' stream and nothing else. What strangers can take of the port is
+//! bounded: by address and in time ([`connections`]), and in calls ([`strangers`]).
+
+mod connections;
+mod strangers;
 
 use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,12 +24,12 @@ use hyper::rt::Executor;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use jiff::Timestamp;
 use karmada_apiserver::audit::PeerAddress;
 use karmada_apiserver::auth::ProxyPeer;
-use karmada_apiserver::http::{ApiServer, CertificateUser, HeavyRequests};
-use karmada_apiserver::registry::User;
+use karmada_apiserver::http::{ApiServer, CertificateUser, HeavyRequests, RefusedCertificate};
+use karmada_apiserver::registry::{Clock, User};
 use karmada_certs::{CertError, PeerIdentity, SignedBy};
-use karmada_gateway::ports::Registrar;
 use rustls::pki_types::CertificateDer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -29,10 +37,17 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service;
 
+pub use self::connections::Connections;
+use self::connections::{Busy, Place};
+use self::strangers::Calls;
+pub use self::strangers::Strangers;
 use crate::lanes::Lanes;
 
 /// A handshake that takes longer is given up: it holds a task and a socket.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// How long an idle connection may take to say goodbye.
+const FAREWELL: Duration = Duration::from_secs(5);
 
 /// How long requests under way may take to end once the hub stops.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -49,23 +64,35 @@ pub type Grpc =
 pub struct Services {
     /// The Kubernetes API.
     pub api: Arc<ApiServer>,
-    /// The fleet's stream, where it is served.
-    pub grpc: Option<Grpc>,
-    /// Knows which keys are agents' now.
-    pub registrar: Arc<dyn Registrar>,
+    /// The fleet's stream, for who shows a certificate.
+    pub agents: Grpc,
+    /// The same for who shows none.
+    pub strangers: Arc<Strangers>,
     /// Tells certificates apart, where proxies have a CA of their own.
     pub signers: Option<Arc<Signers>>,
+    /// By which certificates end.
+    pub clock: Clock,
+}
+
+/// Everything behind the port.
+pub struct Doors {
+    /// What answers.
+    pub services: Services,
+    /// Which threads it runs on.
+    pub lanes: Arc<Lanes>,
+    /// Who is connected.
+    pub connections: Arc<Connections>,
 }
 
 /// Takes connections until `closing`, serves them until `stop`, then drains.
 pub async fn serve(
     listener: TcpListener,
     tls: TlsAcceptor,
-    services: Services,
-    lanes: Arc<Lanes>,
+    doors: Doors,
     closing: CancellationToken,
     stop: CancellationToken,
 ) {
+    let Doors { services, lanes, connections: places } = doors;
     let connections = TaskTracker::new();
     loop {
         let accepted = tokio::select! {
@@ -74,16 +101,23 @@ pub async fn serve(
         };
         match accepted {
             Ok((socket, from)) => {
+                // Every place is taken by somebody who is being answered: whoever comes now tries again.
+                let Some(place) = places.enter(from.ip()) else {
+                    tracing::debug!(from = %from.ip(), "too many connections of this address are busy");
+                    continue;
+                };
                 let from = PeerAddress(from.ip());
                 let load = HeavyRequests::default();
                 let streams =
                     Streams { lanes: lanes.clone(), tracker: connections.clone(), load: load.clone() };
-                let serving = connection(socket, from, tls.clone(), services.clone(), streams, stop.clone());
+                let arrived = Arrived { socket, from, place };
+                let serving = connection(arrived, tls.clone(), services.clone(), streams, stop.clone());
                 lanes.run(&connections, load, serving);
             }
             Err(error) => {
-                // Out of file descriptors, mostly: waiting lets some connection end.
+                // Out of file descriptors, mostly.
                 tracing::warn!(%error, "a connection could not be accepted");
+                places.make_room();
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
@@ -96,18 +130,30 @@ pub async fn serve(
     }
 }
 
-async fn connection(
+/// A connection that was accepted.
+struct Arrived {
     socket: TcpStream,
     from: PeerAddress,
+    place: Arc<Place>,
+}
+
+async fn connection(
+    arrived: Arrived,
     tls: TlsAcceptor,
     services: Services,
     streams: Streams,
     stop: CancellationToken,
 ) {
+    let Arrived { socket, from, place } = arrived;
     let _ = socket.set_nodelay(true);
     // Boxed, as other things are below that end long before the connection does: a task is as large as its largest moment, and
     // there is one for each agent.
-    let stream = match Box::pin(tokio::time::timeout(HANDSHAKE, tls.accept(socket))).await {
+    let accepted = Box::pin(tokio::time::timeout(HANDSHAKE, tls.accept(socket)));
+    let accepted = tokio::select! {
+        accepted = accepted => accepted,
+        () = place.leave.cancelled() => return,
+    };
+    let stream = match accepted {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => return tracing::debug!("a TLS handshake took too long"),
@@ -116,14 +162,19 @@ async fn connection(
         Ok(peer) => peer,
         Err(error) => return tracing::debug!(%error, "a client certificate cannot be read"),
     };
-    let load = streams.load.clone();
+    let builder = settings(streams.clone(), peer.is_stranger());
+    let (load, here, calls) = (streams.load, place.clone(), Calls::default());
     let service = service_fn(move |mut request: Request<Incoming>| {
-        let (services, peer) = (services.clone(), peer.clone());
+        let (services, peer, calls) = (services.clone(), peer.clone(), calls.clone());
+        let busy = here.begin();
         request.extensions_mut().insert(from);
+        request.extensions_mut().insert(from.0);
         request.extensions_mut().insert(load.clone());
-        async move { Ok::<_, Infallible>(answer(services, peer, request).await) }
+        async move {
+            let answer = answer(services, peer, calls, request).await;
+            Ok::<_, Infallible>(answer.map(|body| Held { body, _busy: busy }))
+        }
     });
-    let builder = settings(streams);
     let serving = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     let mut serving = std::pin::pin!(serving);
     let ended = tokio::select! {
@@ -132,9 +183,54 @@ async fn connection(
             serving.as_mut().graceful_shutdown();
             serving.await
         }
+        () = leaves(&place) => {
+            serving.as_mut().graceful_shutdown();
+            // What was asked in that very moment is answered; who does not take the farewell is cut.
+            loop {
+                match tokio::time::timeout(FAREWELL, &mut serving).await {
+                    Ok(ended) => break ended,
+                    Err(_) if place.patience().is_some() || place.leave.is_cancelled() => return,
+                    Err(_) => {}
+                }
+            }
+        }
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended");
+    }
+}
+
+/// Resolves when the connection must make room, or was idle for too long.
+async fn leaves(place: &Place) {
+    tokio::select! {
+        () = place.leave.cancelled() => {}
+        () = place.idled() => {}
+    }
+}
+
+/// An answer's body: while it is sent, its connection is busy.
+struct Held {
+    body: Body,
+    _busy: Busy,
+}
+
+impl http_body::Body for Held {
+    type Data = Bytes;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, Self::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        self.body.size_hint()
     }
 }
 
@@ -152,8 +248,9 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {
     }
 }
 
-/// Windows that a stalled peer cannot turn into gigabytes over ten thousand connections.
-fn settings(streams: Streams) -> Builder<Streams> {
+/// Windows that a stalled peer cannot turn into gigabytes over ten thousand connections; smaller ones for strangers.
+fn settings(streams: Streams, is_stranger: bool) -> Builder<Streams> {
+    let (of_stream, of_connection) = if is_stranger { (64 << 10, 128 << 10) } else { (256 << 10, 512 << 10) };
     let mut builder = Builder::new(streams);
     builder
         .http1()
@@ -161,8 +258,8 @@ fn settings(streams: Streams) -> Builder<Streams> {
         .header_read_timeout(Duration::from_secs(30))
         .http2()
         .timer(TokioTimer::new())
-        .initial_stream_window_size(256 << 10)
-        .initial_connection_window_size(512 << 10)
+        .initial_stream_window_size(of_stream)
+        .initial_connection_window_size(of_connection)
         .max_send_buf_size(64 << 10)
         .max_header_list_size(64 << 10)
         .max_concurrent_streams(1000);
@@ -174,16 +271,27 @@ fn settings(streams: Streams) -> Builder<Streams> {
 struct Peer {
     identity: Option<PeerIdentity>,
     proxy: Option<ProxyPeer>,
+    /// When the certificate ends.
+    ends: Option<Timestamp>,
+}
+
+impl Peer {
+    fn is_stranger(&self) -> bool {
+        self.identity.is_none() && self.proxy.is_none()
+    }
 }
 
 /// Where proxies have a CA of their own, who signed says what a certificate is good for.
 fn peer(chain: Option<&[CertificateDer<'static>]>, services: &Services) -> Result<Peer, CertError> {
     let Some((leaf, _)) = chain.and_then(<[_]>::split_first) else { return Ok(Peer::default()) };
     let identity = PeerIdentity::from_der(leaf)?;
-    let Some(signers) = &services.signers else { return Ok(Peer { identity: Some(identity), proxy: None }) };
+    let ends = Some(identity.not_after);
+    let Some(signers) = &services.signers else {
+        return Ok(Peer { identity: Some(identity), proxy: None, ends });
+    };
     let chain = chain.unwrap_or_default();
     let proxy = signers.proxies.signed(chain).then(|| ProxyPeer(identity.common_name.clone()));
-    Ok(Peer { identity: signers.clients.signed(chain).then_some(identity), proxy })
+    Ok(Peer { identity: signers.clients.signed(chain).then_some(identity), proxy, ends })
 }
 
 /// Tells clients' certificates from proxies'.
@@ -194,33 +302,68 @@ pub struct Signers {
     pub proxies: SignedBy,
 }
 
-async fn answer(services: Services, peer: Peer, mut request: Request<Incoming>) -> Response<Body> {
-    let Peer { identity: peer, proxy } = peer;
-    if let Some(proxy) = proxy {
-        request.extensions_mut().insert(proxy);
-    }
-    if let (true, Some(mut grpc)) = (is_grpc(&request), services.grpc) {
-        if let Some(peer) = peer {
-            request.extensions_mut().insert(peer);
-        }
-        let Ok(response) = Box::pin(grpc.call(request.map(tonic::body::Body::new))).await;
+async fn answer(
+    services: Services,
+    peer: Peer,
+    calls: Calls,
+    mut request: Request<Incoming>,
+) -> Response<Body> {
+    // Asked at each request: a connection may outlive what it was opened with.
+    let has_ended = peer.ends.is_some_and(|ends| ends <= (services.clock)());
+    if is_grpc(&request) {
+        let response = Box::pin(fleet(services, peer.identity, calls, request)).await;
         return response.map(|body| body.map_err(Into::into).boxed_unsync());
     }
-    if let Some(peer) = peer
-        // The key of an agent that joined anew since, or whose cluster is gone, is nobody's.
-        && (peer.cluster().is_none() || Box::pin(services.registrar.authorize_session(&peer)).await.is_ok())
-    {
-        let credential = (
-            "authentication.kubernetes.io/credential-id".to_owned(),
-            vec![format!("X509SHA256={}", peer.fingerprint)],
-        );
-        let extra = [credential].into_iter().collect();
-        let user = User { name: peer.common_name, groups: peer.organizations, extra, ..User::default() };
-        request.extensions_mut().insert(CertificateUser(user));
+    let extensions = request.extensions_mut();
+    match peer.identity {
+        Some(peer) if !has_ended && !peer.is_of_an_agent() => {
+            extensions.insert(CertificateUser(user(peer)));
+        }
+        Some(_) => {
+            extensions.insert(RefusedCertificate);
+        }
+        None => {}
+    }
+    match peer.proxy {
+        Some(_) if has_ended => {
+            extensions.insert(RefusedCertificate);
+        }
+        Some(proxy) => {
+            extensions.insert(proxy);
+        }
+        None => {}
     }
     Box::pin(services.api.handle(request))
         .await
         .map(|body| body.map_err(|never| match never {}).boxed_unsync())
+}
+
+/// The agents' service. A certificate that has ended is refused by it, with words.
+async fn fleet(
+    services: Services,
+    peer: Option<PeerIdentity>,
+    calls: Calls,
+    mut request: Request<Incoming>,
+) -> Response<tonic::body::Body> {
+    let Some(peer) = peer else {
+        let from = request.extensions().get::<PeerAddress>();
+        let from = from.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |PeerAddress(from)| *from);
+        return services.strangers.call(&calls, from, request.map(tonic::body::Body::new)).await;
+    };
+    request.extensions_mut().insert(peer);
+    let mut agents = services.agents;
+    let Ok(response) = agents.call(request.map(tonic::body::Body::new)).await;
+    response
+}
+
+/// The user whom a certificate names.
+fn user(peer: PeerIdentity) -> User {
+    let credential = (
+        "authentication.kubernetes.io/credential-id".to_owned(),
+        vec![format!("X509SHA256={}", peer.fingerprint)],
+    );
+    let extra = [credential].into_iter().collect();
+    User { name: peer.common_name, groups: peer.organizations, extra, ..User::default() }
 }
 
 fn is_grpc(request: &Request<Incoming>) -> bool {

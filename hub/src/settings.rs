@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use karmada_apiserver::audit::LogOptions;
 use karmada_apiserver::auth::{Anonymous, FrontProxy, IssuerOptions};
 
+use crate::fleet::Approval;
+
 /// Which store keeps the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreKind {
@@ -58,7 +60,14 @@ pub struct AccessSettings {
     pub issuers: Vec<IssuerOptions>,
     /// Where nobody needs a credential.
     pub anonymous: Anonymous,
+    /// Who says yes to a cluster that joins under a new name.
+    pub approval: Approval,
+    /// Connections that one address may hold at once; 0 for any number.
+    pub connections_per_address: usize,
 }
+
+/// Connections of one address, where nothing else is said: the agents behind one NAT or load balancer among them.
+pub const CONNECTIONS_PER_ADDRESS: usize = 4096;
 
 impl Default for AccessSettings {
     fn default() -> Self {
@@ -68,6 +77,8 @@ impl Default for AccessSettings {
             proxy: None,
             issuers: Vec::new(),
             anonymous: Anonymous::Everywhere,
+            approval: Approval::Auto,
+            connections_per_address: CONNECTIONS_PER_ADDRESS,
         }
     }
 }

@@ -1,17 +1,20 @@
 //! What hub and agent agree on: the frames of the stream, the service, and how bodies travel.
 //!
 //! Comes in: `protos/fleet/v1/fleet.proto`, compiled by `build.rs`. Goes out: the generated types ([`v1`]), the
-//! codec, body encoding and chunking ([`body`]), frame constructors ([`frame`]), and liveness arithmetic shared
-//! by both ends ([`cadence`]). No runtime and no IO; the only clock is the caller's.
+//! codec, body encoding and chunking ([`body`]), frame constructors ([`frame`]), liveness arithmetic shared
+//! by both ends ([`cadence`]), the bounds of a join ([`join`]), and how a peer's text is printed ([`quote`]). No runtime and no IO; the only clock is the caller's.
 
 pub mod body;
 pub mod cadence;
 mod codec;
 pub mod credit;
 pub mod frame;
+pub mod join;
 pub mod pulse;
+pub mod quote;
 
 pub use codec::SmallCodec;
+pub use quote::quoted;
 
 /// The generated types of package `fleet.v1`. Documented in the `.proto`.
 #[allow(

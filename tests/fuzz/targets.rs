@@ -9,14 +9,24 @@ use karmada_apiserver::schema::{
     Kind, Schema, Schemas, apply_defaults, drop_nulls, duplicate_fields, prune, run_rules, validate,
 };
 use karmada_apiserver::selector::{FieldSelector, LabelSelector};
+use karmada_gateway::ports::JoinAsk;
+use karmada_proto::v1::JoinRequest;
+use karmada_proto::{join, quoted};
+use prost::Message as _;
 use serde_json::{Value, json};
 
 /// What takes hostile input.
 pub type Target = fn(&[u8]);
 
 /// The targets by name; each has a folder of kept inputs.
-pub const ALL: [(&str, Target); 5] =
-    [("patch", patch), ("apply", applies), ("selectors", selectors), ("cel", cel), ("schemas", schemas)];
+pub const ALL: [(&str, Target); 6] = [
+    ("patch", patch),
+    ("apply", applies),
+    ("selectors", selectors),
+    ("cel", cel),
+    ("schemas", schemas),
+    ("joins", joins),
+];
 
 fn parts<const N: usize>(data: &[u8]) -> Option<[&str; N]> {
     let text = std::str::from_utf8(data).ok()?;
@@ -100,6 +110,51 @@ fn applies(data: &[u8]) {
     updated["metadata"]["managedFields"] = two["metadata"]["managedFields"].clone();
     update_managed(Some(&two), &mut updated, by("three"), schema);
     let _ = step(Some(&updated), &second, "two");
+}
+
+/// A JoinRequest as it comes from the wire, or, where it is none, a text that is each of its texts.
+fn joins(data: &[u8]) {
+    let request = JoinRequest::decode(data).unwrap_or_else(|_| {
+        let text = String::from_utf8_lossy(data).into_owned();
+        JoinRequest {
+            token: "abcdef.0123456789abcdef".into(),
+            cluster_name: text.clone(),
+            cluster_uid: text.clone(),
+            csr: data.to_vec().into(),
+            provider: text.clone(),
+            region: text.clone(),
+            zones: vec![text.clone()],
+            agent_version: text,
+            ..JoinRequest::default()
+        }
+    });
+    let fits = |text: &str| {
+        text.len() <= 63 && text.is_ascii() && !text.bytes().any(|b| b.is_ascii_control() || b == b' ')
+    };
+    let shown = quoted(&request.cluster_name).to_string();
+    assert!(shown.len() < 1500 && !shown.chars().any(char::is_control), "what is logged is one short line");
+    match join::check(&request) {
+        Err(refusal) => {
+            assert!(
+                refusal.holder.is_empty() && !refusal.message.contains('\n'),
+                "a refusal is one line that names nobody"
+            );
+        }
+        Ok(()) => {
+            let JoinRequest { cluster_name, cluster_uid, provider, region, zones, .. } = &request;
+            assert!(
+                !cluster_name.is_empty()
+                    && cluster_name.len() <= 48
+                    && !cluster_uid.is_empty()
+                    && zones.len() <= 16
+            );
+            let texts = [cluster_name, cluster_uid, provider, region, &request.agent_version];
+            assert!(texts.into_iter().chain(zones).all(|text| fits(text)), "what is stored is bounded");
+        }
+    }
+    if let Ok(JoinAsk { request, .. }) = karmada_gateway::join::ask(request) {
+        assert_eq!(request.key_fingerprint.len(), 64, "who asks holds a key");
+    }
 }
 
 /// Whether there is an empty text somewhere.

@@ -14,6 +14,7 @@ use karmada_certs::{SealKeys, agent_subject};
 use karmada_proto::body::Assembly;
 use karmada_proto::cadence::Cadence;
 use karmada_proto::pulse::Pulse;
+use karmada_proto::quoted;
 use karmada_proto::v1::{AgentFrame, CloseCode, HubFrame};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -104,7 +105,7 @@ pub async fn run(mut link: Link, stop: CancellationToken) -> Result<(), LedgerEr
         }
         let wait = carried.schedule.down(ended.advice, carried.started.elapsed());
         remember(&link.shared, &carried)?;
-        tracing::info!(reason = ended.reason, code = ?ended.code, wait_ms = wait.as_millis() as u64, "not connected");
+        tracing::info!(reason = %quoted(&ended.reason), code = ?ended.code, wait_ms = wait.as_millis() as u64, "not connected");
         let cause = carried.refused.take().unwrap_or_else(|| ended.code.into());
         link.shared.link.send_replace(LinkView::Away { cause, reason: ended.reason });
         tokio::select! {
@@ -407,7 +408,7 @@ fn ask_for_renewal(link: &Link, session: &mut Session) -> Duration {
 
 async fn renewed(link: &mut Link, reply: karmada_proto::v1::RenewReply) {
     if let Err(refusal) = link.identity.renewed(reply) {
-        tracing::warn!(refusal, "the certificate was not renewed");
+        tracing::warn!(refusal = %quoted(&refusal), "the certificate was not renewed");
         return;
     }
     match link.keeper.save(&link.identity).await {

@@ -17,7 +17,7 @@ mod review;
 mod rules;
 pub mod type_check;
 
-pub use certificates::{CertificateRequests, Organizations};
+pub use certificates::{AskedName, CertificateRequests, ReadName};
 pub use dynamic::Dynamic;
 pub use karmada::KarmadaPolicies;
 pub use limits::LimitRanger;

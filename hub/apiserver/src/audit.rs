@@ -1,7 +1,7 @@
 //! The audit log: one line of JSON (`audit.k8s.io/v1` Event) for each stage of each request that the policy wants to see.
 //!
 //! In: a policy, requests as they pass, what admission notes of them. Out: lines to [`AuditLog`]. Requests over HTTP are audited,
-//! those that are refused at the door too; what this process' own controllers write is not, as it passes no door. With no policy
+//! those that are refused at the door too, and so are joins, sessions and renewals of agents; what this process' own controllers write is not, as it passes no door. With no policy
 //! nothing of this runs.
 //!
 //! What is promised: memory is bounded (the queue in lines and bytes, an event's objects in bytes); a disk that is slow slows
@@ -29,6 +29,23 @@ use crate::registry::{Clock, Ids, User};
 /// The address that a connection comes from, put into the request's extensions by the listener.
 #[derive(Clone, Copy, Debug)]
 pub struct PeerAddress(pub IpAddr);
+
+/// Something at the door of the agents' stream, which is no request of the API.
+#[derive(Clone, Copy, Debug)]
+pub struct DoorEvent<'a> {
+    /// `join`, `connect`, `renew` or `disconnect`.
+    pub verb: &'static str,
+    /// Who, as far as it was proved; none is `system:anonymous`.
+    pub user: Option<&'a str>,
+    /// The cluster it is about.
+    pub cluster: &'a str,
+    /// The connection's other end.
+    pub from: Option<IpAddr>,
+    /// How it ended, as an HTTP status would say it.
+    pub code: u16,
+    /// Why, where it was refused or waits.
+    pub message: &'a str,
+}
 
 /// The header by which a client names its request, and the answer repeats it.
 pub const AUDIT_ID: &str = "audit-id";
@@ -66,5 +83,15 @@ impl Audit {
         let id = event::given_id(&parts.headers).unwrap_or_else(|| (self.ids)().to_string());
         let event = Event::of_request(ruling.level, id, user, attributes, parts, (self.clock)());
         Some(Record::new(self.clone(), event, ruling))
+    }
+
+    /// Writes an event of the stream's door, where the policy wants it: about `clusters/agent` of group `cluster.karmada.io`.
+    /// Returns at once; where the log is full, the event is dropped and counted.
+    pub fn at_the_door(&self, door: &DoorEvent<'_>) {
+        let now = (self.clock)();
+        let id = (self.ids)().to_string();
+        if let Some(line) = event::of_door(door, &self.policy, id, now) {
+            self.log.offer(line);
+        }
     }
 }

@@ -7,7 +7,6 @@
 //! [`User`]: crate::registry::User
 
 mod access;
-mod agent;
 mod attributes;
 mod authenticate;
 mod bootstrap;
@@ -26,7 +25,6 @@ mod tests;
 mod tokens;
 
 pub use access::Access;
-pub use agent::agent_roles;
 pub use attributes::{Attributes, Decision};
 pub use authenticate::Authenticator;
 pub use default_roles::bootstrap_roles;

@@ -40,7 +40,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::aggregation::Aggregator;
 use crate::audit::{Audit, Record};
-use crate::auth::{Access, Attributes};
+use crate::auth::{ANONYMOUS, Access, Attributes};
 use crate::fairness::{Fairness, Judged, Seat, TooMany};
 use crate::registry::{Registry, User, Warnings};
 use crate::request_metrics::{Labels, RequestMetrics};
@@ -60,6 +60,11 @@ use target::{Query, Target};
 /// The user that a verified client certificate names, put into the request's extensions by the listener.
 #[derive(Clone, Debug)]
 pub struct CertificateUser(pub User);
+
+/// Put into the request's extensions by the listener where the connection's certificate is good for nothing here: it has ended, or
+/// is an agent's, which speaks through its stream alone. Who shows nothing else is not let in, not even as nobody.
+#[derive(Clone, Copy, Debug)]
+pub struct RefusedCertificate;
 
 /// How the API server presents itself.
 #[derive(Clone, Debug)]
@@ -301,6 +306,11 @@ impl ApiServer {
             .access
             .authenticate(&parts.headers, certificate, parts.extensions.get(), parts.uri.path())
             .await;
+        let refused = parts.extensions.get::<RefusedCertificate>().is_some();
+        let known = known.and_then(|user| match refused && user.name == ANONYMOUS {
+            true => Err(Status::unauthorized()),
+            false => Ok(user),
+        });
         if let Some(audit) = &self.audit {
             along.record = audit.begin(known.as_ref().ok(), attributes, parts);
         }

@@ -35,7 +35,7 @@ pub trait ContactSource: Send + Sync + 'static {
 /// of the one before it still ends.
 const END_LOOK: Duration = Duration::from_secs(1);
 
-/// Roles made for a cluster's agent: kind, name, namespace.
+/// Roles that earlier hubs made for a cluster's agent, whose stream suffices now: kind, name, namespace.
 type Role = (&'static str, String, String);
 
 /// The controller.

@@ -4,6 +4,7 @@
 //! the public API alone, of the hub and, to install an agent, of a member.
 
 mod access;
+mod adopt;
 mod cluster_name;
 mod connection;
 mod cordon;
@@ -54,6 +55,10 @@ enum Command {
     Register(Box<register::Arguments>),
     /// Take a cluster out of the fleet, and the agent out of the cluster.
     Unregister(unregister::Arguments),
+    /// Give a cluster's name to a key that asks for it: a new cluster's, or that of a site whose agent lost its own.
+    Adopt(adopt::Arguments),
+    /// Refuse keys that ask for a cluster's name.
+    Refuse(adopt::Arguments),
     /// Show objects of the hub.
     Get(get::Arguments),
     /// Delete objects of the hub by name.
@@ -107,6 +112,8 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Command::Token(command) => token::run(&access, command).await,
         Command::Register(command) => Box::pin(register::run(&access, &command)).await,
         Command::Unregister(command) => Box::pin(unregister::run(&access, &command)).await,
+        Command::Adopt(command) => adopt::run(&access, &command, adopt::Decision::Adopt).await,
+        Command::Refuse(command) => adopt::run(&access, &command, adopt::Decision::Refuse).await,
         Command::Get(command) => get::run(&access, &command).await,
         Command::Delete(command) => delete::run(&access, &command).await,
         Command::Cordon(command) => cordon::run(&access, &command, true).await,

@@ -22,7 +22,7 @@ const SECRETS: &str = "/api/v1/namespaces/kube-system/secrets";
 const TYPE: &str = "bootstrap.kubernetes.io/token";
 const USAGE: &str = "usage-bootstrap-";
 
-/// The joins that a token has left; a token without it has any number until its end.
+/// The joins that a token has left; a token without it has a hundred.
 const USES_LEFT: &str = "uses-left";
 
 /// Commands of `token`.
@@ -49,9 +49,15 @@ pub struct Create {
     /// What it is for.
     #[arg(long)]
     description: Option<String>,
-    /// How many clusters may join with it [default: any number]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    uses: Option<u32>,
+    /// How many clusters may join with it.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    uses: u32,
+    /// How many may join with it in a minute, in the long run; twice as many at once.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    joins_per_minute: u32,
+    /// The only name that a cluster may join under with it.
+    #[arg(long, value_name = "NAME")]
+    cluster_name: Option<String>,
     /// The groups that it authenticates as.
     #[arg(long, value_delimiter = ',', default_value = BOOTSTRAP_GROUP)]
     groups: Vec<String>,
@@ -82,6 +88,10 @@ async fn create(hub: &Connection, flags: &Create) -> Result<()> {
             is_bootstrap_group(group),
             "{group:?} is not a group that a token may carry: it must begin with system:bootstrappers:"
         );
+    }
+    if let Some(name) = &flags.cluster_name {
+        let wrong = karmada_api::validation::cluster::validate_name(name);
+        ensure!(wrong.is_empty(), "{name:?} is not a cluster's name: {}", wrong[0]);
     }
     let token = JoinToken::generate(&mut rand::rng());
     let line = if flags.print_register_command {
@@ -149,8 +159,10 @@ fn secret(token: &JoinToken, flags: &Create, now: Timestamp) -> Value {
     if !flags.groups.is_empty() {
         put("auth-extra-groups", &flags.groups.join(","));
     }
-    if let Some(uses) = flags.uses {
-        put(USES_LEFT, &uses.to_string());
+    put(USES_LEFT, &flags.uses.to_string());
+    put("joins-per-minute", &flags.joins_per_minute.to_string());
+    if let Some(name) = &flags.cluster_name {
+        put("cluster-name", name);
     }
     json!({
         "apiVersion": "v1", "kind": "Secret", "type": TYPE,
@@ -189,6 +201,9 @@ fn row(secret: &Value, now: Timestamp) -> Vec<String> {
     if !field(USES_LEFT).is_empty() {
         let space = if description.is_empty() { "" } else { " " };
         description = format!("{description}{space}({} uses left)", field(USES_LEFT));
+    }
+    if !field("cluster-name").is_empty() {
+        description = format!("{description} for {}", field("cluster-name"));
     }
     let or = |text: String, none: &str| if text.is_empty() { none.to_owned() } else { text };
     vec![
@@ -248,7 +263,7 @@ mod tests {
         for (line, row_text) in [
             (
                 "",
-                "abcdef 23h 2026-01-02T00:00:00Z authentication,signing <none> system:bootstrappers:karmada:default-cluster-token",
+                "abcdef 23h 2026-01-02T00:00:00Z authentication,signing (100 uses left) system:bootstrappers:karmada:default-cluster-token",
             ),
             (
                 "--ttl 0 --uses 3 --description shops --usages authentication --groups system:bootstrappers:a,system:bootstrappers:b",

@@ -117,7 +117,7 @@ pub fn clocks(agent_ms: i64, hub_ms: i64) -> Result<(), JoinRefusal> {
     }
     let way = if agent_ms < hub_ms { "behind" } else { "ahead of" };
     let message = format!("the joining machine's clock is {} s {way} the hub's", apart.as_secs());
-    Err(JoinRefusal { code: JoinRefusalCode::ClockSkewed, message, holder: None })
+    Err(JoinRefusal { code: JoinRefusalCode::ClockSkewed, message })
 }
 
 /// A Close frame's body.

@@ -7,13 +7,16 @@
 //! - [`session`]: one agent's session as a pure state machine; [`stream`]: the shell around it.
 //! - [`queue`], [`inbox`]: what waits to be sent, and to be written; [`wire`]: what of a Work is sent.
 //! - [`admission`], [`service`], [`registry`]: who becomes a session, and which one is current.
+//! - [`join`], [`rate`]: how strangers become agents, and how often anybody may.
 //! - [`ports`]: what the hub implements.
 
 pub mod admission;
 pub mod inbox;
+pub mod join;
 pub mod options;
 pub mod ports;
 pub mod queue;
+pub mod rate;
 pub mod registry;
 pub mod service;
 pub mod session;
@@ -26,16 +29,23 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
+use karmada_certs::PeerIdentity;
 use karmada_proto::MESSAGE_LIMIT;
+use karmada_proto::join::JOIN_LIMIT;
 use karmada_proto::v1::fleet_server::FleetServer;
-use karmada_proto::v1::{CloseCode, RetryClass};
+use karmada_proto::v1::{Close, CloseCode, RetryClass};
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 pub use options::Options;
 pub use ports::Ports;
+pub use rate::{LineBudget, Rate};
 pub use registry::SessionView;
 pub use service::FleetService;
+
+/// Refusals that are logged: what strangers cause must not fill a disk.
+const REFUSALS_LOGGED: Rate = Rate { per_minute: 60.0, burst: 20.0 };
 
 /// The gateway: all sessions of one hub.
 pub struct Gateway {
@@ -49,6 +59,7 @@ pub struct Gateway {
     random: fn() -> u64,
     /// The newest epoch that everybody was called into.
     entered: AtomicU64,
+    refusals: Mutex<LineBudget>,
 }
 
 impl std::fmt::Debug for Gateway {
@@ -62,6 +73,7 @@ impl Gateway {
     pub fn new(ports: Ports, options: Options) -> Arc<Self> {
         let wall_clock = || jiff::Timestamp::now().as_millisecond();
         let registry = registry::Registry::default();
+        let refusals = Mutex::new(LineBudget::new(REFUSALS_LOGGED));
         let random = || RandomState::new().build_hasher().finish();
         let unpacked = Semaphore::new(options.unpacked_kib as usize);
         let gateway = Arc::new(Self {
@@ -73,6 +85,7 @@ impl Gateway {
             wall_clock,
             random,
             entered: AtomicU64::new(0),
+            refusals,
         });
         tokio::spawn(sweep(Arc::downgrade(&gateway), gateway.options.sweep));
         gateway
@@ -96,6 +109,48 @@ impl Gateway {
     /// The tonic service, for any number of ports.
     pub fn service(self: &Arc<Self>) -> FleetServer<FleetService> {
         FleetServer::new(FleetService::new(self.clone())).max_decoding_message_size(MESSAGE_LIMIT)
+    }
+
+    /// The same for callers who showed no certificate: they can only join, and what they say is short.
+    pub fn service_for_strangers(self: &Arc<Self>) -> FleetServer<FleetService> {
+        FleetServer::new(FleetService::new(self.clone())).max_decoding_message_size(JOIN_LIMIT)
+    }
+
+    /// Ends the session of `cluster` where whoever it belongs to is refused now: it counts for nothing from here on, and its
+    /// stream is closed. True where it was ended.
+    pub async fn review(&self, cluster: &str) -> bool {
+        let Some(handle) = self.registry.get(cluster) else { return false };
+        let Some(peer) = &handle.peer else { return false };
+        match self.ports.registrar.authorize_session(peer).await {
+            Ok(_) | Err(ports::SessionRefusal::Unavailable(_)) => false,
+            Err(refused) => {
+                self.end(&handle, admission::refused(&refused));
+                true
+            }
+        }
+    }
+
+    /// The certificate that the live session of `cluster` shows.
+    pub fn peer(&self, cluster: &str) -> Option<PeerIdentity> {
+        self.registry.get(cluster)?.peer.clone()
+    }
+
+    /// Takes a session out, so that nothing it says counts any more, and has its stream closed.
+    fn end(&self, handle: &registry::Handle, close: Close) {
+        let user = handle.peer.as_ref().map(|peer| peer.common_name.as_str());
+        self.ports.registrar.note(&ports::Occurrence {
+            verb: "disconnect",
+            user,
+            cluster: &handle.cluster,
+            from: None,
+            refused: Some(&close.message),
+            pending: false,
+        });
+        tracing::info!(cluster = handle.cluster, why = close.message, "a session was ended");
+        if self.registry.leave(handle) {
+            self.ports.statuses.cluster_liveness(&handle.cluster, ports::LinkState::Offline);
+        }
+        handle.order(session::Control::Close(close));
     }
 
     /// The live sessions, by cluster.

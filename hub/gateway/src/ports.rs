@@ -4,6 +4,7 @@
 //! The gateway knows no store and no API; `hub` implements these over them. Every method may be called from many
 //! sessions at once. None may block the thread.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -353,10 +354,8 @@ pub enum JoinOutcome {
 pub struct JoinRefusal {
     /// The class of the reason.
     pub code: JoinRefusalCode,
-    /// In plain words, without secrets.
+    /// In plain words, without secrets, and without a word of who holds a name: whoever asks is a stranger.
     pub message: String,
-    /// Who holds the name (its cluster id), or the cluster id (its name).
-    pub holder: Option<String>,
 }
 
 pub use karmada_proto::v1::JoinRefusalCode;
@@ -372,14 +371,36 @@ pub enum SessionRefusal {
     Unavailable(String),
 }
 
+/// Something at the stream's door that the audit log should know: a join, a session, a renewal, or the refusal of one.
+#[derive(Debug, Clone)]
+pub struct Occurrence<'a> {
+    /// `join`, `connect`, `renew` or `disconnect`.
+    pub verb: &'static str,
+    /// Who, as far as that was proved: a token's user, or the certificate's name.
+    pub user: Option<&'a str>,
+    /// The cluster it is about; empty where its name was not fit to be read.
+    pub cluster: &'a str,
+    /// The connection's other end.
+    pub from: Option<IpAddr>,
+    /// Why not, where it was refused.
+    pub refused: Option<&'a str>,
+    /// Whether it waits for a person.
+    pub pending: bool,
+}
+
 /// Who may join and connect.
 #[async_trait]
 pub trait Registrar: Send + Sync + 'static {
-    /// Creates the identity, its RBAC and the Cluster, where `ask` may have them.
+    /// Creates the identity and the Cluster, where `ask` may have them. Of two that ask for one name at once with two keys, one
+    /// gets it.
     async fn join(&self, ask: JoinAsk) -> Result<JoinOutcome, PortError>;
-    /// The cluster that `peer` speaks for.
+    /// The cluster that `peer` speaks for: its key holds now, and its certificate has not ended.
     async fn authorize_session(&self, peer: &PeerIdentity) -> Result<String, SessionRefusal>;
-    /// A new certificate for a running identity, over its authenticated stream.
+    /// Takes note for the audit log. Must return at once.
+    fn note(&self, occurrence: &Occurrence<'_>) {
+        let _ = occurrence;
+    }
+    /// A new certificate for a running identity, over its authenticated stream; only while the key of that stream holds.
     async fn renew(
         &self,
         cluster: &str,

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::task::AtomicWaker;
+use karmada_certs::PeerIdentity;
 use karmada_proto::v1::{CloseCode, RetryClass};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -29,6 +30,8 @@ pub struct Handle {
     pub agent_version: String,
     /// Wall clock at the start, milliseconds since 1970 UTC.
     pub since_ms: i64,
+    /// Whose certificate the stream shows.
+    pub peer: Option<PeerIdentity>,
     /// Wakes the session's stream.
     pub waker: AtomicWaker,
     /// A frame was heard.
@@ -56,6 +59,7 @@ impl Handle {
             boot_id: hello.boot_id.clone(),
             agent_version: hello.agent_version.clone(),
             since_ms,
+            peer: None,
             waker: AtomicWaker::new(),
             heard: Notify::new(),
             heard_at: AtomicU64::new(now.as_micros() as u64),
@@ -65,6 +69,13 @@ impl Handle {
             controls: Mutex::default(),
             fenced: Mutex::new(false),
         }
+    }
+
+    /// The same, for a stream that shows this certificate.
+    #[must_use]
+    pub fn of(mut self, peer: &PeerIdentity) -> Self {
+        self.peer = Some(peer.clone());
+        self
     }
 
     /// Gives the session an order.
@@ -184,6 +195,11 @@ impl Registry {
         drop(live);
         handle.fence();
         current
+    }
+
+    /// Whether this is the session of its cluster now.
+    pub fn is_current(&self, handle: &Handle) -> bool {
+        self.live.lock().get(&handle.cluster).is_some_and(|live| live.seq == handle.seq)
     }
 
     /// Live sessions.

@@ -1,22 +1,23 @@
 //! The gRPC service: joins, and the opening of sessions.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
-use karmada_certs::{CertificateRequest, JoinToken, PeerIdentity};
-use karmada_proto::frame;
+use karmada_certs::PeerIdentity;
 use karmada_proto::v1::fleet_server::Fleet;
 use karmada_proto::v1::{
-    self, AgentFrame, Close, CloseCode, Hello, HubFrame, JoinReply, JoinRequest, RetryClass, agent_frame,
-    hub_frame, join_reply,
+    AgentFrame, Close, CloseCode, Hello, HubFrame, JoinReply, JoinRequest, RetryClass, agent_frame, hub_frame,
 };
+use karmada_proto::{frame, quoted};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::Gateway;
 use crate::admission::{self, Standing, close};
-use crate::ports::{JoinAsk, JoinOutcome, JoinRefusal, JoinRefusalCode, PortError, Position};
+use crate::join;
+use crate::ports::{Occurrence, PortError, Position};
 use crate::registry::Handle;
 use crate::session::{Control, Opening, Session};
 use crate::stream::SessionStream;
@@ -38,84 +39,45 @@ type Frames = BoxStream<'static, Result<HubFrame, Status>>;
 #[tonic::async_trait]
 impl Fleet for FleetService {
     async fn join(&self, request: Request<JoinRequest>) -> Result<Response<JoinReply>, Status> {
-        let request = request.into_inner();
-        let clocks = admission::clocks(request.clock_ms, (self.gateway.wall_clock)());
-        let result = match clocks.and_then(|()| ask(request)) {
-            Err(refusal) => JoinOutcome::Refused(refusal),
-            Ok(ask) => {
-                let (id, cluster) = (ask.token.to_string(), ask.cluster_name.clone());
-                let outcome = self.gateway.ports.registrar.join(ask).await;
-                let outcome = outcome.map_err(|error| Status::unavailable(error.message))?;
-                tracing::info!(token = id, cluster, outcome = outcome_name(&outcome), "join");
-                outcome
-            }
-        };
-        let result = Some(match result {
-            JoinOutcome::Granted(grant) => join_reply::Result::Grant(v1::JoinGrant {
-                certificate: grant.certificate,
-                ca_bundle: grant.ca_bundle,
-                endpoints: grant.endpoints,
-                cluster_name: grant.cluster_name,
-            }),
-            JoinOutcome::Pending(after) => join_reply::Result::PendingMs(after.as_millis() as u64),
-            JoinOutcome::Refused(refusal) => join_reply::Result::Refusal(v1::JoinRefusal {
-                code: refusal.code.into(),
-                message: refusal.message,
-                holder: refusal.holder.unwrap_or_default(),
-            }),
-        });
-        Ok(Response::new(JoinReply { result, hub_clock_ms: (self.gateway.wall_clock)() }))
+        let from = request.extensions().get::<IpAddr>().copied();
+        join::answer(&self.gateway, request.into_inner(), from).await.map(Response::new)
     }
 
     type ConnectStream = Frames;
 
     async fn connect(&self, request: Request<Streaming<AgentFrame>>) -> Result<Response<Frames>, Status> {
         let peer = request.extensions().get::<PeerIdentity>().cloned();
+        let from = request.extensions().get::<IpAddr>().copied();
         let Some(peer) = peer else {
             return Err(Status::unauthenticated("the stream needs the agent's client certificate"));
         };
         // Boxed: opening a session awaits much, and is over long before the stream is.
-        let opened = Box::pin(open(&self.gateway, peer, request.into_inner())).await;
+        let opened = Box::pin(open(&self.gateway, peer.clone(), request.into_inner())).await;
+        note(&self.gateway, &peer, from, opened.as_ref().err());
         let frames = match opened {
             Ok(stream) => stream.boxed(),
-            Err(close) => {
-                tracing::info!(code = close.code().as_str_name(), message = close.message, "session refused");
-                futures::stream::iter([Ok(frame::hub(hub_frame::Body::Close(close)))]).boxed()
-            }
+            Err(close) => futures::stream::iter([Ok(frame::hub(hub_frame::Body::Close(close)))]).boxed(),
         };
         Ok(Response::new(frames))
     }
 }
 
-fn outcome_name(outcome: &JoinOutcome) -> &'static str {
-    match outcome {
-        JoinOutcome::Granted(_) => "granted",
-        JoinOutcome::Pending(_) => "pending",
-        JoinOutcome::Refused(refusal) => refusal.code.as_str_name(),
-    }
-}
-
-/// Checks the shape of a join request.
-fn ask(request: JoinRequest) -> Result<JoinAsk, JoinRefusal> {
-    let refusal = |code, message: String| JoinRefusal { code, message, holder: None };
-    let token = JoinToken::parse(&request.token)
-        .map_err(|error| refusal(JoinRefusalCode::TokenUnknown, error.to_string()))?;
-    let certificate = CertificateRequest::from_der(&request.csr)
-        .map_err(|error| refusal(JoinRefusalCode::CsrInvalid, error.to_string()))?;
-    if request.cluster_name.is_empty() || request.cluster_uid.is_empty() {
-        let message = "a join needs the cluster's name and uid".to_owned();
-        return Err(refusal(JoinRefusalCode::NameInvalid, message));
-    }
-    Ok(JoinAsk {
-        token,
-        cluster_name: request.cluster_name,
-        cluster_uid: request.cluster_uid,
-        request: certificate,
-        provider: request.provider,
-        region: request.region,
-        zones: request.zones,
-        agent_version: request.agent_version,
-    })
+/// Writes down that a session opened, or why not. The lines about refusals are bounded in number.
+fn note(gateway: &Gateway, peer: &PeerIdentity, from: Option<IpAddr>, refused: Option<&Close>) {
+    let cluster = peer.cluster().unwrap_or_default();
+    gateway.ports.registrar.note(&Occurrence {
+        verb: "connect",
+        user: Some(&peer.common_name),
+        cluster,
+        from,
+        refused: refused.map(|close| close.message.as_str()),
+        pending: false,
+    });
+    let Some(close) = refused else { return };
+    let Some(left_out) = gateway.refusals.lock().line(gateway.now()) else { return };
+    let (code, why) = (close.code().as_str_name(), quoted(&close.message));
+    let (who, from) = (quoted(&peer.common_name), from.map(tracing::field::display));
+    tracing::info!(%who, from, code, %why, left_out, "a session was refused");
 }
 
 /// From a verified peer to a running session, or to the close that says why not.
@@ -142,7 +104,7 @@ where
     authorized(gateway, &peer, &cluster).await?;
     let hub_clock_ms = (gateway.wall_clock)();
     let now = gateway.now();
-    let handle = Arc::new(Handle::new(&cluster, session_seq, &hello, hub_clock_ms, now));
+    let handle = Arc::new(Handle::new(&cluster, session_seq, &hello, hub_clock_ms, now).of(&peer));
     if !gateway.registry.enter(&handle) {
         return Err(admission::busy("a newer session of this cluster is there".into()));
     }
@@ -167,9 +129,19 @@ where
         retry_hint: admission::retry_hint(gateway.registry.count(), gateway.options.accept_rate),
         hub_clock_ms,
     };
-    tracing::info!(cluster, session_seq, epoch, resumed = ?opening.resumed, version = hello.agent_version, "session");
-    let session = Session::open(hello, &opening, &gateway.options, now);
-    Ok(SessionStream::new(gateway.clone(), handle, peer, session, inbound, feed))
+    let version = quoted(&hello.agent_version);
+    tracing::info!(cluster, session_seq, epoch, resumed = ?opening.resumed, %version, "session");
+    let ends = now.saturating_add(life_left(&peer, hub_clock_ms));
+    let session = Session::open(hello, &opening, &gateway.options, now).until(ends);
+    let stream = SessionStream::new(gateway.clone(), handle, peer.clone(), session, inbound, feed);
+    // What was changed while the session opened, nobody told it of: it is asked for once more, now that it can be found.
+    gateway.ports.registrar.authorize_session(&peer).await.map_err(|r| admission::refused(&r))?;
+    Ok(stream)
+}
+
+/// How long the certificate is still valid.
+fn life_left(peer: &PeerIdentity, now_ms: i64) -> Duration {
+    Duration::from_millis(u64::try_from(peer.not_after.as_millisecond() - now_ms).unwrap_or(0))
 }
 
 /// Whether `peer` still speaks for `cluster`.
@@ -198,6 +170,13 @@ async fn probe_other(gateway: &Gateway, cluster: &str, hello: &Hello) -> Result<
     let old = gateway.registry.get(cluster);
     let standing = admission::standing(old.as_ref().map(|old| old.boot_id.as_str()), hello);
     let (Some(old), Standing::OtherProcess) = (old, standing) else { return Ok(()) };
+    // Whose key no longer holds is nobody's clone.
+    if let Some(peer) = &old.peer
+        && let Err(refused) = gateway.ports.registrar.authorize_session(peer).await
+    {
+        gateway.end(&old, admission::refused(&refused));
+        return Ok(());
+    }
     let asked = gateway.now();
     old.order(Control::Probe);
     let answered = async {

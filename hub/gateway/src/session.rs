@@ -98,6 +98,7 @@ pub struct Session {
     state: LinkState,
     probes: u64,
     leave_by: Option<Duration>,
+    identity_ends: Duration,
     closing: bool,
 }
 
@@ -163,12 +164,20 @@ impl Session {
             state: LinkState::Connected,
             probes: 0,
             leave_by: None,
+            identity_ends: Duration::MAX,
             closing: false,
         };
         if opening.resumed.is_none() {
             session.listing_starts();
         }
         session
+    }
+
+    /// The same, ending when the agent's certificate does.
+    #[must_use]
+    pub fn until(mut self, identity_ends: Duration) -> Self {
+        self.identity_ends = identity_ends;
+        self
     }
 
     /// A full listing begins: at the start, or where a watch could not be resumed.
@@ -449,6 +458,11 @@ impl Session {
             self.enter(LinkState::Late);
             self.probe();
         }
+        if now >= self.identity_ends {
+            let message = "the agent's certificate has ended".to_owned();
+            // An agent that has renewed it meanwhile is back at once.
+            self.close(close(CloseCode::Recycle, RetryClass::RetryAfter, Duration::from_secs(1), message));
+        }
         if self.leave_by.is_some_and(|by| now >= by) {
             self.leave_by = None;
             self.close(close(
@@ -464,7 +478,8 @@ impl Session {
     pub fn deadline(&self) -> Duration {
         let after = if self.state == LinkState::Connected { late_after } else { dead_after };
         let silence = self.heard + after(self.silence);
-        [self.leave_by, self.reports_held_until].into_iter().flatten().fold(silence, Duration::min)
+        let first = silence.min(self.identity_ends);
+        [self.leave_by, self.reports_held_until].into_iter().flatten().fold(first, Duration::min)
     }
 
     /// Does what the registry wants.

@@ -13,14 +13,14 @@ use futures::future::BoxFuture;
 use futures::stream::{BoxStream, FuturesUnordered, Stream};
 use futures::{FutureExt, StreamExt};
 use karmada_certs::{CertificateRequest, PeerIdentity};
-use karmada_proto::STATUS_LIMIT;
 use karmada_proto::v1::{AgentFrame, HubFrame, RenewReply, agent_frame};
+use karmada_proto::{STATUS_LIMIT, quoted};
 use tokio::time::{Sleep, sleep_until};
 use tonic::Status;
 
 use crate::Gateway;
 use crate::inbox::{Packed, Report};
-use crate::ports::{LinkState, PortError, WorkEvent, WorkFeed};
+use crate::ports::{LinkState, Occurrence, PortError, WorkEvent, WorkFeed};
 use crate::registry::Handle;
 use crate::session::{Effect, Session};
 
@@ -211,7 +211,8 @@ where
             let again = match outcome {
                 Ok(()) => false,
                 Err(error) => {
-                    tracing::debug!(cluster = self.handle.cluster, %error, retriable = error.retriable, "writing a report");
+                    let why = quoted(&error.message);
+                    tracing::debug!(cluster = self.handle.cluster, %why, retriable = error.retriable, "writing a report");
                     error.retriable
                 }
             };
@@ -225,7 +226,10 @@ where
     fn put_out(&mut self, now: Duration) -> bool {
         let mut progress = false;
         while let Some(effect) = self.session.next_effect() {
-            self.effect(effect);
+            // Who was taken out changes nothing any more, not even what is known of the link.
+            if self.gateway.registry.is_current(&self.handle) {
+                self.effect(effect);
+            }
             progress = true;
         }
         while self.writes.len() < self.gateway.options.report_concurrency
@@ -236,6 +240,10 @@ where
             self.unpacked += weight(&report);
             self.writes.push(
                 async move {
+                    // Who was taken out has nothing more to say.
+                    if !gateway.registry.is_current(&handle) {
+                        return (report, Ok(()));
+                    }
                     let outcome = write(&gateway, &handle.cluster, report.clone()).await;
                     (report, outcome)
                 }
@@ -264,8 +272,7 @@ where
             Effect::Relist => self.reopen(None, Duration::ZERO),
             Effect::Renew(csr) => {
                 let (gateway, handle, peer) = (self.gateway.clone(), self.handle.clone(), self.peer.clone());
-                self.renewal =
-                    Some(async move { renew(&gateway, &handle.cluster, &peer, &csr).await }.boxed());
+                self.renewal = Some(async move { renew(&gateway, &handle, &peer, &csr).await }.boxed());
             }
         }
     }
@@ -292,19 +299,34 @@ async fn write(gateway: &Gateway, cluster: &str, report: Report) -> Result<(), P
     }
 }
 
-async fn renew(gateway: &Gateway, cluster: &str, peer: &PeerIdentity, csr: &[u8]) -> RenewReply {
-    let refused = |refusal: String| RenewReply { refusal, ..RenewReply::default() };
+/// Signs a new certificate, for the session that is current and whose key holds.
+async fn renew(gateway: &Gateway, handle: &Handle, peer: &PeerIdentity, csr: &[u8]) -> RenewReply {
+    let note = |refused: Option<&str>| {
+        let (user, cluster) = (Some(peer.common_name.as_str()), handle.cluster.as_str());
+        let said = Occurrence { verb: "renew", user, cluster, from: None, refused, pending: false };
+        gateway.ports.registrar.note(&said);
+    };
+    let refused = |refusal: String| {
+        note(Some(&refusal));
+        RenewReply { refusal, ..RenewReply::default() }
+    };
+    if !gateway.registry.is_current(handle) {
+        return refused("this session is not the cluster's any more".to_owned());
+    }
     let request = match CertificateRequest::from_der(csr) {
         Ok(request) => request,
         Err(error) => return refused(error.to_string()),
     };
-    match gateway.ports.registrar.renew(cluster, peer, request).await {
-        Ok(grant) => RenewReply {
-            certificate: grant.certificate,
-            ca_bundle: grant.ca_bundle,
-            endpoints: grant.endpoints,
-            refusal: String::new(),
-        },
+    match gateway.ports.registrar.renew(&handle.cluster, peer, request).await {
+        Ok(grant) => {
+            note(None);
+            RenewReply {
+                certificate: grant.certificate,
+                ca_bundle: grant.ca_bundle,
+                endpoints: grant.endpoints,
+                refusal: String::new(),
+            }
+        }
         Err(error) => refused(error.message),
     }
 }

@@ -1,169 +1,266 @@
 //! Who may join the fleet, and which identity speaks for which cluster.
 //!
-//! A join token lets its holder ask for one identity and nothing else: the hub makes the Cluster, its execution namespace, its
-//! RBAC and the certificate itself. The Cluster remembers the key it was given to; an older key for the same name is refused.
+//! A join token lets its holder ask for one identity and nothing else: the hub makes the Cluster, its execution namespace and the
+//! certificate itself. The Cluster remembers the key it was given to ([`keys`]). What holds, whoever asks:
+//!
+//! - A key that holds a name is never replaced by a token. A second key waits on the Cluster for a person; where the holder is
+//!   connected, it is refused at once. The answer is the same whoever holds the name, and names nobody.
+//! - The key that holds a name is granted it again, as often as it asks: an answer may be lost.
+//! - Of two that ask for one name at once, one gets it: joins that make something do so one after the other.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use base64::Engine;
+use jiff::Timestamp;
 use karmada_api::names::execution_namespace;
-use karmada_apiserver::auth::agent_roles;
-use karmada_apiserver::object::{ObjectKey, Stored, meta};
+use karmada_apiserver::audit::{Audit, DoorEvent};
+use karmada_apiserver::object::{ObjectKey, Stored};
 use karmada_apiserver::registry::{Registry, Standing, User, WriteOptions};
 use karmada_apiserver::resource::ResourceDefinition;
 use karmada_apiserver::status::Status;
-use karmada_certs::{PeerIdentity, agent_subject};
+use karmada_certs::{CertificateRequest, PeerIdentity, agent_subject};
+use karmada_controllers::cluster::ContactSource;
 use karmada_gateway::ports::{
-    JoinAsk, JoinGrant, JoinOutcome, JoinRefusal, JoinRefusalCode, PortError, Registrar, SessionRefusal,
+    JoinAsk, JoinGrant, JoinOutcome, JoinRefusal, JoinRefusalCode, Occurrence, PortError, Registrar,
+    SessionRefusal,
 };
+use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 
+use super::keys::{self, Standing as KeyStanding};
+use super::tokens::JoinTokens;
 use crate::data_dir::DataDir;
 
 /// An agent's certificate; renewed in-band long before it ends.
 const AGENT_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Which keys the Cluster's identity was given to: the newest, and, after a renewal, the one before it, which an agent that
-/// crashed before it stored the new one still holds.
-const KEY: &str = "edge.karmada.io/agent-key";
+/// Who waits for a person asks again after this long.
+const WAITS: Duration = Duration::from_secs(15);
+/// Who waits for a name that is just given up asks again after this long.
+const GIVEN_UP: Duration = Duration::from_secs(5);
 
-/// Secret key: how many more joins the token is good for; absent for any number.
-const USES: &str = "uses-left";
+const NAME_TAKEN: &str = "this name is not free for this agent: choose another, or have somebody who may update clusters on the hub decide";
+const CLUSTER_TAKEN: &str = "this cluster is in the fleet under another name already";
 
-/// The group that a token must carry to let agents join.
-const JOINERS: &str = "system:bootstrappers:karmada:default-cluster-token";
+/// Who says yes to a cluster of a new name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Approval {
+    /// The token alone.
+    #[default]
+    Auto,
+    /// A person, by `karmadactl adopt`.
+    Manual,
+}
 
 /// The registrar of one hub.
 pub struct HubRegistrar {
     registry: Arc<Registry>,
     data: Arc<DataDir>,
     endpoints: Vec<String>,
+    contacts: Arc<dyn ContactSource>,
+    approval: Approval,
+    audit: Option<Arc<Audit>>,
+    tokens: JoinTokens,
+    /// Held while a join looks and makes: what it found free is still free when it takes it.
+    making: Mutex<()>,
+}
+
+/// How a name stands to who asks for it.
+enum Place {
+    Free,
+    /// Its Cluster ends.
+    Leaving,
+    /// The asker holds it.
+    Own,
+    /// The asker waits for it.
+    Waiting,
+    /// The asker is not to have it, or another's agent is connected.
+    Taken,
+    /// Another key holds it.
+    Held,
 }
 
 impl HubRegistrar {
-    /// A registrar that hands out `endpoints` (`host:port`) to agents.
-    pub fn new(registry: Arc<Registry>, data: Arc<DataDir>, endpoints: Vec<String>) -> Self {
-        HubRegistrar { registry, data, endpoints }
+    /// A registrar that hands out `endpoints` (`host:port`) to agents, and asks `contacts` which of them are connected.
+    pub fn new(
+        registry: Arc<Registry>,
+        data: Arc<DataDir>,
+        endpoints: Vec<String>,
+        contacts: Arc<dyn ContactSource>,
+    ) -> Self {
+        let tokens = JoinTokens::new(registry.clone());
+        let (approval, audit, making) = (Approval::default(), None, Mutex::new(()));
+        HubRegistrar { registry, data, endpoints, contacts, approval, audit, tokens, making }
+    }
+
+    /// The same, letting `approval` say who decides about new names.
+    #[must_use]
+    pub fn approved(mut self, approval: Approval) -> Self {
+        self.approval = approval;
+        self
+    }
+
+    /// The same, writing an audit log.
+    #[must_use]
+    pub fn audited(mut self, audit: Option<Arc<Audit>>) -> Self {
+        self.audit = audit;
+        self
     }
 
     fn clusters(&self) -> Result<Arc<ResourceDefinition>, Status> {
         self.registry.definition("cluster.karmada.io", "v1alpha1", "clusters")
     }
 
-    /// Whether the token exists, holds, and is for joining.
-    fn check_token(&self, ask: &JoinAsk) -> Result<(), JoinRefusal> {
-        let unknown = || {
-            refusal(
-                JoinRefusalCode::TokenUnknown,
-                "the hub does not know this token: it was mistyped, deleted, made on another hub, or ended more than a day ago",
-            )
-        };
-        let secrets = self.registry.definition("", "v1", "secrets").map_err(|_| unknown())?;
-        let name = format!("bootstrap-token-{}", ask.token.id());
-        let secret = self.registry.get(&secrets, "kube-system", &name).map_err(|_| unknown())?.value();
-        let field = |key: &str| token_field(&secret, key);
-        if !ask.token.secret_is(&field("token-secret")) || field("usage-bootstrap-authentication") != "true" {
-            return Err(unknown());
-        }
-        let expiration = field("expiration");
-        if !expiration.is_empty()
-            && expiration.parse::<jiff::Timestamp>().is_ok_and(|end| end <= self.registry.now())
-        {
-            return Err(refusal(
-                JoinRefusalCode::TokenExpired,
-                "the token has expired: make a new one with karmadactl token create",
-            ));
-        }
-        if field(USES) == "0" {
-            return Err(refusal(
-                JoinRefusalCode::TokenUsedUp,
-                "the token has been used as often as it was made for",
-            ));
-        }
-        if !field("auth-extra-groups").split(',').any(|group| group.trim() == JOINERS) {
-            return Err(refusal(JoinRefusalCode::TokenUnknown, "the token is not for joining clusters"));
-        }
-        Ok(())
+    fn cluster(&self, name: &str) -> Option<Arc<Stored>> {
+        let definition = self.clusters().ok()?;
+        self.registry.get(&definition, "", name).ok()
     }
 
-    /// Whether the name and the cluster are free, or already each other's.
-    fn check_name(&self, ask: &JoinAsk) -> Result<(), JoinRefusal> {
-        let Ok(definition) = self.clusters() else {
-            return Err(refusal(JoinRefusalCode::JoinUnavailable, "clusters are not served"));
-        };
-        let all = self.registry.cache().shard(&definition.storage).snapshot("");
-        for cluster in &all.items {
-            let value = cluster.value();
-            let id = value["spec"]["id"].as_str().unwrap_or("").to_owned();
-            let (same_name, same_id) = (*cluster.key.name == *ask.cluster_name, id == ask.cluster_uid);
-            if same_name && !same_id {
-                let text = format!("the name {} is held by the cluster with id {id}", ask.cluster_name);
-                return Err(JoinRefusal { holder: Some(id), ..refusal(JoinRefusalCode::NameTaken, &text) });
-            }
-            if same_id && !same_name {
-                let holder = cluster.key.name.to_string();
-                let text = format!("this cluster (id {id}) is already registered as {holder}");
-                return Err(JoinRefusal {
-                    holder: Some(holder),
-                    ..refusal(JoinRefusalCode::ClusterTaken, &text)
-                });
-            }
-            if same_name && cluster.deleting {
-                let text =
-                    format!("the cluster {} is being deleted: try again when it is gone", ask.cluster_name);
-                return Err(refusal(JoinRefusalCode::NameTaken, &text));
-            }
+    fn place(&self, ask: &JoinAsk) -> Place {
+        let Some(cluster) = self.cluster(&ask.cluster_name) else { return Place::Free };
+        if cluster.deleting {
+            return Place::Leaving;
         }
-        Ok(())
+        match keys::standing(&cluster.value(), &ask.request.key_fingerprint) {
+            KeyStanding::Holder => Place::Own,
+            KeyStanding::Waiting => Place::Waiting,
+            KeyStanding::Refused => Place::Taken,
+            KeyStanding::Stranger if self.contacts.connected(&ask.cluster_name) => Place::Taken,
+            KeyStanding::Stranger => Place::Held,
+        }
     }
 
-    /// Counts one use of a token that was made for a number of them. Two joins that race for the last use are told apart by the
-    /// Secret's version.
-    async fn count_use(&self, ask: &JoinAsk) -> Result<(), Status> {
-        let definition = self.registry.definition("", "v1", "secrets")?;
-        let at = ObjectKey::new("kube-system", &format!("bootstrap-token-{}", ask.token.id()));
-        let mut change = |live: Option<&Value>| {
-            let mut secret = live.cloned().ok_or_else(|| Status::not_found(&definition, &at.name))?;
-            let left = token_field(&secret, USES);
-            if let Ok(left) = left.parse::<u64>() {
-                let left = left.checked_sub(1).ok_or_else(|| Status::conflict(&definition, &at.name))?;
-                secret["data"][USES] =
-                    json!(base64::engine::general_purpose::STANDARD.encode(left.to_string()));
-            }
-            Ok(secret)
-        };
-        self.registry.update(&definition, &at, &options(), false, &mut change).await.map(|_| ())
-    }
-
-    async fn write_cluster(&self, ask: &JoinAsk) -> Result<(), Status> {
+    /// Whether the member is in the fleet under another name.
+    fn is_elsewhere(&self, ask: &JoinAsk) -> Result<bool, Status> {
+        #[derive(Deserialize)]
+        struct Cluster<'a> {
+            #[serde(borrow, default)]
+            spec: Spec<'a>,
+        }
+        #[derive(Deserialize, Default)]
+        struct Spec<'a> {
+            #[serde(borrow, default)]
+            id: std::borrow::Cow<'a, str>,
+        }
         let definition = self.clusters()?;
-        let mut spec = json!({"syncMode": "Pull", "id": ask.cluster_uid});
-        for (field, value) in [("provider", &ask.provider), ("region", &ask.region)] {
-            if !value.is_empty() {
-                spec[field] = json!(value);
+        let all = self.registry.cache().shard(&definition.storage).snapshot("");
+        Ok(all.items.iter().filter(|cluster| *cluster.key.name != *ask.cluster_name).any(|cluster| {
+            let json = cluster.json();
+            serde_json::from_slice::<Cluster<'_>>(&json).is_ok_and(|c| c.spec.id == ask.cluster_uid)
+        }))
+    }
+
+    /// A join by who holds its token, while no other one looks or makes.
+    async fn settle(&self, ask: &JoinAsk) -> Result<Result<JoinOutcome, JoinRefusal>, PortError> {
+        let later = |status: Status| PortError::later(status.message);
+        let allowance = match self.tokens.check(&ask.token, &ask.cluster_name) {
+            Ok(allowance) => allowance,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        let place = self.place(ask);
+        match place {
+            Place::Own => {
+                return self.grant(&ask.cluster_name, &ask.request).map(|g| Ok(JoinOutcome::Granted(g)));
             }
+            Place::Waiting => return Ok(Ok(JoinOutcome::Pending(WAITS))),
+            Place::Leaving => return Ok(Ok(JoinOutcome::Pending(GIVEN_UP))),
+            Place::Taken => return Ok(Err(refusal(JoinRefusalCode::NameTaken, NAME_TAKEN))),
+            Place::Free | Place::Held => {}
         }
-        if !ask.zones.is_empty() {
-            spec["zones"] = json!(ask.zones);
+        if let Err(refused) = self.tokens.pace(&ask.token, allowance) {
+            return Ok(Err(refused));
         }
-        let key = ask.request.key_fingerprint.clone();
-        let object = json!({
-            "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
-            "metadata": {"name": ask.cluster_name, "annotations": {KEY: key}}, "spec": spec,
-        });
+        if self.is_elsewhere(ask).map_err(later)? {
+            return Ok(Err(refusal(JoinRefusalCode::ClusterTaken, CLUSTER_TAKEN)));
+        }
+        self.tokens.spend(&ask.token).await.map_err(later)?;
+        let made = match place {
+            Place::Held => self.write_request(ask).await,
+            _ => self.make(ask).await,
+        };
+        match made {
+            Err(status) => {
+                self.tokens.give_back(&ask.token).await;
+                Err(later(status))
+            }
+            Ok(true) => self.grant(&ask.cluster_name, &ask.request).map(|g| Ok(JoinOutcome::Granted(g))),
+            Ok(false) => Ok(Ok(JoinOutcome::Pending(WAITS))),
+        }
+    }
+
+    fn request(&self, ask: &JoinAsk) -> keys::Request {
+        keys::Request {
+            key: ask.request.key_fingerprint.clone(),
+            uid: ask.cluster_uid.clone(),
+            since: second(self.registry.now()),
+            refused: false,
+        }
+    }
+
+    /// Writes onto the Cluster that another key asks for its name. Never granted: false.
+    async fn write_request(&self, ask: &JoinAsk) -> Result<bool, Status> {
+        let definition = self.clusters()?;
+        let mut written = false;
         let mut change = |live: Option<&Value>| {
-            let Some(live) = live else { return Ok(object.clone()) };
-            let mut changed = live.clone();
-            annotate(&mut changed, &key);
-            for (field, value) in object["spec"].as_object().into_iter().flatten() {
-                changed["spec"][field] = value.clone();
-            }
+            let mut changed =
+                live.cloned().ok_or_else(|| Status::not_found(&definition, &ask.cluster_name))?;
+            written = keys::ask(&mut changed, self.request(ask));
             Ok(changed)
         };
         let at = ObjectKey::new("", &ask.cluster_name);
-        self.registry.update(&definition, &at, &options(), true, &mut change).await.map(|_| ())
+        self.registry.update(&definition, &at, &options(), false, &mut change).await?;
+        if !written {
+            tracing::warn!(
+                cluster = ask.cluster_name,
+                "another key asks for the cluster's name, and more are waiting than are kept: karmadactl refuse clears them"
+            );
+            return Ok(false);
+        }
+        tracing::warn!(
+            cluster = ask.cluster_name,
+            key = ask.request.key_fingerprint,
+            "another key asks for the cluster's name: karmadactl adopt gives it the name, karmadactl refuse does not"
+        );
+        Ok(false)
+    }
+
+    /// Makes the Cluster. True where its key may have it at once.
+    async fn make(&self, ask: &JoinAsk) -> Result<bool, Status> {
+        let definition = self.clusters()?;
+        let mut object = json!({
+            "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
+            "metadata": {"name": ask.cluster_name}, "spec": {"syncMode": "Pull", "id": ask.cluster_uid},
+        });
+        for (field, value) in [("provider", &ask.provider), ("region", &ask.region)] {
+            if !value.is_empty() {
+                object["spec"][field] = json!(value);
+            }
+        }
+        if !ask.zones.is_empty() {
+            object["spec"]["zones"] = json!(ask.zones);
+        }
+        let approved = self.approval == Approval::Auto;
+        if approved {
+            keys::give(&mut object, &[&ask.request.key_fingerprint]);
+        } else {
+            keys::hold_back(&mut object);
+            keys::ask(&mut object, self.request(ask));
+        }
+        // Created, never changed: whoever made a Cluster of this name in between holds it.
+        self.registry.create(&definition, "", object, &options()).await?;
+        // The cluster controller makes it too, where it could not be made now.
+        if let Err(status) = self.write_namespace(&ask.cluster_name).await {
+            tracing::warn!(
+                cluster = ask.cluster_name,
+                why = status.message,
+                "the execution namespace is made later"
+            );
+        }
+        let (cluster, id) = (&ask.cluster_name, &ask.cluster_uid);
+        tracing::info!(cluster, id, approved, "a cluster joined");
+        Ok(approved)
     }
 
     async fn write_namespace(&self, cluster: &str) -> Result<(), Status> {
@@ -180,32 +277,7 @@ impl HubRegistrar {
         }
     }
 
-    /// The roles by which the agent reaches its own Cluster and Works over HTTP, and nothing else.
-    async fn write_roles(&self, cluster: &str) -> Result<(), Status> {
-        for role in agent_roles(cluster) {
-            let (kind, namespace) = (role["kind"].as_str().unwrap_or(""), meta::namespace(&role).to_owned());
-            let catalogue = self.registry.catalogue();
-            let definition = catalogue
-                .kind("rbac.authorization.k8s.io", "v1", kind)
-                .ok_or_else(|| Status::internal("roles are not served"))?;
-            match self.registry.create(definition, &namespace, role.clone(), &options()).await {
-                Err(status) if status.reason != "AlreadyExists" => return Err(status),
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn cluster(&self, name: &str) -> Option<Arc<Stored>> {
-        let definition = self.clusters().ok()?;
-        self.registry.get(&definition, "", name).ok()
-    }
-
-    fn grant(
-        &self,
-        cluster: &str,
-        request: &karmada_certs::CertificateRequest,
-    ) -> Result<JoinGrant, PortError> {
+    fn grant(&self, cluster: &str, request: &CertificateRequest) -> Result<JoinGrant, PortError> {
         let subject = agent_subject(cluster);
         let certificate = self
             .data
@@ -221,7 +293,12 @@ impl HubRegistrar {
     }
 }
 
-fn options() -> WriteOptions {
+fn second(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// As whom the registrar writes.
+pub(super) fn options() -> WriteOptions {
     let user = User {
         name: "system:karmada:registrar".to_owned(),
         groups: vec!["system:masters".to_owned()],
@@ -231,56 +308,67 @@ fn options() -> WriteOptions {
     WriteOptions { user, field_manager: "karmada-hub".to_owned(), ..WriteOptions::default() }
 }
 
-fn annotate(cluster: &mut Value, key: &str) {
-    let metadata = meta::of(cluster);
-    let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
-    annotations[KEY] = json!(key);
+pub(super) fn refusal(code: JoinRefusalCode, message: &str) -> JoinRefusal {
+    JoinRefusal { code, message: message.to_owned() }
 }
 
-fn token_field(secret: &Value, key: &str) -> String {
-    let text = secret["data"][key].as_str().unwrap_or("");
-    let bytes = base64::engine::general_purpose::STANDARD.decode(text).unwrap_or_default();
-    String::from_utf8(bytes).unwrap_or_default()
+/// An occurrence as the audit log tells it.
+fn door_event<'a>(occurrence: &Occurrence<'a>) -> DoorEvent<'a> {
+    let (code, message) = match occurrence.refused {
+        Some(why) if occurrence.user.is_none() => (401, why),
+        Some(why) => (403, why),
+        None if occurrence.pending => (202, "it waits for a person, or for the name"),
+        None => (200, ""),
+    };
+    DoorEvent {
+        verb: occurrence.verb,
+        user: occurrence.user,
+        cluster: occurrence.cluster,
+        from: occurrence.from,
+        code,
+        message,
+    }
 }
 
-fn refusal(code: JoinRefusalCode, message: &str) -> JoinRefusal {
-    JoinRefusal { code, message: message.to_owned(), holder: None }
+/// Whether the key may renew, and which keys hold the name then: the new one, and the one that asked.
+fn renewed(cluster: &Value, held: &str, new: &str) -> Result<Option<Value>, &'static str> {
+    if !cluster["metadata"]["deletionTimestamp"].is_null() {
+        return Err("the cluster is being removed from the fleet");
+    }
+    if !keys::holds(cluster, held) {
+        return Err("the cluster was given to another key since");
+    }
+    if new == held {
+        return Ok(None);
+    }
+    let mut changed = cluster.clone();
+    keys::give(&mut changed, &[new, held]);
+    Ok(Some(changed))
 }
 
 #[async_trait]
 impl Registrar for HubRegistrar {
     async fn join(&self, ask: JoinAsk) -> Result<JoinOutcome, PortError> {
-        if let Err(refused) = self.check_token(&ask) {
+        // Who holds no token does not make others wait.
+        if let Err(refused) = self.tokens.check(&ask.token, &ask.cluster_name) {
             return Ok(JoinOutcome::Refused(refused));
         }
-        let wrong = karmada_api::validation::cluster::validate_name(&ask.cluster_name);
-        if let Some(error) = wrong.first() {
-            return Ok(JoinOutcome::Refused(refusal(JoinRefusalCode::NameInvalid, &error.to_string())));
-        }
-        if let Err(refused) = self.check_name(&ask) {
-            return Ok(JoinOutcome::Refused(refused));
-        }
-        let written = async {
-            self.count_use(&ask).await?;
-            self.write_cluster(&ask).await?;
-            self.write_namespace(&ask.cluster_name).await?;
-            self.write_roles(&ask.cluster_name).await
-        };
-        written.await.map_err(|status| PortError::later(status.message))?;
-        tracing::info!(cluster = ask.cluster_name, id = ask.cluster_uid, "a cluster joined");
-        self.grant(&ask.cluster_name, &ask.request).map(JoinOutcome::Granted)
+        let _one = self.making.lock().await;
+        Ok(self.settle(&ask).await?.unwrap_or_else(JoinOutcome::Refused))
     }
 
     async fn authorize_session(&self, peer: &PeerIdentity) -> Result<String, SessionRefusal> {
         let unregistered = |text: String| SessionRefusal::Unregistered(text);
         let name =
             peer.cluster().ok_or_else(|| unregistered("the certificate is not an agent's".to_owned()))?;
+        if peer.not_after <= self.registry.now() {
+            return Err(SessionRefusal::Revoked(format!("the certificate ended on {}", peer.not_after)));
+        }
         let cluster = self
             .cluster(name)
             .ok_or_else(|| unregistered(format!("the cluster {name} is not registered (any more)")))?
             .value();
-        let keys = cluster["metadata"]["annotations"][KEY].as_str().unwrap_or("");
-        if !keys.split(',').any(|key| key == peer.key_fingerprint) {
+        if !keys::holds(&cluster, &peer.key_fingerprint) {
             return Err(SessionRefusal::Revoked(format!(
                 "the cluster {name} was given to another key since"
             )));
@@ -288,24 +376,64 @@ impl Registrar for HubRegistrar {
         Ok(name.to_owned())
     }
 
+    fn note(&self, occurrence: &Occurrence<'_>) {
+        if let Some(audit) = &self.audit {
+            audit.at_the_door(&door_event(occurrence));
+        }
+    }
+
     async fn renew(
         &self,
         cluster: &str,
         peer: &PeerIdentity,
-        request: karmada_certs::CertificateRequest,
+        request: CertificateRequest,
     ) -> Result<JoinGrant, PortError> {
-        let grant = self.grant(cluster, &request)?;
-        if request.key_fingerprint != peer.key_fingerprint {
-            let definition = self.clusters().map_err(|status| PortError::later(status.message))?;
-            let mut change = |live: Option<&Value>| {
-                let mut changed = live.cloned().ok_or_else(|| Status::not_found(&definition, cluster))?;
-                annotate(&mut changed, &format!("{},{}", request.key_fingerprint, peer.key_fingerprint));
-                Ok(changed)
-            };
-            let at = ObjectKey::new("", cluster);
-            let written = self.registry.update(&definition, &at, &options(), false, &mut change).await;
-            written.map_err(|status| PortError::later(status.message))?;
+        let refused = |why: &str| PortError::never(why);
+        if peer.cluster() != Some(cluster) || peer.not_after <= self.registry.now() {
+            return Err(refused("the certificate has ended, or is not this cluster's"));
         }
-        Ok(grant)
+        let definition = self.clusters().map_err(|status| PortError::later(status.message))?;
+        let mut why = None;
+        let mut change = |live: Option<&Value>| {
+            why = None;
+            let live = live.ok_or_else(|| Status::not_found(&definition, cluster))?;
+            match renewed(live, &peer.key_fingerprint, &request.key_fingerprint) {
+                Ok(changed) => Ok(changed.unwrap_or_else(|| live.clone())),
+                Err(refusal) => {
+                    why = Some(refusal);
+                    Err(Status::conflict(&definition, cluster))
+                }
+            }
+        };
+        let at = ObjectKey::new("", cluster);
+        let written = self.registry.update(&definition, &at, &options(), false, &mut change).await;
+        if let Some(why) = why {
+            return Err(refused(why));
+        }
+        written.map_err(|status| PortError::later(status.message))?;
+        self.grant(cluster, &request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_key_that_holds_renews() {
+        let mut cluster = json!({"metadata": {"name": "north"}});
+        keys::give(&mut cluster, &["k2", "k1"]);
+        let after = |held: &str, new: &str| {
+            let changed = renewed(&cluster, held, new)?;
+            Ok::<_, &str>(
+                changed.map(|c| c["metadata"]["annotations"][keys::KEY].as_str().unwrap().to_owned()),
+            )
+        };
+        assert_eq!(after("k2", "k2"), Ok(None), "the same key: nothing to write");
+        assert_eq!(after("k2", "k3"), Ok(Some("k3,k2".to_owned())));
+        assert!(after("k0", "k3").is_err() && after("k0", "k0").is_err(), "a stale session renews nothing");
+        let mut leaving = cluster.clone();
+        leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        assert!(renewed(&leaving, "k2", "k2").is_err());
     }
 }

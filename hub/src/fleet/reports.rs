@@ -14,12 +14,13 @@ use karmada_controllers::events::{EventType, Recorder, Reference};
 use karmada_controllers::port::Key;
 use karmada_controllers::queue::Queue;
 use karmada_gateway::ports::{LinkState, PortError, StatusSink, WorkNotice, WorkReport};
+use karmada_proto::quoted;
 use serde_json::{Value, json};
 
 use super::{Counting, Links, Told};
 
-/// Orphans named in a log line.
-const ORPHANS: usize = 20;
+/// Orphans that a line of the log names.
+const ORPHANS_SHOWN: usize = 10;
 
 /// The sink of all reports.
 pub struct Reports {
@@ -220,11 +221,11 @@ impl StatusSink for Reports {
     }
 
     async fn orphans(&self, cluster: &str, keys: Vec<String>) -> Result<(), PortError> {
-        let first = &keys[..keys.len().min(ORPHANS)];
+        let shown: Vec<_> = keys.iter().take(ORPHANS_SHOWN).map(|key| quoted(key)).collect();
         tracing::warn!(
             cluster,
             count = keys.len(),
-            ?first,
+            keys = ?shown,
             "the agent enforces Works that the hub does not hold; nothing is removed"
         );
         Ok(())

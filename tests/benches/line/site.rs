@@ -27,6 +27,7 @@ impl Joining {
             "stringData": {
                 "token-id": "bench0", "token-secret": "0123456789abcdef", "usage-bootstrap-authentication": "true",
                 "auth-extra-groups": "system:bootstrappers:karmada:default-cluster-token",
+                "uses-left": "100000", "joins-per-minute": "100000",
             },
         });
         hub.api().create("/api/v1/namespaces/kube-system/secrets", &secret).expect("the hub takes the token");

@@ -27,7 +27,7 @@ fn written_list(list: &Value) -> Vec<u8> {
     items.iter().for_each(|item| made.measure(item));
     let mut bytes = made.start();
     items.iter().for_each(|item| bytes.extend_from_slice(&made.item(item)));
-    assert_eq!(bytes.len(), made.len(), "the length that is told first");
+    assert_eq!(bytes.len(), made.size(), "the length that is told first");
     bytes
 }
 

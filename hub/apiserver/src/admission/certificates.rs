@@ -19,19 +19,28 @@ const GROUP: &str = "certificates.k8s.io";
 /// The signer of client certificates that this API server trusts.
 const CLIENT: &str = "kubernetes.io/kube-apiserver-client";
 
-/// The organisations that a request in PEM asks for; `None` where it cannot be read.
-pub type Organizations = fn(&str) -> Option<Vec<String>>;
+/// What a request asks to be called.
+#[derive(Clone, Debug, Default)]
+pub struct AskedName {
+    /// Groups.
+    pub organizations: Vec<String>,
+    /// Whether the name or a group is an agent's: those are given by joining alone.
+    pub is_of_an_agent: bool,
+}
+
+/// What a request in PEM asks to be called; `None` where it cannot be read.
+pub type ReadName = fn(&str) -> Option<AskedName>;
 
 /// The gate.
 pub struct CertificateRequests {
     authorizer: Arc<Authorizer>,
-    organizations: Organizations,
+    read: ReadName,
 }
 
 impl CertificateRequests {
-    /// A gate that judges by what the authorizer allows, and reads requests with `organizations`.
-    pub fn new(authorizer: Arc<Authorizer>, organizations: Organizations) -> Self {
-        CertificateRequests { authorizer, organizations }
+    /// A gate that judges by what the authorizer allows, and reads requests with `read`.
+    pub fn new(authorizer: Arc<Authorizer>, read: ReadName) -> Self {
+        CertificateRequests { authorizer, read }
     }
 
     /// Whether the user has the verb on the signer, by its name or by its domain.
@@ -67,10 +76,10 @@ impl Admission for CertificateRequests {
             return Ok(());
         }
         match (request.operation, request.subresource, request.old) {
-            (Operation::Create, "", _) if asks_for_masters(request.object, self.organizations) => {
-                let why = format!("use of {CLIENT} signer with {MASTERS} group is not allowed");
-                Err(Status::forbidden(definition, &request.key.name, &why))
-            }
+            (Operation::Create, "", _) => match refused_name(request.object, self.read) {
+                Some(why) => Err(Status::forbidden(definition, &request.key.name, &why)),
+                None => Ok(()),
+            },
             (_, "approval", Some(old)) => self.permitted(request, "approve", old),
             (_, "status", Some(old)) if is_signed_anew(old, request.object) => {
                 self.permitted(request, "sign", old)
@@ -87,16 +96,17 @@ fn is_signed_anew(old: &Value, new: &Value) -> bool {
     certificate(old) != certificate(new)
 }
 
-/// Nobody becomes `system:masters` by asking. What cannot be read is never signed, and that its writer hears of it is the
-/// validation's.
-fn asks_for_masters(object: &Value, organizations: Organizations) -> bool {
+/// Why a name cannot be asked for: nobody becomes `system:masters`, or an agent, by asking. What cannot be read is never signed, and
+/// that its writer hears of it is the validation's.
+fn refused_name(object: &Value, read: ReadName) -> Option<String> {
     let spec = &object["spec"];
-    if spec["signerName"] != CLIENT {
-        return false;
+    let bytes = STANDARD.decode(spec["request"].as_str().unwrap_or_default()).ok()?;
+    let asked = read(&String::from_utf8(bytes).ok()?)?;
+    if spec["signerName"] == CLIENT && asked.organizations.iter().any(|one| one == MASTERS) {
+        return Some(format!("use of {CLIENT} signer with {MASTERS} group is not allowed"));
     }
-    let bytes = STANDARD.decode(spec["request"].as_str().unwrap_or_default()).ok();
-    let pem = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
-    pem.and_then(|pem| organizations(&pem)).is_some_and(|all| all.iter().any(|one| one == MASTERS))
+    let ours = spec["signerName"].as_str().is_some_and(|signer| signer.starts_with("kubernetes.io/"));
+    (ours && asked.is_of_an_agent).then(|| "agents' names are given by joining alone".to_owned())
 }
 
 #[cfg(test)]
@@ -105,20 +115,26 @@ mod tests {
 
     use super::*;
 
-    fn by_words(pem: &str) -> Option<Vec<String>> {
-        (pem != "unreadable").then(|| pem.split(' ').map(str::to_owned).collect())
+    fn by_words(pem: &str) -> Option<AskedName> {
+        let organizations: Vec<String> = pem.split(' ').map(str::to_owned).collect();
+        let is_of_an_agent = pem.contains("agent");
+        (pem != "unreadable").then_some(AskedName { organizations, is_of_an_agent })
     }
 
     #[test]
-    fn nobody_asks_to_be_a_master() {
-        let asks = |signer: &str, text: &str| {
+    fn nobody_asks_to_be_a_master_or_an_agent() {
+        let refused = |signer: &str, text: &str| {
             let request = json!({"spec": {"signerName": signer, "request": STANDARD.encode(text)}});
-            asks_for_masters(&request, by_words)
+            refused_name(&request, by_words).is_some()
         };
-        assert!(asks(CLIENT, "developers system:masters"));
-        assert!(!asks(CLIENT, "developers"));
-        assert!(!asks(CLIENT, "unreadable"));
-        assert!(!asks("kubernetes.io/legacy-unknown", "system:masters"));
+        assert!(refused(CLIENT, "developers system:masters"));
+        assert!(!refused(CLIENT, "developers"));
+        assert!(!refused(CLIENT, "unreadable"));
+        assert!(!refused("kubernetes.io/legacy-unknown", "system:masters"));
+        for ours in [CLIENT, "kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving"] {
+            assert!(refused(ours, "agent"), "{ours}");
+        }
+        assert!(!refused("example.com/own", "agent"), "another CA's names are none here");
     }
 
     #[test]

@@ -9,9 +9,9 @@ use http::request::Parts;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::policy::Level;
-use super::{AUDIT_ID, PeerAddress};
-use crate::auth::Attributes;
+use super::policy::{Level, Policy};
+use super::{AUDIT_ID, DoorEvent, PeerAddress};
+use crate::auth::{ANONYMOUS, AUTHENTICATED, Attributes, UNAUTHENTICATED};
 use crate::registry::User;
 
 /// The longest id that is taken from a client.
@@ -271,6 +271,45 @@ impl Event {
     }
 }
 
+/// The line of an event of the stream's door; `None` where the policy does not want it.
+pub(super) fn of_door(
+    door: &DoorEvent<'_>,
+    policy: &Policy,
+    id: String,
+    now: jiff::Timestamp,
+) -> Option<Vec<u8>> {
+    let (name, group) = match door.user {
+        None => (ANONYMOUS, UNAUTHENTICATED),
+        Some(name) => (name, AUTHENTICATED),
+    };
+    let user = User { name: name.to_owned(), groups: vec![group.to_owned()], ..User::default() };
+    let attributes = Attributes {
+        verb: door.verb.to_owned(),
+        group: "cluster.karmada.io".to_owned(),
+        version: "v1alpha1".to_owned(),
+        resource: "clusters".to_owned(),
+        subresource: "agent".to_owned(),
+        name: door.cluster.to_owned(),
+        ..Attributes::default()
+    };
+    let ruling = policy.judge(Some(&user), &attributes);
+    if !ruling.wants(Stage::ResponseComplete) {
+        return None;
+    }
+    let path = if door.verb == "join" { "/fleet.v1.Fleet/Join" } else { "/fleet.v1.Fleet/Connect" };
+    let (mut parts, ()) = http::Request::post(path).body(()).ok()?.into_parts();
+    if let Some(from) = door.from {
+        parts.extensions.insert(PeerAddress(from));
+    }
+    let mut event = Event::of_request(ruling.level, id, Some(&user), &attributes, &parts, now);
+    let refusal = (!door.message.is_empty()).then(|| {
+        let status = if door.code >= 400 { "Failure" } else { "Success" };
+        json!({"status": status, "message": door.message})
+    });
+    event.status(door.code, refusal.as_ref());
+    Some(event.line(Stage::ResponseComplete, now))
+}
+
 /// Takes the managed fields out of an object, or of each object of a list.
 pub(super) fn drop_managed_fields(object: &mut Value) {
     let drop_one = |object: &mut Value| {
@@ -339,6 +378,39 @@ mod tests {
                 "requestReceivedTimestamp": "2026-05-01T12:00:00.250000Z", "stageTimestamp": "2026-05-01T12:00:01.000000Z",
             })
         );
+    }
+
+    #[test]
+    fn a_join_is_told_as_the_policy_wants_it() {
+        let text = |rule: &str| format!("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{rule}]");
+        let door = DoorEvent {
+            verb: "join",
+            user: None,
+            cluster: "north",
+            from: Some([10, 0, 0, 1].into()),
+            code: 401,
+            message: "the hub does not know this token",
+        };
+        let told = |rule: &str| {
+            let policy = Policy::read(&text(rule)).unwrap();
+            of_door(&door, &policy, "id".into(), "2026-05-01T12:00:00Z".parse().unwrap())
+        };
+        assert_eq!(told("{level: None}"), None);
+        assert_eq!(told("{level: Metadata, verbs: [get]}"), None);
+        let line = told(
+            "{level: Metadata, verbs: [join], resources: [{group: cluster.karmada.io, resources: [clusters/agent]}]}",
+        );
+        let value: Value = serde_json::from_slice(&line.unwrap()).unwrap();
+        assert_eq!(
+            (&value["verb"], &value["user"]["username"]),
+            (&json!("join"), &json!("system:anonymous"))
+        );
+        assert_eq!(
+            (&value["objectRef"]["name"], &value["sourceIPs"]),
+            (&json!("north"), &json!(["10.0.0.1"]))
+        );
+        assert_eq!(value["responseStatus"]["code"], 401);
+        assert_eq!(value["responseStatus"]["message"], door.message);
     }
 
     #[test]

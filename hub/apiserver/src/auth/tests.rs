@@ -156,7 +156,7 @@ fn user(name: &str, groups: &[&str]) -> User {
     User { name: name.into(), groups: groups.iter().map(|g| (*g).to_owned()).collect(), ..User::default() }
 }
 
-/// Agents of a and b, a viewer of everything, an editor of the namespace shop, a robot with odd rules.
+/// A viewer of everything, an editor of the namespace shop, a robot with odd rules.
 fn world() -> Vec<Value> {
     let person = |name: &str| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name});
     let robot = json!({"kind": "ServiceAccount", "name": "robot", "namespace": "shop"});
@@ -165,8 +165,6 @@ fn world() -> Vec<Value> {
         {"apiGroups": ["apps"], "resources": ["*/scale"], "verbs": ["update"]},
     ]);
     let mut all = default_roles();
-    all.extend(agent_roles("a"));
-    all.extend(agent_roles("b"));
     all.push(bound("", "vera", "ClusterRole", "view", person("vera")));
     all.push(bound(
         "shop",

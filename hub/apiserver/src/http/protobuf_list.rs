@@ -47,7 +47,7 @@ pub(super) async fn answer(
         Ok(list) => list,
         // The form was chosen because the kind has it.
         Err(error) => {
-            let status = Status::internal(&error.to_string());
+            let status = Status::internal(error.to_string());
             return respond::refused(&status, &http::HeaderMap::new());
         }
     };
@@ -57,7 +57,7 @@ pub(super) async fn answer(
         some.iter().for_each(|object| list.measure(&Item::of(definition, object, form.shape).value()));
         tokio::task::yield_now().await;
     }
-    let left = list.len() as u64;
+    let left = list.size() as u64;
     let start = Some(list.start());
     respond::with_type(
         StatusCode::OK,

@@ -84,7 +84,7 @@ impl List {
     }
 
     /// Bytes of the whole list, once all items are measured.
-    pub fn len(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.start().len() + self.length - self.metadata.len()
     }
 

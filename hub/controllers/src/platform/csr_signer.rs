@@ -2,8 +2,8 @@
 //!
 //! In: CertificateSigningRequests. Out: `status.certificate`, or the condition `Failed` with what is wrong. Nothing is approved
 //! here: that is a person's. Other people's signers are left as they are, and so is `legacy-unknown`, which this API does not take.
-//! One thing more than kube-controller-manager refuses: a server's certificate for a name of the hub itself, as agents know the hub
-//! by the same CA.
+//! More than kube-controller-manager refuses: a server's certificate for a name of the hub itself, as agents know the hub by the same
+//! CA; an agent's name, which is given by joining alone; and `system:masters`, also where the request was let in by an older hub.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,6 +45,8 @@ pub struct Asked {
     pub uris: usize,
     /// Whether one of the names is the hub's own, or may stand for it.
     pub hubs_own: bool,
+    /// Whether the name or a group is an agent's.
+    pub is_of_an_agent: bool,
 }
 
 /// Holds the CA's key.
@@ -143,6 +145,12 @@ fn usages(spec: &Value) -> Vec<&str> {
 
 /// Whether the signer signs such a request: kube-controller-manager's checks. Pure.
 fn judge(spec: &Value, asked: &Asked) -> Result<(), String> {
+    if asked.is_of_an_agent {
+        return Err("agents' names are given by joining alone".to_owned());
+    }
+    if asked.organizations.iter().any(|group| group == "system:masters") {
+        return Err("the group system:masters is not given by approval".to_owned());
+    }
     match spec["signerName"].as_str() {
         Some(CLIENT) => judge_client(&usages(spec)),
         Some(KUBELET) => judge_kubelet(asked).and_then(|()| judge_node(spec, asked, "client auth")),
@@ -256,12 +264,16 @@ mod tests {
         let hub = Asked { hubs_own: true, ..named.clone() };
         let mailed = Asked { emails: 1, ..named.clone() };
         let outsider = Asked { organizations: Vec::new(), ..named.clone() };
+        let master = Asked { organizations: vec!["a".into(), "system:masters".into()], ..user.clone() };
+        let agent = Asked { is_of_an_agent: true, ..user.clone() };
         let stranger = Asked { common_name: "a".into(), ..named.clone() };
         for (spec, asked, fine) in [
             (spec(CLIENT, &["client auth"]), &user, true),
             (spec(CLIENT, &["client auth", "digital signature", "key encipherment"]), &user, true),
             (spec(CLIENT, &["client auth", "server auth"]), &user, false),
             (spec(CLIENT, &["digital signature"]), &user, false),
+            (spec(CLIENT, &["client auth"]), &master, false),
+            (spec(CLIENT, &["client auth"]), &agent, false),
             (spec(KUBELET, &["client auth", "digital signature"]), &node, true),
             (spec(KUBELET, &["client auth"]), &node, false),
             (spec(KUBELET, &["client auth", "digital signature"]), &user, false),

@@ -117,6 +117,11 @@ impl Judge {
         // What was said before this run may be about what this run has put right.
         let new = look.said != self.baseline;
         let passing = matches!(report.cause.as_str(), "DNS" | "TCP" | "HTTP2Refused" | "");
+        // A person may decide at any time: the agent goes on asking.
+        if report.cause == "Pending" {
+            let message = report.message.clone();
+            return Trouble { cause: "Pending".to_owned(), message, weight: Weight::AtTheEnd };
+        }
         let weight = if new && !passing { Weight::AtOnce } else { Weight::IfItLasts };
         let cause = if report.cause.is_empty() { "Failed" } else { &report.cause };
         Trouble { cause: cause.to_owned(), message: report.message.clone(), weight }
@@ -191,7 +196,10 @@ pub fn next(cause: &str, installation: &Installation) -> String {
         "NameInvalid" | "NameTaken" => format!("choose another --cluster-name, or karmadactl unregister {cluster} first if that cluster is gone (--force)"),
         "IdTaken" => "use the name under which the hub knows this cluster as --cluster-name, or unregister that first".to_owned(),
         "Permission" => "the hub or the member refuses the agent: run this again with wider --permissions, as an administrator of the member".to_owned(),
-        "Joining" => "the hub may wait for a person to approve the join: the agent goes on asking".to_owned(),
+        "Joining" => "the agent goes on asking".to_owned(),
+        "Pending" => format!(
+            "on the hub: karmadactl adopt {cluster} where that is this site's agent, or karmadactl refuse {cluster}; the agent goes on asking"
+        ),
         "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" => {
             format!("the nodes cannot get the image {}: push it where they can, or give --karmada-agent-image", installation.image)
         }

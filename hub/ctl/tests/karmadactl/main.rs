@@ -158,6 +158,33 @@ async fn register_line(hub: &Cluster) -> (String, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn adopt_and_refuse_decide_about_keys_that_ask() {
+    let hub = Cluster::start().await;
+    let (held, asking) = ("1".repeat(64), "a".repeat(64));
+    let asks = json!([{"key": asking, "uid": "u2", "since": "2026-01-01T00:00:00Z"}]).to_string();
+    let notes = json!({"edge.karmada.io/agent-key": held, "edge.karmada.io/key-request": asks});
+    let clusters = "/apis/cluster.karmada.io/v1alpha1/clusters";
+    hub.create(
+        clusters,
+        json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
+            "metadata": {"name": "shop", "annotations": notes}, "spec": {"syncMode": "Pull", "id": "u1"}}),
+    )
+    .await;
+    let shop = format!("{clusters}/shop");
+    let key = async || {
+        hub.get(&shop).await.unwrap()["metadata"]["annotations"]["edge.karmada.io/agent-key"].clone()
+    };
+    assert!(hub.fail("adopt nowhere").await.contains("there is no cluster nowhere"));
+    assert!(hub.fail("adopt shop --key bbbbbbbb").await.contains("0 keys that ask"));
+    assert!(hub.succeed("refuse shop").await.contains("refused"));
+    assert_eq!(key().await, *held);
+    assert!(hub.fail("adopt shop").await.contains("0 keys wait"), "a refused one is named to be adopted");
+    assert!(hub.succeed("adopt shop --key aaaaaaaa").await.contains("adopted"));
+    assert_eq!(key().await, *asking);
+    assert_eq!(hub.get(&shop).await.unwrap()["spec"]["id"], "u2");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn tokens_are_made_listed_without_their_secret_and_deleted() {
     let hub = Cluster::start().await;
     let token = hub.succeed("token create --description shops --ttl 1h --uses 2").await.trim().to_owned();

@@ -49,6 +49,19 @@ fn deleting(key: &str, revision: u64) -> WorkEvent {
     WorkEvent::Upsert(Work { deleting: true, ..work(key, revision, "x") })
 }
 
+#[test]
+fn a_session_ends_with_its_certificate_and_not_before() {
+    let mut session = open(0, None, plenty()).until(secs(5));
+    assert_eq!(session.deadline(), secs(5), "the clock is looked at then");
+    session.tick(secs(4));
+    assert!(!frames(&mut session).iter().any(|f| matches!(f.body, Some(hub_frame::Body::Close(_)))));
+    session.tick(secs(5));
+    let said = frames(&mut session);
+    let Some(hub_frame::Body::Close(close)) = &said[said.len() - 1].body else { panic!("{said:?}") };
+    assert_eq!((close.code(), close.retry()), (CloseCode::Recycle, RetryClass::RetryAfter));
+    assert!(session.finished());
+}
+
 /// Everything the session sends now, one word per frame.
 fn sent(session: &mut Session) -> Vec<String> {
     frames(session).iter().map(word).collect()

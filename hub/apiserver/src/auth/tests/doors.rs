@@ -23,9 +23,9 @@ fn people() -> BTreeMap<&'static str, User> {
 const DOORS: &str = "
 admin       delete  core                  namespaces            -            shop  yes
 admin       get     -                     /metrics              -            -     yes
-agent-a     get     cluster.karmada.io    clusters              -            a     yes
-agent-a     update  cluster.karmada.io    clusters/status       -            a     yes
-agent-a     patch   cluster.karmada.io    clusters/status       -            a     yes
+agent-a     get     cluster.karmada.io    clusters              -            a     no
+agent-a     update  cluster.karmada.io    clusters/status       -            a     no
+agent-a     patch   cluster.karmada.io    clusters/status       -            a     no
 agent-a     update  cluster.karmada.io    clusters              -            a     no
 agent-a     delete  cluster.karmada.io    clusters              -            a     no
 agent-a     get     cluster.karmada.io    clusters              -            b     no
@@ -34,10 +34,10 @@ agent-a     list    cluster.karmada.io    clusters              -            -  
 agent-a     watch   cluster.karmada.io    clusters              -            -     no
 agent-a     create  cluster.karmada.io    clusters              -            c     no
 agent-a     get     cluster.karmada.io    clusters/proxy        -            a     no
-agent-a     list    work.karmada.io       works                 karmada-es-a -     yes
-agent-a     watch   work.karmada.io       works                 karmada-es-a -     yes
-agent-a     get     work.karmada.io       works                 karmada-es-a w     yes
-agent-a     update  work.karmada.io       works/status          karmada-es-a w     yes
+agent-a     list    work.karmada.io       works                 karmada-es-a -     no
+agent-a     watch   work.karmada.io       works                 karmada-es-a -     no
+agent-a     get     work.karmada.io       works                 karmada-es-a w     no
+agent-a     update  work.karmada.io       works/status          karmada-es-a w     no
 agent-a     update  work.karmada.io       works                 karmada-es-a w     no
 agent-a     delete  work.karmada.io       works                 karmada-es-a w     no
 agent-a     create  work.karmada.io       works                 karmada-es-a w     no

@@ -1,0 +1,12 @@
+//! Identities against a hub in this process, over real TLS: who joins, who takes a name over, what a certificate still opens when
+//! its key was replaced or its time is over, and what strangers can take.
+
+// Helpers of tests are no tests to the lint.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod certificates;
+mod joins;
+mod sessions;
+mod strangers;
+mod walk;
+mod world;

@@ -1,0 +1,199 @@
+//! One site's life, and what each credential opens at each step: it joins, another key wants its name, a person gives the name to
+//! that key, the cluster is removed, a certificate ends. Over HTTP, every route that the hub serves; over gRPC, sessions and joins.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use karmada_certs::{ClientKey, KeyedCertificate};
+
+use crate::world::{Answer, HOUR, Https, TOKEN, World, until};
+
+/// after which step, who, over HTTP, opening a session, joining again as north.
+const WALK: &str = "
+joined    owner     401      welcome       granted
+joined    thief     401      REVOKED       pending
+joined    nobody    40x      Unauthorized  -
+joined    token     403      Unauthorized  -
+joined    admin     200      UNREGISTERED  -
+asked     owner     401      welcome       granted
+asked     thief     401      REVOKED       pending
+adopted   owner     401      REVOKED       pending
+adopted   thief     401      welcome       granted
+adopted   nobody    40x      Unauthorized  -
+removed   thief     401      UNREGISTERED  -
+removed   owner     401      UNREGISTERED  -
+ended     thief     401      REVOKED       -
+ended     admin     401      UNREGISTERED  -
+ended     nobody    40x      Unauthorized  -
+";
+
+struct Walk {
+    world: World,
+    owner: ClientKey,
+    thief: ClientKey,
+    admin: KeyedCertificate,
+    routes: Vec<(&'static str, String)>,
+}
+
+impl Walk {
+    async fn begin() -> Walk {
+        let world = World::start().await;
+        let admin = world.administrator(HOUR);
+        let routes = routes(&mut world.https(Some(&admin)).await).await;
+        assert!(routes.len() > 300, "{} routes", routes.len());
+        let (owner, thief) = (ClientKey::generate().unwrap(), ClientKey::generate().unwrap());
+        Walk { world, owner, thief, admin, routes }
+    }
+
+    fn key(&self, who: &str) -> Option<&ClientKey> {
+        match who {
+            "owner" => Some(&self.owner),
+            "thief" => Some(&self.thief),
+            _ => None,
+        }
+    }
+
+    /// The certificate: for keys, whatever the hub's CA would sign, so that it is the key that decides.
+    fn certificate(&self, who: &str) -> Option<KeyedCertificate> {
+        match who {
+            "admin" => Some(self.admin.clone()),
+            _ => self.key(who).map(|key| self.world.issue("north", key, HOUR)),
+        }
+    }
+
+    async fn step(&self, step: &str) {
+        let world = &self.world;
+        match step {
+            "joined" => drop(world.join("north", "u1", &self.owner).await.certificate(&self.owner)),
+            // While the session of the row before lingers, it is refused at once.
+            "asked" => assert_eq!(self.joins_until("thief", "u2", "pending").await, "pending"),
+            "adopted" => {
+                world.annotate("north", "edge.karmada.io/adopt-key", &self.thief.fingerprint()).await;
+                let adopted = || world.cluster("north").unwrap()["spec"]["id"] == "u2";
+                until("the adoption", adopted).await;
+            }
+            "removed" => {
+                world.delete_cluster("north").await;
+                until("the removal", || world.cluster("north").is_none()).await;
+            }
+            "ended" => {
+                world.join("north", "u2", &self.thief).await.certificate(&self.thief);
+                world.pass(2 * 3600);
+            }
+            other => panic!("{other}"),
+        }
+    }
+
+    /// What all routes say: one word, or the routes that say something else.
+    async fn over_http(&self, who: &str, expected: &str) -> String {
+        let certificate = self.certificate(who);
+        let mut https = self.world.https(certificate.as_ref()).await;
+        let bearer = (who == "token").then_some(TOKEN);
+        let mut wrong = BTreeMap::new();
+        for (method, path) in &self.routes {
+            // An administrator would change things; that he may is seen by reading.
+            if expected == "200" && *method != "GET" {
+                continue;
+            }
+            let status = https.send_with(method, path, bearer).await.unwrap().0;
+            let about_oneself = who == "token"
+                && (path.contains("/selfsubject") || path == "/api" || path.starts_with("/openapi"));
+            let right = match expected {
+                "401" => status == 401,
+                "403" => [403, 405].contains(&status) || about_oneself,
+                "40x" => [401, 403, 405].contains(&status),
+                _ => ![401, 403].contains(&status),
+            };
+            if !right {
+                wrong.insert(format!("{method} {path}"), status);
+            }
+        }
+        if wrong.is_empty() { expected.to_owned() } else { format!("{wrong:?}") }
+    }
+
+    async fn over_the_stream(&self, who: &str) -> String {
+        self.world.knock(self.certificate(who).as_ref(), "north").await
+    }
+
+    /// Asks until it is answered so, or for five seconds: sessions of earlier rows end in their own time.
+    async fn joins_until(&self, who: &str, uid: &str, expected: &str) -> String {
+        let mut said = String::new();
+        for _ in 0..50 {
+            said = self.joins_again(who, uid).await;
+            if said == expected {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        said
+    }
+
+    async fn joins_again(&self, who: &str, uid: &str) -> String {
+        let Some(key) = self.key(who) else { return "-".to_owned() };
+        match self.world.join("north", uid, key).await {
+            Answer::Granted(_) => "granted".to_owned(),
+            Answer::Pending => "pending".to_owned(),
+            Answer::Refused(refusal) => refusal.code().as_str_name().to_owned(),
+        }
+    }
+}
+
+/// Every verb at every resource that is served, at north's own objects where there may be some.
+async fn routes(admin: &mut Https) -> Vec<(&'static str, String)> {
+    let mut roots = vec!["/api/v1".to_owned()];
+    let groups = admin.send("GET", "/apis").await.unwrap().1;
+    for group in groups["groups"].as_array().unwrap() {
+        for version in group["versions"].as_array().unwrap() {
+            roots.push(format!("/apis/{}", version["groupVersion"].as_str().unwrap()));
+        }
+    }
+    let mut all =
+        vec![("GET", "/metrics".to_owned()), ("GET", "/openapi/v2".to_owned()), ("GET", "/api".to_owned())];
+    for root in roots {
+        let found = admin.send("GET", &root).await.unwrap().1;
+        for resource in found["resources"].as_array().unwrap() {
+            let (name, sub) = match resource["name"].as_str().unwrap().split_once('/') {
+                Some((name, sub)) => (name.to_owned(), format!("/{sub}")),
+                None => (resource["name"].as_str().unwrap().to_owned(), String::new()),
+            };
+            let place = if resource["namespaced"] == true { "/namespaces/karmada-es-north" } else { "" };
+            if sub.is_empty() {
+                all.extend(["GET", "POST"].map(|method| (method, format!("{root}{place}/{name}"))));
+            }
+            let methods: &[&str] =
+                if sub.is_empty() { &["GET", "PUT", "PATCH", "DELETE"] } else { &["GET", "PUT", "PATCH"] };
+            all.extend(methods.iter().map(|method| (*method, format!("{root}{place}/{name}/north{sub}"))));
+        }
+    }
+    all
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn join_take_over_revoke_expire() {
+    let walk = Walk::begin().await;
+    let (mut done, mut wrong) = (String::new(), Vec::new());
+    for row in WALK.lines().filter(|line| !line.is_empty()) {
+        let cells: Vec<&str> = row.split_whitespace().collect();
+        let [step, who, http, stream, join] = cells[..] else { panic!("{row}") };
+        if step != done {
+            walk.step(step).await;
+            step.clone_into(&mut done);
+        }
+        let uid = if who == "owner" { "u1" } else { "u2" };
+        if join != "-" {
+            let said = walk.joins_until(who, uid, join).await;
+            if said != join {
+                wrong.push(format!("{step} {who} joins: {said}, not {join}"));
+            }
+        }
+        let said = walk.over_http(who, http).await;
+        if said != http {
+            wrong.push(format!("{step} {who} over HTTP: {said}"));
+        }
+        let said = walk.over_the_stream(who).await;
+        if said != stream {
+            wrong.push(format!("{step} {who} connects: {said}, not {stream}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
