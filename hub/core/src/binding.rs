@@ -101,6 +101,16 @@ fn completions(input: &Input<'_>, replicas: &BTreeMap<&str, i32>) -> BTreeMap<St
     webster::divide(total, &votes, &[], object::uid(input.template)).into_iter().collect()
 }
 
+/// An override that takes the address away which the hub gave to a Service takes the list of addresses with it: a member refuses
+/// one without the other.
+fn drop_addresses(template: &Value, wanted: &mut Value) {
+    let given = template["spec"]["clusterIP"].as_str().is_some_and(|address| address != "None");
+    let Some(spec) = wanted.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    if given && object::kind(template) == "Service" && !spec.contains_key("clusterIP") {
+        spec.remove("clusterIPs");
+    }
+}
+
 fn one_work(
     input: &Input<'_>,
     cluster_name: &str,
@@ -124,6 +134,7 @@ fn one_work(
     }
     // Overriders see the template as it is on the hub; what one API server filled in for itself goes afterwards.
     let applied = overrides::apply(&mut wanted, cluster, input.cluster_overrides, input.overrides)?;
+    drop_addresses(input.template, &mut wanted);
     manifest::prune(&mut wanted, true);
     let namespace = names::execution_namespace(cluster_name);
     let name = names::work_name(

@@ -76,9 +76,7 @@ fn prune_job(manifest: &mut Value, drop_ttl: bool) {
 
 fn prune_service(manifest: &mut Value) {
     let Some(spec) = manifest.get_mut("spec").and_then(Value::as_object_mut) else { return };
-    // The list may stand without the single one, where an override took that away.
-    let first = spec.get("clusterIPs").and_then(|list| list.get(0));
-    let assigned = spec.get("clusterIP").or(first).and_then(Value::as_str).is_some_and(|ip| ip != "None");
+    let assigned = spec.get("clusterIP").and_then(Value::as_str).is_some_and(|ip| ip != "None");
     if assigned {
         spec.remove("clusterIP");
         spec.remove("clusterIPs");

@@ -72,6 +72,10 @@ fn seats_above(party: &Party, limit: f64) -> i64 {
     // worth(s) > limit  ⇔  s < (votes / limit - 1) / 2
     let bound = ((party.votes as f64 / limit - 1.0) / 2.0).ceil();
     let mut total = (bound as i64).max(party.seats);
+    // The division rounds: the worth of the seats beside the bound decides.
+    while party.worth(total) > limit {
+        total += 1;
+    }
     while total > party.seats && party.worth(total - 1) <= limit {
         total -= 1;
     }

@@ -362,6 +362,13 @@ fn votes() -> impl Strategy<Value = Vec<(String, i64)>> {
     prop::collection::btree_map("[a-f]{1,2}", 1_i64..1000, 1..8).prop_map(|map| map.into_iter().collect())
 }
 
+/// Two whose next seats are worth the same to the last bit, where the estimate of how many are worth more rounds down.
+#[test]
+fn bulk_is_the_same_where_an_estimate_rounds() {
+    let votes = [("a", 72), ("b", 379), ("c", 424), ("d", 798)].map(|(name, n)| (name.to_owned(), n));
+    assert_eq!(webster::divide(3868, &votes, &[], ""), slow_webster(3868, &votes));
+}
+
 proptest! {
     #[test]
     fn bulk_is_the_same_as_seat_by_seat(votes in votes(), seats in 1000_i64..4000) {
