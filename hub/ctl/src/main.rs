@@ -6,6 +6,7 @@
 mod access;
 mod adopt;
 mod cluster_name;
+mod confirm;
 mod connection;
 mod cordon;
 mod delete;
@@ -67,6 +68,8 @@ enum Command {
     Cordon(cordon::Arguments),
     /// Place workloads on a cluster again.
     Uncordon(cordon::Arguments),
+    /// Let the deletes go out that a restored hub holds back for a site.
+    Confirm(confirm::Arguments),
     /// Have a site try again a Work that it has put aside because it crashed the agent.
     Release(release::Arguments),
     /// Add taints to clusters, or remove them.
@@ -118,6 +121,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Command::Delete(command) => delete::run(&access, &command).await,
         Command::Cordon(command) => cordon::run(&access, &command, true).await,
         Command::Uncordon(command) => cordon::run(&access, &command, false).await,
+        Command::Confirm(command) => confirm::run(&access, &command).await,
         Command::Release(command) => release::run(&access, &command, jiff::Timestamp::now()).await,
         Command::Taint(command) => taint::run(&access, &command).await,
         Command::Version(command) => version::run(&access, &command).await,

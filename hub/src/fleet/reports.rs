@@ -238,10 +238,7 @@ impl StatusSink for Reports {
     }
 
     fn deletes_held(&self, cluster: &str, epoch: u64, count: u64) {
-        let command = format!(
-            "kubectl annotate --overwrite cluster {cluster} {}={epoch}",
-            annotations::CONFIRM_DELETES
-        );
+        let command = format!("karmadactl confirm {cluster} --epoch {epoch}");
         let message = format!(
             "the hub was restored: {count} deletes wait and are not sent to this site; to let them go out: {command}"
         );

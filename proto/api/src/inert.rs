@@ -18,7 +18,7 @@ pub struct Row {
     /// Which values mean something.
     means: fn(&Value) -> bool,
     /// What follows, and what to do instead where there is something.
-    words: &'static str,
+    pub words: &'static str,
 }
 
 const POLICY: &str = crate::POLICY_GROUP;

@@ -206,6 +206,10 @@ fn compare(script: &Script, truth: &[Printed], hub: &[Printed]) -> (String, usiz
     (report, listed)
 }
 
+/// kube-apiserver looks over the addresses of Services every three minutes, and tells of one that it gives out at that very moment: such
+/// a script is run once more.
+const REPAIR: &str = "ClusterIPNotAllocated";
+
 #[test]
 fn every_command_prints_the_same() {
     let all = scripts();
@@ -228,10 +232,16 @@ fn every_command_prints_the_same() {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     let Some(script) = all.get(number) else { return };
                     let [truth, hub] = &servers;
-                    let (truth, hub) = std::thread::scope(|both| {
-                        let hub = both.spawn(|| hub.run(script, number));
-                        (truth.run(script, number), hub.join().unwrap())
-                    });
+                    let both = |number| {
+                        std::thread::scope(|both| {
+                            let hub = both.spawn(move || hub.run(script, number));
+                            (truth.run(script, number), hub.join().unwrap())
+                        })
+                    };
+                    let (mut truth, mut hub) = both(number);
+                    if truth.iter().any(|printed| printed.stdout.contains(REPAIR)) {
+                        (truth, hub) = both(number + all.len());
+                    }
                     let (report, different) = compare(script, &truth, &hub);
                     listed.fetch_add(different, Ordering::Relaxed);
                     if !report.is_empty() {
