@@ -133,10 +133,7 @@ where
     tracing::info!(cluster, session_seq, epoch, resumed = ?opening.resumed, %version, "session");
     let ends = now.saturating_add(life_left(&peer, hub_clock_ms));
     let session = Session::open(hello, &opening, &gateway.options, now).until(ends);
-    let stream = SessionStream::new(gateway.clone(), handle, peer.clone(), session, inbound, feed);
-    // What was changed while the session opened, nobody told it of: it is asked for once more, now that it can be found.
-    gateway.ports.registrar.authorize_session(&peer).await.map_err(|r| admission::refused(&r))?;
-    Ok(stream)
+    Ok(SessionStream::new(gateway.clone(), handle, peer, session, inbound, feed))
 }
 
 /// How long the certificate is still valid.
