@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+#[path = "pair/copies.rs"]
+mod copies;
 #[path = "pair/elsewhere.rs"]
 mod elsewhere;
 #[path = "pair/hostile.rs"]

@@ -1,5 +1,6 @@
 //! The gateway's ports, over the store and the registry: where Works come from, where reports go, who may join.
 
+mod cluster_report;
 mod guard;
 mod keys;
 mod links;

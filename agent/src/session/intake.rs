@@ -339,10 +339,12 @@ impl Intake {
         match self.held.get_mut(&tombstone.key) {
             // Bound to its uid, or newer than what is held under this name: what is older removes nothing.
             Some(held) if held.uid != tombstone.uid && held.revision >= tombstone.revision => {}
-            Some(_) if released => {
+            Some(held) if released && held.phase == Phase::Removed => {
                 self.held.remove(&tombstone.key);
                 self.changes.push(Change::Forget { key: tombstone.key });
             }
+            // Released and still held, this ledger is an older copy of one that knew of the deletion, or the hub went on without this
+            // agent's word: it is carried out all the same.
             Some(held) => {
                 if held.phase == Phase::Desired {
                     held.phase = Phase::Deleting;

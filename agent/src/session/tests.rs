@@ -168,7 +168,7 @@ fn a_tombstone_removes_its_own_uid_or_what_is_older_and_nothing_newer() {
         ("its own", "u-a", 6, Deleted, vec!["delete a@6", "cursor 6"]),
         ("an older life of the name", "u-old", 4, Deleted, vec!["cursor 4"]),
         ("a newer life of the name", "u-new", 6, Deleted, vec!["delete a@6", "cursor 6"]),
-        ("released", "u-a", 6, Released, vec!["forget a", "cursor 6"]),
+        ("released, and still held here", "u-a", 6, Released, vec!["delete a@6", "cursor 6"]),
         ("an older life released", "u-old", 4, Released, vec!["cursor 4"]),
     ] {
         let mut session = open(7, 3, &[("a", held("u-a", 5, b"x"))]);
@@ -177,6 +177,12 @@ fn a_tombstone_removes_its_own_uid_or_what_is_older_and_nothing_newer() {
         hear(&mut session, tombstone("a", uid, revision, reason));
         assert_eq!(written(&mut session), expect, "{what}");
     }
+    let removed = Held { phase: Phase::Removed, ..held("u-a", 5, b"x") };
+    let mut session = open(7, 3, &[("a", removed)]);
+    said(&mut session);
+    welcome(&mut session, 7);
+    hear(&mut session, tombstone("a", "u-a", 6, Released));
+    assert_eq!(written(&mut session), ["forget a", "cursor 6"], "removed, and the hub knows it");
     let mut session = open(7, 3, &[]);
     said(&mut session);
     welcome(&mut session, 7);

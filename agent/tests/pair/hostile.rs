@@ -58,7 +58,10 @@ proptest! {
             let Ok(frame) = HubFrame::decode(&bytes[..]) else { continue };
             let removes = match &frame.body {
                 Some(hub_frame::Body::Tombstone(tombstone)) => {
-                    TombstoneReason::try_from(tombstone.reason) == Ok(TombstoneReason::Deleted)
+                    matches!(
+                        TombstoneReason::try_from(tombstone.reason),
+                        Ok(TombstoneReason::Deleted | TombstoneReason::Released)
+                    )
                 }
                 _ => false,
             };

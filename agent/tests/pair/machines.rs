@@ -20,7 +20,7 @@ use proptest::prelude::*;
 use prost::Message;
 
 /// A CA that is made when it is needed.
-struct Ca(Authority);
+pub(crate) struct Ca(Authority);
 
 impl Default for Ca {
     fn default() -> Self {
@@ -37,19 +37,21 @@ impl std::ops::Deref for Ca {
 
 /// A hub's Works with their history, and where it stands.
 #[derive(Default)]
-struct Hub {
-    ca: Ca,
+pub(crate) struct Hub {
+    pub(crate) ca: Ca,
     /// The hub's starts after the first: id, and the revision that it found.
-    starts: Vec<(u64, u64)>,
-    epoch: u64,
-    revision: u64,
-    works: BTreeMap<String, Work>,
-    history: Vec<WorkEvent>,
-    kept_from: u64,
+    pub(crate) starts: Vec<(u64, u64)>,
+    pub(crate) epoch: u64,
+    pub(crate) revision: u64,
+    pub(crate) works: BTreeMap<String, Work>,
+    pub(crate) history: Vec<WorkEvent>,
+    pub(crate) kept_from: u64,
+    /// What the site ever said that it holds and was not told of.
+    pub(crate) orphans: BTreeSet<String>,
 }
 
 impl Hub {
-    fn put(&mut self, key: &str, text: &str) {
+    pub(crate) fn put(&mut self, key: &str, text: &str) {
         self.revision += 1;
         let uid =
             self.works.get(key).map_or_else(|| format!("u{}", self.revision), |work| work.uid.to_string());
@@ -61,7 +63,7 @@ impl Hub {
         self.history.push(WorkEvent::Upsert(work));
     }
 
-    fn delete(&mut self, key: &str) {
+    pub(crate) fn delete(&mut self, key: &str) {
         self.revision += 1;
         if let Some(work) = self.works.get_mut(key) {
             (work.deleting, work.revision) = (true, self.revision);
@@ -74,7 +76,7 @@ impl Hub {
         if due && let Some(work) = self.works.remove(key) {
             self.revision += 1;
             let (key, uid, revision) = (work.key, work.uid, self.revision);
-            self.history.push(WorkEvent::Deleted { key, uid, revision });
+            self.history.push(WorkEvent::Deleted { key, uid, revision, preserve: false });
         }
     }
 
@@ -94,7 +96,7 @@ impl Hub {
     }
 
     /// Old history is no longer kept.
-    fn compact(&mut self) {
+    pub(crate) fn compact(&mut self) {
         self.kept_from = self.revision;
     }
 
@@ -118,16 +120,19 @@ impl Hub {
 }
 
 /// The agent's side that outlives a session.
-struct Site {
-    ledger: Ledger,
+pub(crate) struct Site {
+    pub(crate) ledger: Ledger,
     outbox: Outbox,
     assembly: Assembly,
     told: BTreeSet<String>,
+    /// What is in the member: the Work's uid and body, by key. No ledger's loss touches it.
+    pub(crate) member: BTreeMap<String, (String, String)>,
 }
 
 impl Site {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
+            member: BTreeMap::new(),
             ledger: Ledger::in_memory().unwrap(),
             outbox: Outbox::default(),
             assembly: Assembly::default(),
@@ -135,7 +140,7 @@ impl Site {
         }
     }
 
-    fn bodies(&self) -> BTreeMap<String, (Phase, String)> {
+    pub(crate) fn bodies(&self) -> BTreeMap<String, (Phase, String)> {
         let mut bodies = BTreeMap::new();
         for key in self.ledger.keys().unwrap() {
             let entry = self.ledger.entry(&key).unwrap().unwrap();
@@ -144,7 +149,14 @@ impl Site {
         bodies
     }
 
-    /// What the reconciler would do: removes what is to be removed.
+    /// The agent's process begins anew on another ledger, over the same member.
+    pub(crate) fn starts_over(&mut self, ledger: Ledger) {
+        let member = std::mem::take(&mut self.member);
+        *self = Self { ledger, member, ..Self::new() };
+        self.reconcile();
+    }
+
+    /// What the reconciler would do: places what is desired, removes what is to be removed.
     fn reconcile(&mut self) {
         let held = self.ledger.held().unwrap();
         for key in std::mem::take(&mut self.told) {
@@ -155,9 +167,13 @@ impl Site {
         for (key, held) in held {
             self.told.insert(key.clone());
             if held.phase != Phase::Desired {
+                self.member.remove(&key);
                 self.ledger.removed(std::slice::from_ref(&key)).unwrap();
                 self.outbox.removed(&key, &held.uid, held.revision, Vec::new());
             } else {
+                let entry = self.ledger.entry(&key).unwrap().unwrap();
+                let body = String::from_utf8(entry.body.to_vec()).unwrap();
+                self.member.insert(key.clone(), (held.uid.clone(), body));
                 let standing = Standing {
                     uid: held.uid,
                     revision: held.revision,
@@ -172,7 +188,7 @@ impl Site {
 
 /// What passed in one session.
 #[derive(Default)]
-struct Passed {
+pub(crate) struct Passed {
     bodies: usize,
     offers: usize,
     bytes: usize,
@@ -180,7 +196,7 @@ struct Passed {
 }
 
 /// One session from hello to quiet, or to a cut after `budget` frames from the hub.
-fn session(hub: &mut Hub, site: &mut Site, budget: usize) -> Passed {
+pub(crate) fn session(hub: &mut Hub, site: &mut Site, budget: usize) -> Passed {
     let now = Duration::from_secs(1);
     let (epoch, cursor) = site.ledger.position().unwrap();
     let opening = agent::Opening {
@@ -255,7 +271,16 @@ fn session(hub: &mut Hub, site: &mut Site, budget: usize) -> Passed {
         }
         while let Some(frame) = agent.next_frame(&mut site.outbox, now) {
             quiet = false;
-            gateway.frame(over_the_wire(&frame), now);
+            let frame = over_the_wire(&frame);
+            match &frame.body {
+                // The shell asks the store first.
+                Some(agent_frame::Body::Removed(removed))
+                    if !gateway.knows(&removed.key) && !hub.works.contains_key(&removed.key) =>
+                {
+                    gateway.stranger(frame, now);
+                }
+                _ => gateway.frame(frame, now),
+            }
         }
         while let Some(effect) = gateway.next_effect() {
             assert_ne!(effect, Effect::Relist, "nothing was lost");
@@ -264,6 +289,9 @@ fn session(hub: &mut Hub, site: &mut Site, budget: usize) -> Passed {
             quiet = false;
             if let Report::Finalize { key, uid, .. } = &report {
                 hub.finalize(key, uid);
+            }
+            if let Report::Orphans(keys) = &report {
+                hub.orphans.extend(keys.iter().cloned());
             }
             gateway.report_done(report, false, now);
         }
@@ -283,7 +311,7 @@ fn over_the_wire(frame: &AgentFrame) -> AgentFrame {
 }
 
 /// What the site should hold, once all is quiet.
-fn wanted(hub: &Hub) -> BTreeMap<String, (Phase, String)> {
+pub(crate) fn wanted(hub: &Hub) -> BTreeMap<String, (Phase, String)> {
     let body = |work: &Work| {
         let json: serde_json::Value = serde_json::from_slice(&work.body.json()).unwrap();
         serde_json::json!({"manifests": json["spec"]["workload"]["manifests"]}).to_string()
@@ -291,7 +319,7 @@ fn wanted(hub: &Hub) -> BTreeMap<String, (Phase, String)> {
     hub.works.values().map(|work| (work.key.to_string(), (Phase::Desired, body(work)))).collect()
 }
 
-fn noise(len: usize) -> String {
+pub(crate) fn noise(len: usize) -> String {
     let mut state = 9u64;
     let step = |_| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -154,7 +154,12 @@ impl StatusSink for Fake {
         let mut state = self.state.lock();
         if state.works.remove(&(cluster.into(), key.into())).is_some() {
             state.revision += 1;
-            let event = WorkEvent::Deleted { key: key.into(), uid: uid.into(), revision: state.revision };
+            let event = WorkEvent::Deleted {
+                key: key.into(),
+                uid: uid.into(),
+                revision: state.revision,
+                preserve: false,
+            };
             let _ = self.events.send((cluster.into(), event));
         }
         Ok(())

@@ -22,6 +22,7 @@ mod pieces;
 mod protobuf_list;
 mod resources;
 mod respond;
+mod room;
 pub(crate) mod scale;
 mod subresources;
 mod table;
@@ -55,6 +56,7 @@ pub(crate) fn json_syntax_error(bytes: &[u8]) -> Option<String> {
 }
 
 pub use respond::Body;
+use room::{Room, Taken};
 use target::{Query, Target};
 
 /// The user that a verified client certificate names, put into the request's extensions by the listener.
@@ -88,6 +90,7 @@ pub struct ApiServer {
     fairness: Option<Arc<Fairness>>,
     aggregator: Option<Arc<Aggregator>>,
     requests: Option<Arc<RequestMetrics>>,
+    room: Room,
     stop: CancellationToken,
 }
 
@@ -113,6 +116,8 @@ struct Along {
     heavy: Option<HeavyRequest>,
     /// Whether another server's answer is passed on as it came.
     passed: bool,
+    /// The room that its answer takes.
+    room: Option<Taken>,
     /// As what the request is counted.
     counted: Option<Labels>,
 }
@@ -137,6 +142,7 @@ impl ApiServer {
             fairness: None,
             aggregator: None,
             requests: None,
+            room: Room::default(),
             stop,
         }
     }
@@ -206,6 +212,14 @@ impl ApiServer {
                 respond::refused(&Status::plain(500, words), &parts.headers)
             }
         };
+        let room = along.room.take().filter(|_| !along.long);
+        let room = match respond::housed(&response, room) {
+            Ok(room) => room,
+            Err(full) => {
+                response = respond::refused(&full.into(), &parts.headers);
+                None
+            }
+        };
         if let (Some(requests), Some(labels)) = (&self.requests, &along.counted) {
             let took = (!along.long).then(|| begun.elapsed());
             requests.observe(labels, response.status().as_u16(), took);
@@ -227,7 +241,7 @@ impl ApiServer {
         if !along.passed && !document && indent::asked(&parts.headers, &Query::of(&parts.uri)) {
             response = indent::indented(response);
         }
-        let response = response.map(|body| paced::paced(body, along.seat, along.heavy));
+        let response = response.map(|body| paced::paced(body, along.seat, along.heavy, room));
         if packed { respond::compress(response) } else { response }
     }
 
@@ -243,6 +257,8 @@ impl ApiServer {
         along.counted = self.requests.as_ref().map(|_| Labels::of(&attributes, self.serves(&target)));
         paths::patience(&target, &attributes, &query)?;
         let user = self.identify(parts, &attributes, along).await?;
+        along.room = Some(self.room.of(&user));
+        body = body::counted(body, self.room.of(&user));
         let width = self.width(&target, &attributes, &query);
         self.seat(&user, &attributes, width, along).await?;
         let is_heavy = width > 1 || along.seat.as_ref().is_some_and(Seat::is_crowded);

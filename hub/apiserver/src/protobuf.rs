@@ -30,6 +30,9 @@ pub enum ProtobufError {
     /// The bytes are not what they claim to be.
     #[error("the protobuf body is malformed: {0}")]
     Malformed(&'static str),
+    /// A field's text is none of its type: of which kind, in which version, and what is wrong, in kube-apiserver's words.
+    #[error("{0} in version {1:?} cannot be handled as a {0}: {2}")]
+    Unfit(String, String, &'static str),
 }
 
 use ProtobufError::{Malformed, Unsupported};
@@ -64,15 +67,25 @@ pub fn decode(body: &[u8]) -> Result<Value, ProtobufError> {
     let name = message_name(&api_version, &kind);
     let Some(fields) = message(&name) else { return Err(Unsupported(format!("{api_version} {kind}"))) };
     let mut object = Map::new();
-    read_message(raw, fields, &mut object, 0)?;
+    read_message(raw, fields, &mut object, 0).map_err(|error| match error {
+        ProtobufError::Unfit(_, _, why) => {
+            let version = api_version.rsplit('/').next().unwrap_or_default().to_owned();
+            ProtobufError::Unfit(kind.clone(), version, why)
+        }
+        other => other,
+    })?;
     object.insert("apiVersion".into(), json!(api_version));
     object.insert("kind".into(), json!(kind));
     Ok(Value::Object(object))
 }
 
-/// `core.v1.Pod` for v1 Pod, `apps.v1.Deployment` for apps/v1 Deployment. Options and refusals are of no group.
+/// Kinds that every group and version has: options, refusals, and what discovery answers.
+const OF_NO_GROUP: [&str; 6] =
+    ["APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "DeleteOptions", "Status"];
+
+/// `core.v1.Pod` for v1 Pod, `apps.v1.Deployment` for apps/v1 Deployment.
 fn message_name(api_version: &str, kind: &str) -> String {
-    if matches!(kind, "DeleteOptions" | "Status") {
+    if OF_NO_GROUP.contains(&kind) {
         return format!("meta.v1.{kind}");
     }
     match api_version.split_once('/') {

@@ -66,6 +66,8 @@ pub enum WorkEvent {
         uid: Arc<str>,
         /// The revision of the deletion.
         revision: u64,
+        /// A site that still holds it keeps its objects, without our marks.
+        preserve: bool,
     },
     /// Everything up to `revision` has been given: ends a full listing; later, moves the cursor where nothing
     /// of this cluster changed (a bookmark).

@@ -19,6 +19,8 @@ pub enum Pending {
         uid: Arc<str>,
         /// The revision of the deletion.
         revision: u64,
+        /// A site that still holds it keeps its objects, without our marks.
+        preserve: bool,
     },
     /// The Work as it is now; `resend` where the agent asked for the body again.
     Upsert {

@@ -29,6 +29,10 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(300);
 /// The longest reason and message of a peer that are kept.
 const REASON: usize = 256;
 const MESSAGE: usize = 16 * 1024;
+/// Answers that wait to be taken, beyond which nothing more is read.
+const ANSWERS: usize = 64;
+/// The longest name or uid of a Work.
+const NAME: usize = 253;
 /// Uids of removed objects that are kept to be told.
 const EVIDENCE: usize = 16;
 /// Reports waiting beyond which the agent gets no new status credit.
@@ -37,6 +41,21 @@ const INBOX_ROOM: usize = 128;
 /// A peer's text, cut to `most` bytes at a character's edge.
 fn bounded(text: String, most: usize) -> String {
     if text.len() <= most { text } else { text[..text.floor_char_boundary(most)].to_owned() }
+}
+
+/// Whether what a report says of a Work's name and uid can be one: it is kept as long as the report.
+fn is_named_briefly(body: &agent_frame::Body) -> bool {
+    use agent_frame::Body as B;
+    let (key, uid) = match body {
+        B::WorkStatus(status) => (&status.key, &status.uid),
+        B::Removed(removed) => (&removed.key, &removed.uid),
+        B::Event(event) => (&event.key, &event.uid),
+        B::Want(want) => return want.key.len() <= NAME,
+        B::Nack(nack) => return nack.key.len() <= NAME,
+        B::Orphans(orphans) => return orphans.keys.iter().all(|key| key.len() <= NAME),
+        _ => return true,
+    };
+    key.len() <= NAME && uid.len() <= NAME
 }
 
 /// Bytes of a frame, without the frame: a slice would keep all of it.
@@ -226,6 +245,9 @@ impl Session {
         if self.closing || self.overspends(&body) {
             return;
         }
+        if !is_named_briefly(&body) {
+            return self.refuse("a report with a name or uid that is too long");
+        }
         use agent_frame::Body as B;
         match body {
             B::Hello(_) => self.close(close(
@@ -299,11 +321,18 @@ impl Session {
         }
     }
 
-    /// Takes a frame about a Work that is not this cluster's: it is paid for and nothing else.
-    pub fn stranger(&mut self, frame: &v1::AgentFrame, now: Duration) {
+    /// Takes a frame about a Work that is not this cluster's: it is paid for and nothing else, unless it says that what is gone from the
+    /// hub is gone from the site as well.
+    pub fn stranger(&mut self, frame: v1::AgentFrame, now: Duration) {
         self.heard = now;
-        if !self.closing && !frame.body.as_ref().is_some_and(|body| self.overspends(body)) {
-            self.refused += 1;
+        if self.closing || frame.body.as_ref().is_some_and(|body| self.overspends(body)) {
+            return;
+        }
+        match frame.body {
+            Some(agent_frame::Body::Removed(removed)) if !removed.never_held && removed.key.len() <= NAME => {
+                self.dispatch.release(v1::Removed { uid: bounded(removed.uid, NAME), ..removed });
+            }
+            _ => self.refused += 1,
         }
     }
 
@@ -383,9 +412,17 @@ impl Session {
         self.inbox.put(Report::Work(report, None));
     }
 
+    /// Not each is told: who sends nothing else would fill the log.
     fn refuse(&mut self, what: &str) {
         self.refused += 1;
-        self.effects.push_back(Effect::Refused(what.to_owned()));
+        if self.refused.is_power_of_two() {
+            self.effects.push_back(Effect::Refused(what.to_owned()));
+        }
+    }
+
+    /// Whether anything more is to be read of the agent: one that takes no answers is not listened to, so that they cannot pile up.
+    pub fn listens(&self) -> bool {
+        self.out.len() < ANSWERS
     }
 
     /// Frames that were dropped: of Works that are not this cluster's, or too large.

@@ -113,6 +113,9 @@ where
             progress = true;
         }
         for _ in 0..BATCH {
+            if !self.session.listens() {
+                break;
+            }
             match self.inbound.poll_next_unpin(cx) {
                 Poll::Ready(Some(Ok(frame))) => self.frame(frame, now),
                 Poll::Ready(Some(Err(_)) | None) => {
@@ -146,7 +149,7 @@ where
                     kind = frame.kind,
                     "a report of no Work of this cluster"
                 );
-                self.session.stranger(&frame, now);
+                self.session.stranger(frame, now);
             }
             _ => self.session.frame(frame, now),
         }

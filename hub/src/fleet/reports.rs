@@ -17,7 +17,7 @@ use karmada_gateway::ports::{LinkState, PortError, StatusSink, WorkNotice, WorkR
 use karmada_proto::quoted;
 use serde_json::{Value, json};
 
-use super::{Counting, Links, Told};
+use super::{Counting, Links, Told, cluster_report};
 
 /// Orphans that a line of the log names.
 const ORPHANS_SHOWN: usize = 10;
@@ -96,6 +96,11 @@ fn not_served(status: Status) -> PortError {
     PortError::never(status.message)
 }
 
+/// Whether these can be the statuses of so many manifests.
+fn are_statuses(reported: &Value, manifests: usize) -> bool {
+    reported.as_array().is_some_and(|all| all.len() <= manifests && all.iter().all(Value::is_object))
+}
+
 /// Puts a condition in its place; its time moves only when its status does.
 fn set_condition(conditions: &mut Vec<Value>, mut condition: Value, now: &str) {
     let held = conditions.iter_mut().find(|c| c["type"] == condition["type"]);
@@ -156,7 +161,9 @@ impl StatusSink for Reports {
                 set_condition(&mut conditions, condition, &now);
                 work["status"]["conditions"] = Value::Array(conditions);
             }
-            if let Some(statuses) = &manifest_statuses {
+            let manifests = work["spec"]["workload"]["manifests"].as_array().map_or(0, Vec::len);
+            // More of them than there are manifests speak of nothing.
+            if let Some(statuses) = manifest_statuses.as_ref().filter(|all| are_statuses(all, manifests)) {
                 work["status"]["manifestStatuses"] = statuses.clone();
             }
             Ok(())
@@ -165,8 +172,8 @@ impl StatusSink for Reports {
     }
 
     async fn cluster_status(&self, cluster: &str, status: Bytes) -> Result<(), PortError> {
-        let reported: Value = serde_json::from_slice(&status)
-            .map_err(|error| PortError::never(format!("the cluster's status is no JSON: {error}")))?;
+        let reported = cluster_report::read(&status)
+            .map_err(|why| PortError::never(format!("the cluster's status is refused: {why}")))?;
         let definition =
             self.registry.definition("cluster.karmada.io", "v1alpha1", "clusters").map_err(not_served)?;
         let now = self.registry.now_text();

@@ -11,6 +11,8 @@ use karmada_apiserver::cache::{CacheEvent, Shard};
 use karmada_apiserver::object::{ObjectKey, Stored};
 use karmada_apiserver::registry::Registry;
 use karmada_apiserver::resource::StorageId;
+use serde_json::Value;
+
 use karmada_gateway::ports::{Body, Json, PortError, Work, WorkEvent, WorkFeed, WorkSource};
 
 use crate::api_port::Cached;
@@ -47,6 +49,18 @@ fn keeps_workloads(registry: &Registry, cluster: &str) -> bool {
     })
 }
 
+/// Whether a site that still holds a Work that is gone keeps what it carried: as the Work itself said, as its Cluster says on its way out,
+/// and where it was deleted under an earlier Cluster of this name, whose end was another decision.
+fn is_left_to_site(registry: &Registry, cluster: &str, work: &Value) -> bool {
+    let found = registry.definition("cluster.karmada.io", "v1alpha1", "clusters");
+    let Ok(found) = found.and_then(|clusters| registry.get(&clusters, "", cluster)) else { return true };
+    // Of second precision, as RFC 3339 in UTC: they compare as text.
+    let joined = found.value()["metadata"]["creationTimestamp"].as_str().unwrap_or_default().to_owned();
+    let earlier =
+        work["metadata"]["deletionTimestamp"].as_str().is_some_and(|deleted| deleted <= joined.as_str());
+    earlier || work["spec"]["preserveResourcesOnDeletion"] == true || keeps_workloads(registry, cluster)
+}
+
 fn upsert(registry: &Registry, cluster: &str, stored: &Arc<Stored>) -> Option<WorkEvent> {
     match Work::from_json(stored.revision, Body::shared(Arc::new(Cached(stored.clone())))) {
         Ok(mut work) => {
@@ -63,7 +77,8 @@ fn upsert(registry: &Registry, cluster: &str, stored: &Arc<Stored>) -> Option<Wo
 fn event(registry: &Registry, cluster: &str, event: &CacheEvent) -> Option<WorkEvent> {
     if event.removed {
         let (key, uid) = (event.object.key.name.clone(), Arc::from(event.object.uid()));
-        return Some(WorkEvent::Deleted { key, uid, revision: event.revision });
+        let preserve = is_left_to_site(registry, cluster, &event.object.value());
+        return Some(WorkEvent::Deleted { key, uid, revision: event.revision, preserve });
     }
     upsert(registry, cluster, &event.object)
 }

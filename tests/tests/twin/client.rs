@@ -11,6 +11,8 @@ use serde_json::Value;
 use tests::runtime;
 use tests::wire::{Pool, config};
 
+use crate::protobuf;
+
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -45,8 +47,16 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The body as JSON; null where it is none.
+    /// Its content type.
+    pub fn media(&self) -> Option<&str> {
+        self.headers.get("content-type").and_then(|value| value.to_str().ok())
+    }
+
+    /// The body as JSON, which protobuf is made into; null where it is neither.
     pub fn json(&self) -> Value {
+        if protobuf::is_one(self.media()) {
+            return protobuf::answer(&self.body);
+        }
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
     }
 

@@ -135,7 +135,7 @@ impl Writer<'_> {
             unnamed.for_each(|step| step.who = "requester,system:masters".to_owned());
         }
         let name = format!("kinds/{} {} {verb}", resource.api_version, resource.kind);
-        self.out.borrow_mut().push(Sequence { name, steps });
+        self.out.borrow_mut().push(Sequence::new(name, steps));
     }
 
     fn all(&self, query: &str) -> String {

@@ -52,7 +52,8 @@ const MOVING: [&str; 3] = [
 ];
 
 /// Whether all mutations are asked for.
-fn all_wanted() -> bool {
+/// Whether all mutations are to run, in both encodings.
+pub fn all_wanted() -> bool {
     let words = std::env::var("TWIN_ONLY").unwrap_or_default();
     std::env::var("TWIN_MUTATIONS").is_ok_and(|on| on == "1") || words.contains("mutations/")
 }
@@ -132,9 +133,9 @@ fn of_sample(
             who: who.to_owned(),
             ..Step::default()
         });
-        out.push(Sequence { name: format!("{called} {group}"), steps: creates.collect() });
+        out.push(Sequence::new(format!("{called} {group}"), creates.collect()));
         if let Some(steps) = updates(plural, &place.base, who, &all) {
-            out.push(Sequence { name: format!("{called} {group}, updated"), steps });
+            out.push(Sequence::new(format!("{called} {group}, updated"), steps));
         }
     }
     out

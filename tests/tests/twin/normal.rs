@@ -16,6 +16,13 @@ pub struct Normal {
     names: BTreeMap<String, String>,
 }
 
+/// `12s`, `9m48s`.
+fn is_age(text: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let Some(rest) = text.strip_suffix('s') else { return false };
+    rest.split_once('m').map_or_else(|| is_number(rest), |(m, s)| is_number(m) && is_number(s))
+}
+
 fn number(map: &mut BTreeMap<String, String>, prefix: &str, key: &str) -> String {
     let next = map.len() + 1;
     map.entry(key.to_owned()).or_insert_with(|| format!("{prefix}{next}")).clone()
@@ -160,13 +167,7 @@ impl Normal {
                 return number(&mut self.addresses, "IP", text);
             }
             // An age, as a table says it.
-            "cells"
-                if text
-                    .strip_suffix('s')
-                    .is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit())) =>
-            {
-                return "AGE".to_owned();
-            }
+            "cells" if is_age(text) => return "AGE".to_owned(),
             "cells" if text.starts_with("10.") && text.parse::<std::net::IpAddr>().is_ok() => {
                 return number(&mut self.addresses, "IP", text);
             }

@@ -12,6 +12,7 @@ use tests::runtime;
 use crate::client::{Answer, As, Caller};
 use crate::compare;
 use crate::normal::Normal;
+use crate::protobuf;
 use crate::sequence::{Sequence, Step, set_all};
 use crate::twins::Twins;
 
@@ -38,6 +39,7 @@ pub fn differs(twins: &Twins, sequence: &Sequence) -> Vec<String> {
             answers: Vec::new(),
             watches: Vec::new(),
             normal: Normal::default(),
+            protobuf: sequence.protobuf,
         });
     }
     let mut differences = Vec::new();
@@ -103,10 +105,11 @@ struct Side<'t> {
     answers: Vec<Value>,
     watches: Vec<Watch>,
     normal: Normal,
+    protobuf: bool,
 }
 
 struct Watch {
-    lines: Receiver<String>,
+    events: Receiver<Value>,
     /// `None`: until it ends.
     count: Option<usize>,
 }
@@ -122,18 +125,14 @@ impl Side<'_> {
         let mut headers: Vec<(String, String)> =
             step.headers.iter().map(|(name, value)| (name.clone(), self.text(value))).collect();
         let who = self.who(&step.who);
+        if self.protobuf && !headers.iter().any(|(name, _)| name == "accept") {
+            headers.push(("accept".to_owned(), protobuf::ACCEPT.to_owned()));
+        }
         if step.method == "WATCH" {
             return self.watch(&path, &headers, &step.body, &who);
         }
-        let body = match &step.raw {
-            Some(text) => self.text(text).into_bytes(),
-            None if step.body.is_null() => Vec::new(),
-            None => self.body(twins, step).to_string().into_bytes(),
-        };
-        if !headers.iter().any(|(name, _)| name == "content-type") {
-            let media = step.media.clone().or((!body.is_empty()).then(|| "application/json".to_owned()));
-            headers.extend(media.filter(|m| !m.is_empty()).map(|media| ("content-type".to_owned(), media)));
-        }
+        let (body, media) = self.bytes(twins, step, &headers);
+        headers.extend(media.filter(|m| !m.is_empty()).map(|media| ("content-type".to_owned(), media)));
         let send = || self.caller.send(&step.method, &path.replace(' ', "%20"), &headers, body.clone(), &who);
         let mut answer = send();
         let end = Instant::now() + SOON;
@@ -157,15 +156,46 @@ impl Side<'_> {
         } else {
             self.answers.push(answer.json());
         }
-        self.seen(&answer.headers, answer.code, &answer.body)
+        self.seen(&answer)
     }
 
-    fn seen(&mut self, headers: &HeaderMap, code: u16, body: &[u8]) -> Value {
+    /// A step's body, and its content type where no header says it.
+    fn bytes(&self, twins: &Twins, step: &Step, headers: &[(String, String)]) -> (Vec<u8>, Option<String>) {
+        let is_said = headers.iter().any(|(name, _)| name == "content-type");
+        let media = |bytes: &[u8]| {
+            let own = step.media.clone().or((!bytes.is_empty()).then(|| "application/json".to_owned()));
+            own.filter(|_| !is_said)
+        };
+        let object = match &step.raw {
+            Some(text) => {
+                let bytes = self.text(text).into_bytes();
+                let media = media(&bytes);
+                return (bytes, media);
+            }
+            None if step.body.is_null() => return (Vec::new(), media(&[])),
+            None => self.body(twins, step),
+        };
+        if self.protobuf && step.media.is_none() && !is_said {
+            let mut whole = object.clone();
+            name_type(twins, step, &mut whole);
+            if let Some(bytes) = protobuf::body(&whole) {
+                return (bytes, Some(karmada_apiserver::protobuf::CONTENT_TYPE.to_owned()));
+            }
+        }
+        let bytes = object.to_string().into_bytes();
+        let media = media(&bytes);
+        (bytes, media)
+    }
+
+    fn seen(&mut self, answer: &Answer) -> Value {
+        let Answer { code, headers, body } = answer;
+        if protobuf::is_one(answer.media()) {
+            let body = self.normal.value(answer.json());
+            return json!({"code": code, "headers": self.normal.value(headers_read(headers)), "body": body});
+        }
         let text = String::from_utf8_lossy(body).into_owned();
         let layout = layout(&text);
-        let yaml = headers
-            .get("content-type")
-            .is_some_and(|v| v.to_str().is_ok_and(|v| v.starts_with("application/yaml")));
+        let yaml = answer.media().is_some_and(|media| media.starts_with("application/yaml"));
         let body = match serde_json::from_slice(body) {
             Ok(value) => self.normal.value(value),
             Err(_) if yaml => match serde_saphyr::from_str(&text) {
@@ -190,14 +220,9 @@ impl Side<'_> {
             }
             None => self.replace(&step.body),
         };
-        // What is applied names its type; short paths know it.
-        let applied = step.media.as_deref() == Some("application/apply-patch+yaml");
-        if applied && !step.path.starts_with('/') && body.is_object() {
-            let name = &step.path[..step.path.find(['/', '?']).unwrap_or(step.path.len())];
-            let resource = twins.resource(name);
-            let fields = body.as_object_mut().unwrap();
-            fields.entry("apiVersion").or_insert_with(|| json!(resource.api_version));
-            fields.entry("kind").or_insert_with(|| json!(resource.kind));
+        // What is applied names its type.
+        if step.media.as_deref() == Some("application/apply-patch+yaml") {
+            name_type(twins, step, &mut body);
         }
         body
     }
@@ -305,11 +330,13 @@ impl Side<'_> {
         let (parts, body) = response.into_parts();
         if parts.status != 200 {
             let bytes = runtime().block_on(body.collect()).map(|b| b.to_bytes().to_vec()).unwrap_or_default();
-            self.watches.push(Watch { lines: channel().1, count: Some(0) });
-            return self.seen(&parts.headers, parts.status.as_u16(), &bytes);
+            self.watches.push(Watch { events: channel().1, count: Some(0) });
+            return self.seen(&Answer { code: parts.status.as_u16(), headers: parts.headers, body: bytes });
         }
         let count = count.as_u64().map(|n| usize::try_from(n).unwrap());
-        self.watches.push(Watch { lines: lines(body), count });
+        let media = parts.headers.get("content-type").and_then(|value| value.to_str().ok());
+        let next = if protobuf::is_one(media) { protobuf::next_event } else { next_line };
+        self.watches.push(Watch { events: events(body, next), count });
         json!({"code": 200, "headers": headers_read(&parts.headers)})
     }
 
@@ -319,8 +346,8 @@ impl Side<'_> {
         let end = Instant::now() + if watch.count.is_none() { SOON * 4 } else { SOON };
         let mut seen = Vec::new();
         while watch.count.is_none_or(|count| seen.len() < count) {
-            match watch.lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
-                Ok(line) => seen.push(serde_json::from_str(&line).unwrap_or(Value::String(line))),
+            match watch.events.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(event) => seen.push(event),
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {
                     seen.push(json!("nothing more came"));
@@ -345,21 +372,43 @@ fn layout(text: &str) -> &'static str {
     }
 }
 
-fn lines(mut body: Incoming) -> Receiver<String> {
+/// What a watch sends, taken apart by `next`, which takes an event from the front of what has come.
+fn events(mut body: Incoming, next: fn(&mut Vec<u8>) -> Option<Value>) -> Receiver<Value> {
     let (sender, receiver) = channel();
     runtime().spawn(async move {
         let mut held = Vec::new();
         while let Some(Ok(frame)) = body.frame().await {
             held.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
-            while let Some(end) = held.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = held.drain(..=end).collect();
-                if sender.send(String::from_utf8_lossy(&line).trim().to_owned()).is_err() {
+            while let Some(event) = next(&mut held) {
+                if sender.send(event).is_err() {
                     return;
                 }
             }
         }
     });
     receiver
+}
+
+fn next_line(held: &mut Vec<u8>) -> Option<Value> {
+    let end = held.iter().position(|byte| *byte == b'\n')?;
+    let line: Vec<u8> = held.drain(..=end).collect();
+    let line = String::from_utf8_lossy(&line).trim().to_owned();
+    Some(serde_json::from_str(&line).unwrap_or(Value::String(line)))
+}
+
+/// What short paths know of an object: its type.
+fn name_type(twins: &Twins, step: &Step, object: &mut Value) {
+    let Some(fields) = object.as_object_mut().filter(|_| !step.path.starts_with('/')) else { return };
+    let end = step.path.find(['/', '?']).unwrap_or(step.path.len());
+    let (name, rest) = step.path.split_at(end);
+    // Of a subresource the body may be of another kind.
+    let (api_version, kind) = match step.method.as_str() {
+        "DELETE" => ("v1", "DeleteOptions"),
+        _ if rest.split('?').next().unwrap_or("").matches('/').count() > 1 => return,
+        _ => (twins.resource(name).api_version.as_str(), twins.resource(name).kind.as_str()),
+    };
+    fields.entry("apiVersion").or_insert_with(|| json!(api_version));
+    fields.entry("kind").or_insert_with(|| json!(kind));
 }
 
 /// The headers that clients read.

@@ -33,6 +33,23 @@ pub struct Sequence {
     pub name: String,
     /// Its steps.
     pub steps: Vec<Step>,
+    /// Whether bodies and answers are protobuf where they can be.
+    pub protobuf: bool,
+}
+
+/// What the names of sequences in protobuf end with.
+pub const IN_PROTOBUF: &str = " in protobuf";
+
+impl Sequence {
+    /// A sequence in JSON.
+    pub fn new(name: String, steps: Vec<Step>) -> Sequence {
+        Sequence { name, steps, protobuf: false }
+    }
+
+    /// The same in protobuf, as generated clients speak.
+    pub fn in_protobuf(&self) -> Sequence {
+        Sequence { name: format!("{}{IN_PROTOBUF}", self.name), steps: self.steps.clone(), protobuf: true }
+    }
 }
 
 /// One step, references not yet replaced.
@@ -91,7 +108,7 @@ fn read(subject: &str, entry: &Value) -> Vec<Sequence> {
     let steps =
         |field: &str| -> Vec<Step> { entry[field].as_array().into_iter().flatten().map(step).collect() };
     let Some(cases) = entry["cases"].as_object() else {
-        return vec![Sequence { name, steps: steps("steps") }];
+        return vec![Sequence::new(name, steps("steps"))];
     };
     let base = step(&entry["base"]);
     let each = |(case, fields): (&String, &Value)| {
@@ -105,7 +122,7 @@ fn read(subject: &str, entry: &Value) -> Vec<Sequence> {
         let mut all = steps("before");
         all.push(step);
         all.extend(steps("after"));
-        Sequence { name: format!("{name}: {case}"), steps: all }
+        Sequence::new(format!("{name}: {case}"), all)
     };
     cases.iter().map(each).collect()
 }

@@ -1,14 +1,18 @@
 //! Reading a request's body: bounded, JSON or YAML, with what is wrong with it said in words.
 
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
+use http_body::{Frame, SizeHint};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use serde_json::Value;
 
 use super::form::ACCEPTED;
+use super::room::{self, Taken};
 use super::yaml;
 use crate::protobuf::{self, ProtobufError};
 use crate::status::Status;
@@ -31,6 +35,46 @@ pub(super) fn received(bytes: Bytes) -> Received {
     Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
 }
 
+/// A body whose bytes take room while they arrive. A short one whose length is told is not counted.
+pub(super) fn counted(inner: Received, taken: Taken) -> Received {
+    let size = http_body::Body::size_hint(&inner);
+    if size.exact().is_some_and(|size| size <= room::FROM as u64) {
+        return inner;
+    }
+    Counted { inner, taken }.boxed_unsync()
+}
+
+struct Counted {
+    inner: Received,
+    taken: Taken,
+}
+
+impl http_body::Body for Counted {
+    type Data = Bytes;
+    type Error = String;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, String>>> {
+        let polled = Pin::new(&mut self.inner).poll_frame(context);
+        if let Poll::Ready(Some(Ok(frame))) = &polled
+            && self.taken.more(frame.data_ref().map_or(0, Bytes::len)).is_err()
+        {
+            return Poll::Ready(Some(Err(room::FULL.to_owned())));
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
 /// Reads the whole body, up to [`MAX_BODY`] bytes, within a minute.
 ///
 /// # Errors
@@ -44,7 +88,10 @@ pub(super) async fn read(body: Received) -> Result<Bytes, Status> {
 async fn read_all(mut body: Received) -> Result<Bytes, Status> {
     let mut all = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Status::bad_request(format!("the body broke off: {error}")))?;
+        let frame = frame.map_err(|error| match error == room::FULL {
+            true => Status::from(room::Full),
+            false => Status::bad_request(format!("the body broke off: {error}")),
+        })?;
         if let Some(data) = frame.data_ref() {
             if all.len() + data.len() > MAX_BODY {
                 let _ = tokio::time::timeout(OVERRUN, pass_over(&mut body)).await;
@@ -81,7 +128,7 @@ pub(super) fn parse(media: &str, bytes: &Bytes) -> Result<Value, Status> {
         "application/yaml" | "application/x-yaml" => yaml::parse(bytes),
         "application/vnd.kubernetes.protobuf" => protobuf::decode(bytes).map_err(|error| match error {
             ProtobufError::Unsupported(_) => Status::unsupported_media_type(ACCEPTED),
-            ProtobufError::Malformed(_) => Status::bad_request(error.to_string()),
+            ProtobufError::Malformed(_) | ProtobufError::Unfit(..) => Status::bad_request(error.to_string()),
         }),
         _ => Err(Status::unsupported_media_type(ACCEPTED)),
     }
@@ -140,7 +187,6 @@ pub(super) fn parse_json(bytes: &Bytes) -> Result<Value, Status> {
 mod tests {
     use super::*;
     use futures::StreamExt;
-    use http_body::Frame;
     use http_body_util::StreamBody;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -158,6 +204,33 @@ mod tests {
             Some((&b" "[..], ()))
         });
         assert_eq!(read(sent(trickle)).await.unwrap_err().code, 504);
+    }
+
+    /// Two hundred who send all but the end, under one name: what they hold is bounded, and others still get through.
+    #[tokio::test]
+    async fn bodies_that_nobody_finishes_hold_a_bounded_room() {
+        static MEGABYTE: [u8; 1 << 20] = [b' '; 1 << 20];
+        let user = |name: &str| crate::registry::User { name: name.into(), ..Default::default() };
+        let room = room::Room::default();
+        let mut unfinished = Vec::new();
+        let mut refused = 0;
+        for _ in 0..200 {
+            let body = futures::stream::repeat(&MEGABYTE[..]).take(2).chain(futures::stream::pending());
+            let mut reading = Box::pin(read(counted(sent(body), room.of(&user("greedy")))));
+            match futures::poll!(&mut reading) {
+                Poll::Ready(answer) => {
+                    assert_eq!(answer.unwrap_err().code, 429);
+                    refused += 1;
+                }
+                Poll::Pending => unfinished.push(reading),
+            }
+        }
+        assert_eq!((unfinished.len(), refused), (32, 168), "64 MiB for one account");
+        let whole = sent(futures::stream::iter([&MEGABYTE[..]]));
+        assert_eq!(read(counted(whole, room.of(&user("other")))).await.unwrap().len(), 1 << 20);
+        drop(unfinished);
+        let again = sent(futures::stream::iter([&MEGABYTE[..]]));
+        assert!(read(counted(again, room.of(&user("greedy")))).await.is_ok());
     }
 
     #[tokio::test]

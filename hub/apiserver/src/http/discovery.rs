@@ -8,6 +8,7 @@ use http::{Response, StatusCode};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use super::form::Form;
 use super::respond::{self, Body};
 use super::{ApiServer, Call, ServerOptions};
 use crate::aggregation::{Groups, More};
@@ -52,23 +53,23 @@ impl ApiServer {
                 let groups = aggregated_groups(&catalogue, false, handed.as_ref());
                 Ok(shared(cached(call, groups, AGGREGATED)))
             }
-            ["api"] => Ok(respond::json(&core_versions(&self.options.advertise))),
+            ["api"] => Ok(document(call, &core_versions(&self.options.advertise))),
             ["apis"] => {
                 let groups = groups(&catalogue, handed.as_ref());
-                Ok(respond::json(&json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})))
+                Ok(document(call, &json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})))
             }
-            ["api", version] => resource_list(&catalogue, "", version),
+            ["api", version] => Ok(document(call, &resource_list(&catalogue, "", version)?)),
             ["apis", group] => {
                 match groups(&catalogue, handed.as_ref()).into_iter().find(|g| g["name"] == **group) {
                     Some(mut body) => {
                         body["kind"] = json!("APIGroup");
                         body["apiVersion"] = json!("v1");
-                        Ok(respond::json(&body))
+                        Ok(document(call, &body))
                     }
                     None => Err(Status::no_page()),
                 }
             }
-            ["apis", group, version] => resource_list(&catalogue, group, version),
+            ["apis", group, version] => Ok(document(call, &resource_list(&catalogue, group, version)?)),
             ["openapi", "v3"] => {
                 let mut index = kinds::openapi_v3_index(&catalogue);
                 if let Some(handed) = handed
@@ -130,13 +131,21 @@ pub(super) fn openapi_v2(call: &Call<'_>, catalogue: &Catalogue, more: &More) ->
     cached(call, bytes, content_type)
 }
 
+/// A document in the form that the client takes first.
+fn document(call: &Call<'_>, value: &Value) -> Response<Body> {
+    let form = Form::choose_whole(call.headers).unwrap_or(Form::JSON);
+    respond::document(StatusCode::OK, value.to_string().into(), form)
+}
+
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 fn aggregated(call: &Call<'_>) -> bool {
     let accept = call.headers.get_all(ACCEPT);
     accept.iter().filter_map(|v| v.to_str().ok()).any(|v| {
         v.split(',').any(|clause| {
-            clause.contains("as=APIGroupDiscoveryList")
+            // Its form in protobuf is not written: who asks for that alone gets the documents one by one.
+            clause.trim_start().starts_with("application/json")
+                && clause.contains("as=APIGroupDiscoveryList")
                 && clause.contains("v=v2")
                 && !clause.contains("v=v2beta1")
         })
@@ -202,7 +211,7 @@ fn groups(catalogue: &Catalogue, handed: Option<&Groups>) -> Vec<Value> {
     all
 }
 
-fn resource_list(catalogue: &Catalogue, group: &str, version: &str) -> Result<Response<Body>, Status> {
+fn resource_list(catalogue: &Catalogue, group: &str, version: &str) -> Result<Value, Status> {
     let resources = catalogue.resources(group, version).ok_or_else(|| unserved(catalogue, group))?;
     let mut rows = Vec::new();
     for definition in resources {
@@ -239,7 +248,7 @@ fn resource_list(catalogue: &Catalogue, group: &str, version: &str) -> Result<Re
     if !group.is_empty() {
         list["apiVersion"] = json!("v1");
     }
-    Ok(respond::json(&list))
+    Ok(list)
 }
 
 /// What is said of a path below a group: a group that is not served is no API at all.

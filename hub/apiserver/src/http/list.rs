@@ -172,7 +172,11 @@ impl ApiServer {
         if form.encoding == Encoding::Yaml {
             return respond::document(StatusCode::OK, pieces::concat(&parts), form);
         }
-        respond::with_type(StatusCode::OK, pieces::pieces(parts), form.content_type())
+        let mut response = respond::with_type(StatusCode::OK, pieces::pieces(parts), form.content_type());
+        if form.shape == Shape::Whole {
+            response.extensions_mut().insert(respond::Shared);
+        }
+        response
     }
 
     async fn page(

@@ -59,11 +59,10 @@ pub(super) async fn answer(
     }
     let left = list.size() as u64;
     let start = Some(list.start());
-    respond::with_type(
-        StatusCode::OK,
-        Items { list, start, items: values, left }.boxed_unsync(),
-        form.content_type(),
-    )
+    let body = Items { list, start, items: values, left }.boxed_unsync();
+    let mut response = respond::with_type(StatusCode::OK, body, form.content_type());
+    response.extensions_mut().insert(respond::Shared);
+    response
 }
 
 /// One object of the list, in the cache until its turn comes.

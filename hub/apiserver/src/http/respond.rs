@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use super::form::{Encoding, Form};
 use super::pieces::{Part, pieces};
+use super::room::{self, FROM, Taken};
 use crate::protobuf;
 use crate::status::Status;
 
@@ -61,13 +62,27 @@ pub(super) fn public(value: &Value, content_type: &'static str) -> Response<Body
     response
 }
 
-pub(super) fn json(value: &Value) -> Response<Body> {
-    with_type(StatusCode::OK, full(format!("{value}\n")), "application/json")
-}
-
 /// A document that is written for people, whoever asks.
 pub(super) fn json_for_people(value: &Value) -> Response<Body> {
     with_type(StatusCode::OK, full(super::indent::text(value.to_string().as_bytes())), "application/json")
+}
+
+/// Marks an answer whose bytes are the cache's own: it holds nothing for its reader alone.
+#[derive(Clone, Copy)]
+pub(super) struct Shared;
+
+/// Takes the room for an answer that was made for this reader alone. Short ones are sent at once, and what has no known end is made as it is
+/// taken.
+pub(super) fn housed(response: &Response<Body>, room: Option<Taken>) -> Result<Option<Taken>, room::Full> {
+    let size = http_body::Body::size_hint(response.body()).exact().unwrap_or(0);
+    let size = usize::try_from(size).unwrap_or(usize::MAX);
+    match room {
+        Some(mut room) if size > FROM && response.extensions().get::<Shared>().is_none() => {
+            room.more(size)?;
+            Ok(Some(room))
+        }
+        _ => Ok(None),
+    }
 }
 
 /// One JSON document in the form asked for. JSON ends with a newline, as Go's encoder ends it.

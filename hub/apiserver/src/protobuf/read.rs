@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::ProtobufError::{self, Malformed, Unsupported};
 use super::{MAX_DEPTH, message};
+use crate::schema::quantity::Quantity;
 
 #[derive(Clone, Copy)]
 pub(super) enum Wire<'a> {
@@ -209,7 +210,10 @@ fn alternative(mut fields: Map<String, Value>) -> Value {
 fn quantity(bytes: &[u8]) -> Result<Value, ProtobufError> {
     for field in Fields(bytes) {
         if let (1, Wire::Bytes(text)) = field? {
-            return Ok(json!(utf8(text)?));
+            let text = utf8(text)?;
+            let unfit = |why| ProtobufError::Unfit(String::new(), String::new(), why);
+            Quantity::read(text).map_err(unfit)?;
+            return Ok(json!(text));
         }
     }
     Ok(json!("0"))

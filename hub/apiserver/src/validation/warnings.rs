@@ -2,7 +2,7 @@
 
 mod paths;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::Value;
 
@@ -72,11 +72,10 @@ pub fn warnings(group: &str, kind: &str, new: &Value, old: Option<&Value>) -> Ve
 
 /// Owners that are there twice: the later ones are forgotten.
 pub(crate) fn owners(new: &Value) -> Option<String> {
-    let all = list(&new["metadata"], "ownerReferences");
-    let mut twice: Vec<&str> = Vec::new();
-    for (index, one) in all.iter().enumerate() {
+    let (mut seen, mut told, mut twice) = (HashSet::new(), HashSet::new(), Vec::new());
+    for one in list(&new["metadata"], "ownerReferences") {
         let uid = text(one, "uid");
-        if !twice.contains(&uid) && all[..index].contains(one) {
+        if !seen.insert(one) && told.insert(uid) {
             twice.push(uid);
         }
     }

@@ -75,10 +75,11 @@ pub fn apply(
     cluster_policies: &[OverridePolicy],
     policies: &[OverridePolicy],
 ) -> Result<AppliedOverrides, OverrideError> {
-    let cluster_applied = apply_stage(manifest, cluster, cluster_policies.iter())?;
+    let cluster_applied = apply_stage(manifest, cluster, cluster_policies.iter(), |_| Ok(()))?;
     let namespace = object::namespace(manifest).to_owned();
     let near = policies.iter().filter(|policy| !namespace.is_empty() && policy.namespace() == namespace);
-    let namespaced = apply_stage(manifest, cluster, near)?;
+    let named = Identity::of(manifest);
+    let namespaced = apply_stage(manifest, cluster, near, |manifest| named.is_kept_by(manifest))?;
     Ok(AppliedOverrides { cluster: cluster_applied, namespaced })
 }
 
@@ -107,11 +108,36 @@ fn rules(policy: &OverridePolicy) -> Vec<RuleWithCluster> {
     }]
 }
 
-/// One stage: matching comes before any change, weaker policies before stronger ones, so that the stronger win.
+/// Which object a manifest is.
+struct Identity(String);
+
+impl Identity {
+    fn of(manifest: &Value) -> Self {
+        let [api_version, kind] = ["apiVersion", "kind"].map(|field| manifest[field].to_string());
+        let [namespace, name] = ["namespace", "name"].map(|field| manifest["metadata"][field].to_string());
+        Self(format!("apiVersion {api_version}, kind {kind}, namespace {namespace}, name {name}"))
+    }
+
+    /// Whoever may write an OverridePolicy has rights in one namespace and over the kinds that are theirs; the agent that applies the manifest may
+    /// apply any. Making another object of it is left to ClusterOverridePolicies.
+    fn is_kept_by(&self, manifest: &Value) -> Result<(), String> {
+        let Self(made) = Self::of(manifest);
+        if made == self.0 {
+            return Ok(());
+        }
+        Err(format!(
+            "it makes another object ({made}) of this one ({}), which a ClusterOverridePolicy alone may do",
+            self.0
+        ))
+    }
+}
+
+/// One stage: `allows` judges what each rule made. Matching comes before any change, weaker policies before stronger ones, so that the stronger win.
 fn apply_stage<'a>(
     manifest: &mut Value,
     cluster: &Cluster,
     policies: impl Iterator<Item = &'a OverridePolicy>,
+    allows: impl Fn(&Value) -> Result<(), String>,
 ) -> Result<Applied, OverrideError> {
     let mut matching: Vec<(Rank, &OverridePolicy)> = policies
         .map(|policy| (rank(policy, manifest), policy))
@@ -125,7 +151,8 @@ fn apply_stage<'a>(
             if !here {
                 continue;
             }
-            apply_overriders(manifest, &rule.overriders).map_err(|message| OverrideError {
+            let outcome = apply_overriders(manifest, &rule.overriders).and_then(|()| allows(manifest));
+            outcome.map_err(|message| OverrideError {
                 policy: karmada_api::names::namespaced_key(policy.namespace(), policy.name()),
                 message,
             })?;

@@ -6,7 +6,7 @@ use karmada_api::cluster::Cluster;
 use karmada_api::override_policy::OverridePolicy;
 use karmada_api::work::Work;
 use karmada_core::binding::{self as works, Input, WorkError};
-use karmada_core::status;
+use karmada_core::{overrides, status};
 use karmada_interpreter::Native;
 use serde_json::{Value, json};
 
@@ -177,6 +177,47 @@ fn a_cluster_on_its_way_out_gets_no_work() {
     });
     assert_eq!(wanted[0].work, Err(WorkError::Leaving("m1".to_owned())));
     assert!(wanted[1].work.is_ok());
+}
+
+/// Who may write in one namespace must not reach others, nor kinds that they have no right to, by way of an agent that may apply everything.
+#[test]
+fn an_override_policy_makes_no_other_object_of_its_own() {
+    let cluster = Cluster::default();
+    let policy = |operation: &Value| -> OverridePolicy {
+        serde_json::from_value(
+            json!({"metadata": {"name": "o", "namespace": "default"}, "spec": {"overrideRules": [
+            {"overriders": {"plaintext": [operation]}}]}}),
+        )
+        .unwrap()
+    };
+    let template =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}});
+    for (path, value) in [
+        ("/kind", json!("ClusterRoleBinding")),
+        ("/apiVersion", json!("rbac.authorization.k8s.io/v1")),
+        ("/metadata/namespace", json!("kube-system")),
+        ("/metadata/name", json!("coredns")),
+        ("/metadata", json!({"name": "a", "namespace": "kube-system"})),
+    ] {
+        let change = policy(&json!({"path": path, "operator": "replace", "value": value}));
+        let mut manifest = template.clone();
+        let error =
+            overrides::apply(&mut manifest, &cluster, &[], std::slice::from_ref(&change)).unwrap_err();
+        assert!(
+            error.to_string().contains("default/o") && error.message.contains("another object"),
+            "{error}"
+        );
+        let mut wide = change;
+        wide.metadata.namespace = None;
+        let mut manifest = template.clone();
+        assert!(
+            overrides::apply(&mut manifest, &cluster, &[wide], &[]).is_ok(),
+            "who may write those may write anything"
+        );
+    }
+    let own = policy(&json!({"path": "/data", "operator": "add", "value": {"k": "v"}}));
+    let mut manifest = template;
+    assert!(overrides::apply(&mut manifest, &cluster, &[], &[own]).is_ok());
 }
 
 #[test]

@@ -19,6 +19,9 @@ use crate::wire;
 /// The longest hash that is kept of a peer's.
 const HASH: usize = 64;
 
+/// Slots taken beyond which a report of what the hub does not hold is not answered.
+const RELEASES: usize = 1024;
+
 /// What the agent is known to hold of a Work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Known {
@@ -155,9 +158,9 @@ impl Dispatch {
                 };
                 self.put(key, pending);
             }
-            WorkEvent::Deleted { key, uid, revision } => {
+            WorkEvent::Deleted { key, uid, revision, preserve } => {
                 self.seen = self.seen.max(revision);
-                self.put(key, Pending::Release { uid, revision });
+                self.put(key, Pending::Release { uid, revision, preserve });
             }
             WorkEvent::Synced { revision } => {
                 self.seen = self.seen.max(revision);
@@ -214,6 +217,15 @@ impl Dispatch {
     pub(super) fn removed(&mut self, key: &str) {
         self.known.remove(key);
         self.deleting.remove(key);
+    }
+
+    /// The agent removed what the hub does not hold, or no more: it may forget it. Where much waits already it is told in its next session,
+    /// in which it says so again.
+    pub(super) fn release(&mut self, removed: v1::Removed) {
+        if self.queue.waiting() < RELEASES {
+            let (uid, revision) = (removed.uid.into(), removed.revision);
+            self.put(removed.key.into(), Pending::Release { uid, revision, preserve: true });
+        }
     }
 
     /// The agent was told to remove `key` and knows nothing of it. It is sent what to look for and remove; an agent that
@@ -312,13 +324,13 @@ impl Dispatch {
                 purse.spend(0);
                 Some(self.tombstone(&key, &work.uid, work.revision, v1::TombstoneReason::Deleted, preserve))
             }
-            Pending::Release { uid, revision } => {
+            Pending::Release { uid, revision, preserve } => {
                 self.unacked.remove(&key);
                 self.known.remove(&key);
                 self.deleting.remove(&key);
                 self.never_held.remove(&key);
                 purse.spend(0);
-                Some(self.tombstone(&key, &uid, revision, v1::TombstoneReason::Released, false))
+                Some(self.tombstone(&key, &uid, revision, v1::TombstoneReason::Released, preserve))
             }
         }
     }

@@ -49,6 +49,26 @@ fn deleting(key: &str, revision: u64) -> WorkEvent {
     WorkEvent::Upsert(Work { deleting: true, ..work(key, revision, "x") })
 }
 
+/// An event is kept until it is written, with what it names.
+#[test]
+fn a_report_with_a_name_or_uid_of_any_length_is_refused() {
+    let long = || "u".repeat(3_500_000);
+    let event = v1::EventReport { key: "a".into(), uid: long(), ..v1::EventReport::default() };
+    let status = WorkStatus { key: "a".into(), uid: long(), ..WorkStatus::default() };
+    let removed = v1::Removed { key: "a".into(), uid: long(), ..v1::Removed::default() };
+    let orphans = v1::Orphans { keys: vec![long()] };
+    for body in [
+        agent_frame::Body::Event(event),
+        agent_frame::Body::WorkStatus(status),
+        agent_frame::Body::Removed(removed),
+        agent_frame::Body::Orphans(orphans),
+    ] {
+        let mut session = open(0, None, plenty());
+        say(&mut session, body, secs(1));
+        assert_eq!(session.next_report(secs(1)), None);
+    }
+}
+
 #[test]
 fn a_session_ends_with_its_certificate_and_not_before() {
     let mut session = open(0, None, plenty()).until(secs(5));
@@ -187,7 +207,7 @@ fn newest_wins_and_a_deletion_is_told_once_until_the_agent_answers() {
         session.next_report(secs(1)),
         Some(Report::Finalize { key: "a".into(), uid: "u-a".into(), objects: Vec::new() })
     );
-    session.work(WorkEvent::Deleted { key: "a".into(), uid: "u-a".into(), revision: 25 });
+    session.work(WorkEvent::Deleted { key: "a".into(), uid: "u-a".into(), revision: 25, preserve: false });
     assert_eq!(sent(&mut session), ["released a@25"]);
 }
 

@@ -272,12 +272,50 @@ async fn reports_of_no_work_of_the_cluster_are_dropped_unread() {
     let rig = Rig::new();
     let (frames, mut session) = rig.open().await.unwrap();
     frames.unbounded_send(status("stranger", 1, 0)).unwrap();
-    let removed = karmada_proto::v1::Removed { key: "stranger".into(), ..Default::default() };
+    let removed =
+        karmada_proto::v1::Removed { key: "stranger".into(), never_held: true, ..Default::default() };
     frames.unbounded_send(Ok(frame::agent(agent_frame::Body::Removed(removed)))).unwrap();
     frames.unbounded_send(status("w", 1, 0)).unwrap();
     turn(&mut session).await;
     assert_eq!(*rig.fake.written.lock(), ["w@1"]);
     assert_eq!(session.session.refused(), 2);
+}
+
+/// An agent that asks and asks, and takes no answers: what waits for it does not grow with what it sends.
+#[tokio::test(start_paused = true)]
+async fn who_takes_no_answers_is_not_listened_to() {
+    let rig = Rig::new();
+    let (frames, mut session) = rig.open().await.unwrap();
+    turn(&mut session).await;
+    let ping = |seq| Ping { seq, next_ms: 1000 };
+    for seq in 0..10_000 {
+        frames.unbounded_send(Ok(frame::agent(agent_frame::Body::Ping(ping(seq))))).unwrap();
+    }
+    for _ in 0..100 {
+        assert!(session.next().await.is_some());
+    }
+    assert!(frames.len() > 9_700, "{} of 10,000 are still to be read", frames.len());
+    let answered = turn(&mut session).await;
+    assert_eq!(answered.len(), 9_900, "and each is answered once it is taken");
+}
+
+/// The agent removed what the hub finalised long ago: it is told that it may forget it.
+#[tokio::test(start_paused = true)]
+async fn what_a_site_removes_that_is_gone_from_the_hub_it_may_forget() {
+    let rig = Rig::new();
+    let (frames, mut session) = rig.open().await.unwrap();
+    turn(&mut session).await;
+    let removed = |key: String| {
+        let removed = karmada_proto::v1::Removed { key, uid: "u".into(), revision: 3, ..Default::default() };
+        Ok(frame::agent(agent_frame::Body::Removed(removed)))
+    };
+    frames.unbounded_send(removed("stranger".into())).unwrap();
+    let said = turn(&mut session).await;
+    let [hub_frame::Body::Tombstone(released)] = &said[..] else { panic!("{said:?}") };
+    assert_eq!((released.key.as_str(), released.uid.as_str(), released.revision), ("stranger", "u", 3));
+    frames.unbounded_send(removed("k".repeat(300))).unwrap();
+    assert!(turn(&mut session).await.is_empty());
+    assert_eq!(session.session.refused(), 1);
 }
 
 #[tokio::test(start_paused = true)]
