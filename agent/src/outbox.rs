@@ -71,6 +71,7 @@ pub struct Outbox {
     /// The Works that have news, by when it may be told.
     due: BTreeSet<(Duration, String)>,
     removed: BTreeMap<String, (Removed, bool)>,
+    removals_held: bool,
     orphans: Vec<String>,
     cluster: Option<(Bytes, bool)>,
     events: VecDeque<EventReport>,
@@ -119,6 +120,12 @@ impl Outbox {
         let (key_told, uid) = (key.to_owned(), uid.to_owned());
         let removed = Removed { key: key_told, uid, revision, object_uids, never_held: false };
         self.removed.insert(key.to_owned(), (removed, true));
+    }
+
+    /// While the ledger is in memory alone, `held` is true: a removal that the hub hears of is final there, and a ledger that forgets it in
+    /// a crash would bring back what was removed.
+    pub fn hold_removals(&mut self, held: bool) {
+        self.removals_held = held;
     }
 
     /// The hub needs to hear nothing more of `key`.
@@ -170,7 +177,9 @@ impl Outbox {
 
     /// The next removal, orphans or event: said as soon as there is anything, and free where the hub does not count them.
     pub fn next_free(&mut self) -> Option<agent_frame::Body> {
-        if let Some((removed, dirty)) = self.removed.values_mut().find(|(_, dirty)| *dirty) {
+        if !self.removals_held
+            && let Some((removed, dirty)) = self.removed.values_mut().find(|(_, dirty)| *dirty)
+        {
             *dirty = false;
             return Some(agent_frame::Body::Removed(removed.clone()));
         }
@@ -266,6 +275,18 @@ mod tests {
         assert_eq!(outbox.due_at(), None);
         outbox.session_begins();
         assert_eq!(reports(&mut outbox, 11), [1], "a new session hears everything");
+    }
+
+    #[test]
+    fn a_removal_that_is_not_on_disk_is_not_told() {
+        let mut outbox = Outbox::default();
+        outbox.removed("a", "u", 2, Vec::new());
+        outbox.hold_removals(true);
+        assert_eq!(outbox.next_free(), None);
+        outbox.session_begins();
+        assert_eq!(outbox.next_free(), None, "nor to a new session");
+        outbox.hold_removals(false);
+        assert!(matches!(outbox.next_free(), Some(agent_frame::Body::Removed(_))));
     }
 
     #[test]

@@ -266,6 +266,7 @@ async fn converse(
     let started = carried.started;
     let mut renewal = Instant::now() + renew_after(&link.identity);
     let mut welcomed = false;
+    let mut standing = shared.ledger.standing();
     loop {
         session.heard_bytes(pulse.last());
         session.tick(started.elapsed());
@@ -303,6 +304,8 @@ async fn converse(
             message = inbound.message() => receive(session, message, &mut inbound, started),
             _ = frames.reserve(), if full => {}
             () = shared.tell.notified(), if !full => {}
+            // What waited for the disk may be told.
+            Ok(()) = standing.changed() => {}
             () = tokio::time::sleep_until(renewal) => {
                 renewal = Instant::now() + ask_for_renewal(link, session);
             }
@@ -373,6 +376,7 @@ fn key_of(change: &Change) -> Option<String> {
 
 /// Hands frames to the transport. True where it takes no more for now and some may wait.
 fn send(shared: &Shared, session: &mut Session, frames: &mpsc::Sender<AgentFrame>, now: Duration) -> bool {
+    shared.outbox.lock().hold_removals(!shared.ledger.is_durable());
     loop {
         match frames.try_reserve() {
             Ok(place) => match session.next_frame(&mut shared.outbox.lock(), now) {
