@@ -150,7 +150,13 @@ impl StatusSink for Fake {
         self.state.lock().statuses.insert(cluster.into(), status);
         Ok(())
     }
-    async fn finalize_work(&self, cluster: &str, key: &str, uid: &str) -> Result<(), PortError> {
+    async fn finalize_work(
+        &self,
+        cluster: &str,
+        key: &str,
+        uid: &str,
+        _: &[String],
+    ) -> Result<(), PortError> {
         let mut state = self.state.lock();
         if state.works.remove(&(cluster.into(), key.into())).is_some() {
             state.revision += 1;

@@ -261,7 +261,7 @@ impl ApiServer {
         body = body::counted(body, self.room.of(&user));
         let width = self.width(&target, &attributes, &query);
         self.seat(&user, &attributes, width, along).await?;
-        let is_heavy = width > 1 || along.seat.as_ref().is_some_and(Seat::is_crowded);
+        let is_heavy = width > 1 || body::is_long(&body) || along.seat.as_ref().is_some_and(Seat::is_crowded);
         if let (true, Some(requests)) = (is_heavy, parts.extensions.get::<HeavyRequests>()) {
             along.heavy = Some(requests.begin());
             // Whoever drives the connection sees it before the work begins.

@@ -282,8 +282,15 @@ pub trait StatusSink: Send + Sync + 'static {
     /// Writes a cluster's status (JSON of `Cluster.status` as the agent sees it), where it differs.
     async fn cluster_status(&self, cluster: &str, status: Bytes) -> Result<(), PortError>;
     /// The member no longer holds the objects of a Work that is being deleted: remove the finalizer
-    /// `karmada.io/execution-controller` of the Work with this uid. Harmless where it is gone.
-    async fn finalize_work(&self, cluster: &str, key: &str, uid: &str) -> Result<(), PortError>;
+    /// `karmada.io/execution-controller` of the Work with this uid. Harmless where it is gone. `objects`: the uids of what the site says that
+    /// it deleted, or stripped of our marks; for the log.
+    async fn finalize_work(
+        &self,
+        cluster: &str,
+        key: &str,
+        uid: &str,
+        objects: &[String],
+    ) -> Result<(), PortError>;
     /// Records an event.
     async fn event(&self, cluster: &str, notice: WorkNotice) -> Result<(), PortError>;
     /// Works that the agent enforces and a full listing lacked: to be shown to a person.

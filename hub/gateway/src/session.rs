@@ -413,7 +413,7 @@ impl Session {
     }
 
     /// Not each is told: who sends nothing else would fill the log.
-    fn refuse(&mut self, what: &str) {
+    pub(crate) fn refuse(&mut self, what: &str) {
         self.refused += 1;
         if self.refused.is_power_of_two() {
             self.effects.push_back(Effect::Refused(what.to_owned()));

@@ -216,6 +216,9 @@ where
                 Err(error) => {
                     let why = quoted(&error.message);
                     tracing::debug!(cluster = self.handle.cluster, %why, retriable = error.retriable, "writing a report");
+                    if !error.retriable {
+                        self.session.refuse(&why.to_string());
+                    }
                     error.retriable
                 }
             };
@@ -292,10 +295,7 @@ async fn write(gateway: &Gateway, cluster: &str, report: Report) -> Result<(), P
             report.manifest_statuses = packed.as_ref().map(open).transpose()?;
             sink.work_status(cluster, report).await
         }
-        Report::Finalize { key, uid, objects } => {
-            tracing::info!(cluster, work = key, uid, ?objects, "the site removed what the Work carried");
-            sink.finalize_work(cluster, &key, &uid).await
-        }
+        Report::Finalize { key, uid, objects } => sink.finalize_work(cluster, &key, &uid, &objects).await,
         Report::Cluster(status) => sink.cluster_status(cluster, open(&status)?).await,
         Report::Notice(notice) => sink.event(cluster, notice).await,
         Report::Orphans(keys) => sink.orphans(cluster, keys).await,

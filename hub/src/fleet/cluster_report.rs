@@ -5,12 +5,12 @@
 
 use std::collections::BTreeSet;
 
-use karmada_api::cluster::ClusterStatus;
+use karmada_api::cluster::{ApiEnablement, NodeSummary, ResourceSummary};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Conditions that a site may tell of itself.
-const CONDITIONS: usize = 64;
+/// Conditions that a site may tell of itself, and that a Cluster may have for that.
+pub(super) const CONDITIONS: usize = 64;
 /// Groups with their versions, and resources in all of them: ten times what a cluster full of operators serves.
 const GROUP_VERSIONS: usize = 5_000;
 const RESOURCES: usize = 50_000;
@@ -18,19 +18,57 @@ const RESOURCES: usize = 50_000;
 const NAME: usize = 316;
 const MESSAGE: usize = 32_768;
 
+/// What a report may hold, and of which shape.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Report {
+    #[allow(dead_code, reason = "read for its shape")]
+    kubernetes_version: String,
+    api_enablements: Vec<ApiEnablement>,
+    conditions: Vec<Condition>,
+    #[allow(dead_code, reason = "read for its shape")]
+    node_summary: Option<NodeSummary>,
+    #[allow(dead_code, reason = "read for its shape")]
+    resource_summary: Option<ResourceSummary>,
+    remedy_actions: Vec<String>,
+}
+
+/// A condition as a site tells it: since when it is so, the hub says.
+#[derive(Deserialize)]
+struct Condition {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    message: String,
+}
+
 /// Reads a report.
 ///
 /// # Errors
 /// What is wrong with it, for the log.
 pub(super) fn read(json: &[u8]) -> Result<Value, String> {
     let reported: Value = serde_json::from_slice(json).map_err(|error| format!("it is no JSON: {error}"))?;
-    let typed = ClusterStatus::deserialize(&reported)
+    let typed = Report::deserialize(&reported)
         .map_err(|error| format!("it has not the shape of a cluster's status: {error}"))?;
+    if !has_objects(&reported) {
+        return Err("a list stands where an object should".to_owned());
+    }
     check(&typed)?;
     Ok(reported)
 }
 
-fn check(status: &ClusterStatus) -> Result<(), String> {
+/// Whether what is read by the names of its fields has names: a list of values in their order is taken for a struct too.
+fn has_objects(reported: &Value) -> bool {
+    let lists = ["conditions", "apiEnablements"].into_iter().filter_map(|field| reported[field].as_array());
+    let single = ["nodeSummary", "resourceSummary"].into_iter().filter_map(|field| reported.get(field));
+    reported.is_object()
+        && lists.flatten().all(Value::is_object)
+        && single.into_iter().all(|value| value.is_object() || value.is_null())
+}
+
+fn check(status: &Report) -> Result<(), String> {
     at_most("conditions", status.conditions.len(), CONDITIONS)?;
     at_most("groups and versions", status.api_enablements.len(), GROUP_VERSIONS)?;
     let resources = status.api_enablements.iter().map(|one| one.resources.len()).sum();
@@ -38,9 +76,10 @@ fn check(status: &ClusterStatus) -> Result<(), String> {
     at_most("remedy actions", status.remedy_actions.len(), CONDITIONS)?;
     let mut types = BTreeSet::new();
     for condition in &status.conditions {
-        at_most("bytes of a condition's type", condition.type_.len(), NAME)?;
+        at_most("bytes of a condition's type", condition.kind.len(), NAME)?;
+        at_most("bytes of a condition's reason", condition.reason.len(), NAME)?;
         at_most("bytes of a condition's message", condition.message.len(), MESSAGE)?;
-        if !types.insert(&condition.type_) {
+        if !types.insert(&condition.kind) {
             return Err("a condition is there twice".to_owned());
         }
     }
@@ -58,7 +97,7 @@ mod tests {
     use super::*;
 
     fn condition(kind: &str) -> Value {
-        json!({"type": kind, "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"})
+        json!({"type": kind, "status": "True", "reason": "R", "message": ""})
     }
 
     #[test]
@@ -76,6 +115,7 @@ mod tests {
             json!({"conditions": [condition(&"A".repeat(1000))]}),
             json!({"apiEnablements": wide}),
             json!({"nodeSummary": []}),
+            json!({"conditions": [["A", "R", ""]]}),
             json!([]),
         ] {
             assert!(read(bad.to_string().as_bytes()).is_err(), "{bad:.80}");

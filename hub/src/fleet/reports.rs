@@ -180,7 +180,11 @@ impl StatusSink for Reports {
         let mut change = |object: &mut Value| {
             let mut conditions = conditions_of(object);
             for condition in reported["conditions"].as_array().into_iter().flatten() {
-                set_condition(&mut conditions, condition.clone(), &now);
+                // Those of types that are told no more stay: another each time must not add up.
+                let is_known = conditions.iter().any(|held| held["type"] == condition["type"]);
+                if is_known || conditions.len() < cluster_report::CONDITIONS {
+                    set_condition(&mut conditions, condition.clone(), &now);
+                }
             }
             // What is not reported stays: of a member that does not answer, only its condition is known.
             for (field, value) in reported.as_object().into_iter().flatten() {
@@ -197,21 +201,46 @@ impl StatusSink for Reports {
         Ok(())
     }
 
-    async fn finalize_work(&self, cluster: &str, key: &str, uid: &str) -> Result<(), PortError> {
+    async fn finalize_work(
+        &self,
+        cluster: &str,
+        key: &str,
+        uid: &str,
+        objects: &[String],
+    ) -> Result<(), PortError> {
         let definition = self.works()?;
         let key = ObjectKey::new(&execution_namespace(cluster), key);
+        let mut is_meant = false;
         let mut change = |work: &mut Value| {
-            if meta::text(work, "uid") == uid && meta::deleting(work) {
+            is_meant = meta::text(work, "uid") == uid && meta::deleting(work);
+            if is_meant {
                 let mut left = meta::finalizers(work);
                 left.retain(|f| f != finalizers::EXECUTION);
                 meta::of(work).insert("finalizers".into(), json!(left));
             }
             Ok(())
         };
-        self.change(&definition, &key, cluster, "", &mut change).await.map(drop)
+        self.change(&definition, &key, cluster, "", &mut change).await?;
+        // Of a Work that is there and waits for it, and so once: what else a site says fills no log.
+        if is_meant {
+            tracing::info!(
+                cluster,
+                work = &*key.name,
+                uid,
+                ?objects,
+                "the site removed what the Work carried"
+            );
+        }
+        Ok(())
     }
 
     async fn event(&self, cluster: &str, notice: WorkNotice) -> Result<(), PortError> {
+        // Another uid each time would be another object each time to who holds back what one object says.
+        let key = ObjectKey::new(&execution_namespace(cluster), &notice.key);
+        let live = self.registry.get(&*self.works()?, &key.namespace, &key.name);
+        if live.is_ok_and(|live| live.uid() != notice.uid) {
+            return Ok(());
+        }
         let kind = if notice.warning { EventType::Warning } else { EventType::Normal };
         let about = Reference {
             api_version: "work.karmada.io/v1alpha1".to_owned(),

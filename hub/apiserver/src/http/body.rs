@@ -35,6 +35,12 @@ pub(super) fn received(bytes: Bytes) -> Received {
     Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
 }
 
+/// Whether reading what it holds and judging it may take a thread for long: it is long, or its length is not told.
+pub(super) fn is_long(body: &Received) -> bool {
+    !http_body::Body::is_end_stream(body)
+        && http_body::Body::size_hint(body).exact().is_none_or(|size| size > room::FROM as u64)
+}
+
 /// A body whose bytes take room while they arrive. A short one whose length is told is not counted.
 pub(super) fn counted(inner: Received, taken: Taken) -> Received {
     let size = http_body::Body::size_hint(&inner);

@@ -1,6 +1,6 @@
 //! How many heavy requests a connection has under way: its listener may give it a place where it holds up nobody.
 //!
-//! Heavy is a long list, until it is sent, and a request of a flow that has many under way already. In: the listener's count, as
+//! Heavy is a long list, until it is sent, a request with a long body, until it is answered, and one of a flow that has many under way already. In: the listener's count, as
 //! an extension of each request; the begin and end of each heavy request. Out: whether there is any.
 
 use std::sync::Arc;

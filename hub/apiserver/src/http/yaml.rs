@@ -27,12 +27,17 @@ pub(super) fn parse(bytes: &Bytes) -> Result<Value, Status> {
 /// Reads a body, and looks for keys given twice: seldom, so that it is read again only where there are any.
 pub(super) fn read(bytes: &Bytes) -> Result<Document, Status> {
     let text = text(bytes)?;
-    let once = serde_saphyr::options! { legacy_octal_numbers: true };
+    let nodes = most_nodes(text.len());
+    let once = serde_saphyr::options! {
+        legacy_octal_numbers: true,
+        budget: serde_saphyr::budget! { max_nodes: nodes, max_events: 4 * nodes },
+    };
     let (mut value, twice) = match serde_saphyr::from_str_with_options(&text, once) {
         Ok(value) => (value, None),
         Err(error) => {
             let last = serde_saphyr::options! {
                 legacy_octal_numbers: true,
+                budget: serde_saphyr::budget! { max_nodes: nodes, max_events: 4 * nodes },
                 duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
             };
             let told = duplicate(&error.to_string());
@@ -44,6 +49,11 @@ pub(super) fn read(bytes: &Bytes) -> Result<Document, Status> {
     };
     whole_numbers(&mut value);
     Ok(Document { value, twice })
+}
+
+/// Nodes that a text of so many bytes may stand for: an alias repeats what was written once, and aliases of aliases multiply.
+fn most_nodes(bytes: usize) -> usize {
+    10_000 + 2 * bytes
 }
 
 /// The reader's error in kube-apiserver's words, where it is of a key that is given twice.
@@ -108,6 +118,21 @@ fn whole_numbers(value: &mut Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Nine lines, each nine times the one before: half a kilobyte that stands for 3.5 billion texts.
+    #[test]
+    fn aliases_of_aliases_stand_for_no_more_than_a_text_of_their_length_may() {
+        let mut text = String::from("a: &a [x,x,x,x,x,x,x,x,x]\n");
+        for (before, name) in ('a'..='i').zip('b'..='j') {
+            let nine = vec![format!("*{before}"); 9].join(",");
+            text.push_str(&format!("{name}: &{name} [{nine}]\n"));
+        }
+        assert_eq!(parse(&text.into()).unwrap_err().code, 400);
+        let plain = "a: &a {x: z}\nb: *a\nc: [*a, *a, *a]\n";
+        assert_eq!(parse(&plain.into()).unwrap()["c"][2]["x"], "z");
+        let long = format!("data: [{}]\n", vec!["x"; 100_000].join(","));
+        assert_eq!(parse(&long.into()).unwrap()["data"].as_array().unwrap().len(), 100_000);
+    }
     use serde_json::json;
 
     fn read(text: &str) -> Value {

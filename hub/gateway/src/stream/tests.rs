@@ -77,7 +77,7 @@ impl StatusSink for Fake {
     async fn cluster_status(&self, _: &str, _: Bytes) -> Result<(), PortError> {
         Ok(())
     }
-    async fn finalize_work(&self, _: &str, key: &str, _: &str) -> Result<(), PortError> {
+    async fn finalize_work(&self, _: &str, key: &str, _: &str, _: &[String]) -> Result<(), PortError> {
         self.written.lock().push(format!("finalized {key}"));
         Ok(())
     }
