@@ -1,6 +1,6 @@
 //! A member in memory, for the demo and for simulation: enough of a cluster that workloads become ready.
 //!
-//! It merges applied fields into what is there (lists whole), counts generations and versions, refuses objects in
+//! It merges applied fields into what is there (lists whole), knows which of them the agent owns ([`ownership`]), counts generations and versions, refuses objects in
 //! namespaces that do not exist, serves kinds of CRDs applied to it, and plays the controllers: a Deployment, a
 //! StatefulSet, a DaemonSet, a Job or a Pod becomes ready a moment after its spec changed.
 
@@ -18,6 +18,8 @@ use serde_json::{Map, Value, json};
 use tokio::sync::broadcast;
 
 use super::{Gvk, Member, MemberError, MemberEvent, ObjectId, Probe, Watch};
+
+mod ownership;
 
 /// Kinds served from the start: apiVersion, kind, plural, namespaced.
 const KINDS: &[(&str, &str, &str, bool)] = &[
@@ -162,6 +164,12 @@ impl MemoryMember {
     /// It answers nothing from now on, or answers again.
     pub fn set_away(&self, away: bool) {
         self.inner.state.lock().away = away;
+    }
+
+    /// Its clock moves on by a second with each write.
+    fn clock(&self) -> String {
+        let writes = self.inner.state.lock().version;
+        jiff::Timestamp::from_second(writes as i64).unwrap_or_default().to_string()
     }
 
     /// Another cluster answers from now on, by its kube-system's uid.
@@ -368,16 +376,23 @@ impl Member for MemoryMember {
     async fn apply(&self, object: &Value) -> Result<Value, MemberError> {
         let id = ObjectId::of(object);
         self.check(&id)?;
-        let mut merged = self.read(&id).unwrap_or_else(|| Value::Object(Map::new()));
+        let old = self.read(&id);
+        let mut merged = old.clone().unwrap_or_else(|| Value::Object(Map::new()));
         if let Value::Object(fields) = object {
             merge(object::root(&mut merged), fields);
+        }
+        ownership::applied(&mut merged, object);
+        if old.is_none_or(|old| !same(&old, &merged)) {
+            ownership::changed(&mut merged, "Apply", &self.clock());
         }
         self.answer(self.put(merged, false, true)).await
     }
 
     async fn create(&self, object: &Value) -> Result<Value, MemberError> {
         self.check(&ObjectId::of(object))?;
-        self.answer(self.put(object.clone(), true, true)).await
+        let mut made = object.clone();
+        ownership::created(&mut made, &self.clock());
+        self.answer(self.put(made, true, true)).await
     }
 
     async fn update(&self, object: &Value) -> Result<Value, MemberError> {
@@ -393,6 +408,7 @@ impl Member for MemoryMember {
                 if let Some(status) = old.get_mut("status") {
                     object::root(&mut next).insert("status".into(), status.take());
                 }
+                ownership::created(&mut next, &self.clock());
             }
         }
         self.answer(self.put(next, false, true)).await

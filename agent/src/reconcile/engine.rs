@@ -246,7 +246,7 @@ impl Engine {
         self.board.set_entry(key, entry, 0);
         self.retarget(key, &[]);
         if entry.phase == Phase::Desired {
-            return self.conclude(key, &entry.hash, Some(failure.to_string()), false);
+            return self.conclude(key, &entry.hash, Some(failure.to_string()), false, Vec::new());
         }
         self.parts.shared.ledger.removed(&[key.to_owned()])?;
         self.tell_removed(key, entry);
@@ -343,7 +343,9 @@ impl Engine {
         let manifests = apply::manifests(&entry.body).unwrap_or_default();
         let interpreter = &*self.parts.interpreter;
         let cluster = &self.parts.cluster;
-        let in_sync = |manifest| guard::read(|| apply::in_sync(interpreter, cluster, key, manifest, object));
+        let written = entry.written.get(ordinal);
+        let in_sync =
+            |manifest| guard::read(|| apply::in_sync(interpreter, cluster, key, manifest, written, object));
         // What cannot be compared is not written in a loop.
         let right = manifests.get(ordinal).is_some_and(|manifest| in_sync(manifest).unwrap_or(true));
         if right {

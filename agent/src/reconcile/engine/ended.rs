@@ -8,7 +8,7 @@ use karmada_proto::v1::EventReport;
 use serde_json::Value;
 
 use super::{Ending, Engine, Finished};
-use crate::ledger::{CRASHES, Entry, LedgerError};
+use crate::ledger::{CRASHES, Entry, LedgerError, Outcome};
 use crate::member::{Gvk, ObjectId};
 use crate::reconcile::apply::{Failure, Removal};
 use crate::reconcile::meanwhile::Answer;
@@ -60,12 +60,19 @@ impl Engine {
         let throttled = results.iter().any(|(_, r)| r.as_ref().is_err_and(Failure::is_throttling));
         self.limit.ended(latency, throttled);
         let paused = self.paused(results.iter().filter_map(|(_, result)| result.as_ref().err()));
+        // The body may be another one by now: then what the member has is not as it should be.
+        let entry = self.parts.shared.ledger.entry(key)?;
+        let current = entry.is_some_and(|entry| entry.hash == *hash);
         let (mut failed, mut class, mut drifted) = (Vec::new(), 3, false);
+        let mut written = Vec::with_capacity(results.len());
         for (ordinal, (plural, result)) in results.iter().enumerate() {
             match result {
                 Ok(object) => {
                     class = class.min(order::class(&Gvk::of(object)));
-                    drifted |= self.found_right(key, ordinal, plural, object);
+                    written.push(body::written(object));
+                    if current {
+                        drifted |= self.found_right(key, ordinal, plural, object);
+                    }
                 }
                 Err(failure) => failed.push(failure.to_string()),
             }
@@ -88,7 +95,7 @@ impl Engine {
             }
         }
         let placed = results.iter().any(|(_, result)| result.is_ok());
-        self.conclude(key, hash, message, placed)
+        self.conclude(key, hash, message, placed, written)
     }
 
     /// The member answered that the object is like this, which is as it should be. True where it must be looked at again.
@@ -110,6 +117,7 @@ impl Engine {
         hash: &bytes::Bytes,
         message: Option<String>,
         placed: bool,
+        written: Vec<u64>,
     ) -> Result<(), LedgerError> {
         let counts = &self.parts.shared.counts;
         let counter = if message.is_none() { &counts.applied } else { &counts.failed };
@@ -119,12 +127,18 @@ impl Engine {
         let before = ledger.entry(key)?;
         let current = before.as_ref().is_some_and(|entry| entry.hash == *hash);
         let same = before.as_ref().is_some_and(|entry| {
-            entry.placed >= placed && entry.applied.as_ref() == Some(&(applied.clone(), true))
+            entry.placed >= placed
+                && entry.written == written
+                && entry.applied.as_ref() == Some(&(applied.clone(), true))
         });
         if current && !same {
-            ledger.ended(&[(key.to_owned(), hash.clone(), applied.clone(), placed)])?;
+            let (key, hash) = (key.to_owned(), hash.clone());
+            ledger.ended(&[Outcome { key, hash, applied: applied.clone(), placed, written }])?;
         } else {
             ledger.came_back(&[key.to_owned()])?;
+            if placed {
+                ledger.placed(key)?;
+            }
         }
         if current && self.board.set_applied(key, applied) {
             self.event(key, &before, message);

@@ -21,7 +21,7 @@ pub(super) async fn one(
     match apply::manifests(&entry.body) {
         Ok(manifests) if entry.phase == Phase::Desired => {
             let known = match entry {
-                entry if entry.is_applied() => Known::Applied,
+                entry if entry.is_applied() => Known::Applied(&entry.written),
                 entry if entry.is_nowhere() => Known::Nowhere,
                 _ => Known::Older,
             };
