@@ -17,9 +17,11 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use tokio::sync::broadcast;
 
+use self::ready::ready_status;
 use super::{Gvk, Member, MemberError, MemberEvent, ObjectId, Probe, Watch};
 
 mod ownership;
+mod ready;
 
 /// Kinds served from the start: apiVersion, kind, plural, namespaced.
 const KINDS: &[(&str, &str, &str, bool)] = &[
@@ -69,6 +71,7 @@ struct Inner {
 struct State {
     objects: BTreeMap<ObjectId, Value>,
     kinds: BTreeMap<Gvk, (String, bool)>,
+    unserved: BTreeMap<Gvk, (String, bool)>,
     version: u64,
     uids: u64,
     writes: u64,
@@ -159,6 +162,20 @@ impl MemoryMember {
     /// The agent's writes are answered this late: what came of them is watched before.
     pub fn answer_late(&self, lateness: Duration) {
         self.inner.state.lock().lateness = lateness;
+    }
+
+    /// It serves a kind no longer, though its objects are there, or again.
+    pub fn set_served(&self, gvk: &Gvk, served: bool) {
+        let mut state = self.inner.state.lock();
+        match (served, state.kinds.remove(gvk)) {
+            (false, Some(resource)) => drop(state.unserved.insert(gvk.clone(), resource)),
+            (true, known) => {
+                if let Some(resource) = known.or_else(|| state.unserved.remove(gvk)) {
+                    state.kinds.insert(gvk.clone(), resource);
+                }
+            }
+            (false, None) => {}
+        }
     }
 
     /// It answers nothing from now on, or answers again.
@@ -305,34 +322,6 @@ fn same(a: &Value, b: &Value) -> bool {
         v
     };
     plain(a) == plain(b)
-}
-
-/// The status of a workload whose pods are all ready.
-fn ready_status(object: &Value) -> Option<Value> {
-    let generation = object::generation(object);
-    let replicas = object.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1);
-    let condition = |kind: &str, reason: &str| json!({"type": kind, "status": "True", "reason": reason});
-    Some(match object::kind(object) {
-        "Deployment" => json!({
-            "observedGeneration": generation, "replicas": replicas, "updatedReplicas": replicas,
-            "readyReplicas": replicas, "availableReplicas": replicas,
-            "conditions": [condition("Available", "MinimumReplicasAvailable"), condition("Progressing", "NewReplicaSetAvailable")],
-        }),
-        "StatefulSet" => json!({
-            "observedGeneration": generation, "replicas": replicas, "updatedReplicas": replicas,
-            "readyReplicas": replicas, "availableReplicas": replicas, "currentReplicas": replicas,
-        }),
-        "DaemonSet" => json!({
-            "observedGeneration": generation, "desiredNumberScheduled": 1, "currentNumberScheduled": 1,
-            "numberReady": 1, "numberAvailable": 1, "updatedNumberScheduled": 1, "numberMisscheduled": 0,
-        }),
-        "Job" => json!({"succeeded": 1, "conditions": [condition("Complete", "CompletionsReached")]}),
-        "Pod" => json!({"phase": "Running", "conditions": [condition("Ready", "")]}),
-        "Namespace" => json!({"phase": "Active"}),
-        "PersistentVolumeClaim" => json!({"phase": "Bound"}),
-        "Service" => json!({"loadBalancer": {}}),
-        _ => return None,
-    })
 }
 
 /// Merges applied fields: objects by key, everything else whole.

@@ -217,6 +217,9 @@ pub struct Removal {
     pub uids: Vec<String>,
     /// Why something could not be removed; the rest was all the same.
     pub failure: Option<Failure>,
+    /// A kind that the member does not serve. It does not say either that there are no objects of it: a starting API server
+    /// serves custom kinds later than itself.
+    pub unserved: Option<Gvk>,
 }
 
 /// Removes what Work `key` brought, last first; `preserve`: takes only our marks off. What is not marked as this Work's is not touched,
@@ -228,6 +231,10 @@ pub async fn removal(context: Context<'_>, key: &str, manifests: &[Value], prese
             Ok((gone, uid)) => {
                 all.done &= gone;
                 all.uids.extend(uid);
+            }
+            Err(Failure::Member(MemberError::NoKind(gvk))) => {
+                all.done = false;
+                all.unserved.get_or_insert(gvk);
             }
             Err(failure) => {
                 all.done = false;
@@ -245,12 +252,7 @@ async fn remove(
     id: &ObjectId,
     preserve: bool,
 ) -> Result<(bool, Option<String>), Failure> {
-    let find = async || match context.member.get(id).await {
-        // A kind that is not served has no objects.
-        Err(MemberError::NoKind(_)) => Ok(None),
-        found => found,
-    };
-    let Some(observed) = find().await? else { return Ok((true, None)) };
+    let Some(observed) = context.member.get(id).await? else { return Ok((true, None)) };
     if !body::is_ours(&observed, context.cluster, key) {
         return Ok((true, None));
     }
@@ -262,7 +264,7 @@ async fn remove(
     if !object::deleting(&observed) {
         context.member.delete(id, &uid).await?;
     }
-    let left = find().await?;
+    let left = context.member.get(id).await?;
     Ok((left.is_none_or(|left| object::uid(&left) != uid), Some(uid)))
 }
 
@@ -387,7 +389,7 @@ mod tests {
         let member = member();
         let (a, b) = (config("a", "1"), config("b", "1"));
         work(context(&member), "w", &[a.clone(), b.clone()], Known::Older).await;
-        let done = |uids: Vec<String>| Removal { done: true, uids, failure: None };
+        let done = |uids: Vec<String>| Removal { done: true, uids, ..Removal::default() };
         let uid = |config: &Value| object::uid(&member.read(&ObjectId::of(config)).unwrap()).to_owned();
         let (of_a, of_b) = (uid(&a), uid(&b));
         assert_eq!(removal(context(&member), "other", std::slice::from_ref(&a), false).await, done(vec![]));
@@ -398,7 +400,9 @@ mod tests {
         let kept = member.read(&ObjectId::of(&b)).unwrap();
         assert!(!body::is_ours(&kept, "m", "w") && object::labels(&kept).is_empty());
         let absent = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}});
-        assert_eq!(removal(context(&member), "w", &[absent], false).await, done(vec![]));
+        let unserved = Some(Gvk::new("example.com/v1", "Thing"));
+        let waits = Removal { unserved, ..Removal::default() };
+        assert_eq!(removal(context(&member), "w", &[absent], false).await, waits, "that is no evidence");
     }
 
     #[tokio::test]

@@ -61,7 +61,8 @@ struct Finished {
 
 enum Ending {
     Applied(Vec<(String, Result<Value, Failure>)>),
-    Removed(Removal),
+    /// What it came to, whether the member said that it is ready, and whether nothing of the Work was ever placed.
+    Removed(Removal, bool, bool),
     Panicked,
 }
 
@@ -85,6 +86,8 @@ struct Engine {
     quarantined: BTreeSet<String>,
     /// UIDs of objects that were removed, of Works whose removal has not come to its end.
     removed: BTreeMap<String, BTreeSet<String>>,
+    /// Since when the member has been ready and served no such kind as a Work's that is to be removed.
+    unserved: BTreeMap<String, Duration>,
 }
 
 /// Runs until `stop`.
@@ -113,6 +116,7 @@ pub async fn run(mut parts: Parts, stop: CancellationToken) -> Result<(), Ledger
         plurals: BTreeMap::new(),
         quarantined: BTreeSet::new(),
         removed: BTreeMap::new(),
+        unserved: BTreeMap::new(),
     };
     let shared = engine.parts.shared.clone();
     let keys = shared.ledger.keys()?;
@@ -259,6 +263,7 @@ impl Engine {
         self.waits.clear(key);
         self.board.forget(key);
         self.quarantined.remove(key);
+        self.unserved.remove(key);
     }
 
     /// The objects of `key` are these from now on. Those it had before stay in the member: absence never deletes.

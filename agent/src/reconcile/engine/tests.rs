@@ -457,3 +457,48 @@ async fn what_a_later_body_added_goes_when_an_older_ledger_is_put_back() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(rig.member.writes(), writes, "a start of its own writes nothing");
 }
+
+/// A starting API server serves custom kinds later than itself: their objects are not gone.
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_not_served_for_a_moment_is_no_evidence_of_a_removal() {
+    let rig = Rig::fresh();
+    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": {"kind": "Thing", "plural": "things"}, "versions": [{"name": "v1"}]}});
+    let thing = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t", "namespace": "default"}});
+    let (id, gvk) = (ObjectId::of(&thing), Gvk::of(&thing));
+    let phase = |rig: &Rig, key: &str| rig.shared.ledger.held().unwrap()[key].phase;
+    let delete = |key: &str, revision| Change::Delete {
+        key: key.into(),
+        uid: format!("u-{key}"),
+        revision,
+        preserve: false,
+    };
+    rig.member.seed(definition);
+    rig.member.set_served(&gvk, true);
+    for gone in [false, true] {
+        let key = if gone { "second" } else { "first" };
+        rig.commit(&[put(key, 1, std::slice::from_ref(&thing), false)]);
+        rig.until("applied", |rig| rig.applied(key)).await;
+        rig.member.set_served(&gvk, false);
+        rig.member.set_probe(crate::member::Probe::Unhealthy);
+        rig.commit(&[delete(key, 2)]);
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        assert_eq!(phase(&rig, key), Phase::Deleting, "the member is not ready");
+        rig.member.set_probe(crate::member::Probe::Ok);
+        if gone {
+            rig.until("it is not served, and stays so", |rig| phase(rig, key) == Phase::Removed).await;
+        } else {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            rig.member.set_served(&gvk, true);
+            rig.until("removed", |rig| phase(rig, key) == Phase::Removed).await;
+            assert!(rig.member.read(&id).is_none(), "which it was");
+        }
+    }
+    // What was never placed is waited for by nobody.
+    let other = json!({"apiVersion": "example.com/v1", "kind": "Other", "metadata": {"name": "o", "namespace": "default"}});
+    rig.commit(&[put("never", 1, &[other], false)]);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    rig.commit(&[delete("never", 2)]);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(phase(&rig, "never"), Phase::Removed);
+}
