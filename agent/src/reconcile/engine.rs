@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::apply::{self, Failure, Removal};
+use super::fence::Fence;
 use super::guard::{self, Guarded};
 use super::meanwhile::Meanwhile;
 use super::pace::Adaptive;
@@ -70,6 +71,7 @@ enum Ending {
 struct Engine {
     parts: Parts,
     started: Instant,
+    fence: Fence,
     todo: Todo,
     waits: Waits,
     limit: Adaptive,
@@ -102,6 +104,7 @@ pub async fn run(mut parts: Parts, stop: CancellationToken) -> Result<(), Ledger
     let mut engine = Engine {
         parts,
         started: Instant::now(),
+        fence: Fence::default(),
         todo,
         waits: Waits::default(),
         limit: Adaptive::default(),
@@ -119,6 +122,8 @@ pub async fn run(mut parts: Parts, stop: CancellationToken) -> Result<(), Ledger
         unserved: BTreeMap::new(),
     };
     let shared = engine.parts.shared.clone();
+    let mut link = shared.link.subscribe();
+    engine.fence.sees(&link.borrow_and_update());
     let keys = shared.ledger.keys()?;
     for key in keys {
         engine.entry_changed(&key, true)?;
@@ -126,7 +131,7 @@ pub async fn run(mut parts: Parts, stop: CancellationToken) -> Result<(), Ledger
     loop {
         engine.start_ready()?;
         engine.count();
-        let due = engine.todo.due(engine.now()).map(|due| engine.started + due);
+        let due = engine.due().map(|due| engine.started + due);
         tokio::select! {
             biased;
             () = stop.cancelled() => break,
@@ -141,6 +146,7 @@ pub async fn run(mut parts: Parts, stop: CancellationToken) -> Result<(), Ledger
                 engine.member_event(gvk, event)?;
             }
             Some(_) = engine.watchers.join_next() => {}
+            Ok(()) = link.changed() => engine.fence.sees(&link.borrow_and_update()),
             () = sleep_until(due) => {}
         }
     }
@@ -175,6 +181,12 @@ impl Engine {
 
     fn now(&self) -> Duration {
         self.started.elapsed()
+    }
+
+    /// When something is to be begun, unless something happens before.
+    fn due(&mut self) -> Option<Duration> {
+        let now = self.now();
+        if self.fence.is_open(now) { self.todo.due(now) } else { self.fence.opens_at() }
     }
 
     // ------------------------------------------------------------------------------- the ledger changed
@@ -389,6 +401,9 @@ impl Engine {
 
     fn start_ready(&mut self) -> Result<(), LedgerError> {
         let now = self.now();
+        if !self.fence.is_open(now) {
+            return Ok(());
+        }
         let taken = self.todo.take(now, self.limit.limit());
         let (mut begun, mut tasks) = (Vec::new(), Vec::new());
         for (key, _) in taken {

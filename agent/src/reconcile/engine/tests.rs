@@ -48,7 +48,11 @@ fn put(key: &str, revision: u64, manifests: &[Value], suspended: bool) -> Change
 
 impl Rig {
     fn new(member: MemoryMember, ledger: Ledger) -> Self {
-        let (link, _) = watch::channel(LinkView::default());
+        Self::linked(member, ledger, LinkView::Connected { epoch: 1 })
+    }
+
+    fn linked(member: MemoryMember, ledger: Ledger, view: LinkView) -> Self {
+        let (link, _) = watch::channel(view);
         let shared = Shared::new(ledger, link);
         let stop = CancellationToken::new();
         let parts = Parts {
@@ -501,4 +505,27 @@ async fn a_kind_that_is_not_served_for_a_moment_is_no_evidence_of_a_removal() {
     rig.commit(&[delete("never", 2)]);
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(phase(&rig, "never"), Phase::Removed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_the_hub_takes_for_a_clone_leaves_the_member_alone() {
+    let member = || MemoryMember::new("m", 1, Duration::ZERO);
+    let ledger = || {
+        let ledger = Ledger::in_memory().unwrap();
+        ledger.commit(&[put("a", 1, &[config("a", "1")], false)]).unwrap();
+        ledger
+    };
+    let rig = Rig::linked(member(), ledger(), LinkView::Starting);
+    let after = async |seconds| tokio::time::sleep(Duration::from_secs(seconds)).await;
+    after(5).await;
+    assert_eq!(rig.value("a"), None, "the hub may have another");
+    let view = LinkView::Away { cause: crate::cause::Cause::Clone, reason: String::new() };
+    rig.shared.link.send_replace(view);
+    after(300).await;
+    assert_eq!(rig.value("a"), None, "it has");
+    rig.shared.link.send_replace(LinkView::Connected { epoch: 1 });
+    rig.until("it is the one now", |rig| rig.applied("a")).await;
+    let rig = Rig::linked(member(), ledger(), LinkView::Starting);
+    after(11).await;
+    rig.until("with no hub to be heard it goes on", |rig| rig.applied("a")).await;
 }
