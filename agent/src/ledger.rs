@@ -88,6 +88,24 @@ pub struct Entry {
     pub generation: u64,
     /// The last word of a person to try again what was put aside.
     pub retry: String,
+    /// Of each manifest, the mark of the agent's last write that its object bore when the last outcome came: see
+    /// [`crate::reconcile::body::written`]. Empty where that is not known.
+    pub written: Vec<u64>,
+}
+
+/// An application that ended.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// The Work.
+    pub key: String,
+    /// Of the body that was applied.
+    pub hash: Bytes,
+    /// What came of it.
+    pub applied: Applied,
+    /// The member took at least one object.
+    pub placed: bool,
+    /// As in [`Entry::written`].
+    pub written: Vec<u64>,
 }
 
 impl Entry {
@@ -335,6 +353,11 @@ impl Ledger {
         )
     }
 
+    /// The member took an object of this one, for a body that is no longer the one to apply.
+    pub fn placed(&self, key: &str) -> Result<(), LedgerError> {
+        self.each(&[key.to_owned()], "UPDATE works SET placed = 1 WHERE key = ?1 AND placed = 0")
+    }
+
     /// Working on this one would have ended the process, had it not been caught.
     pub fn panicked(&self, key: &str) -> Result<(), LedgerError> {
         let count = "UPDATE works SET attempts = 0, placed = 1, crashes = crashes + 1 WHERE key = ?1";
@@ -378,24 +401,39 @@ impl Ledger {
         })
     }
 
-    /// Applications that ended: key, hash of the body, outcome, and whether the member took anything.
-    pub fn ended(&self, outcomes: &[(String, Bytes, Applied, bool)]) -> Result<(), LedgerError> {
+    /// Applications that ended.
+    pub fn ended(&self, outcomes: &[Outcome]) -> Result<(), LedgerError> {
         if outcomes.is_empty() {
             return Ok(());
         }
         self.relaxed(|transaction| {
-            for (key, hash, applied, placed) in outcomes {
+            for Outcome { key, hash, applied, placed, written } in outcomes {
                 transaction
                     .prepare_cached(
                         "UPDATE works SET attempts = 0, crashes = 0, applied_hash = ?2, applied_ok = ?3,
-                            applied_message = ?4, placed = max(placed, ?5)
+                            applied_message = ?4, placed = max(placed, ?5), written = ?6
                          WHERE key = ?1",
                     )?
-                    .execute(params![key, hash.as_ref(), applied.ok, applied.message, placed])?;
+                    .execute(params![
+                        key,
+                        hash.as_ref(),
+                        applied.ok,
+                        applied.message,
+                        placed,
+                        written_bytes(written)
+                    ])?;
             }
             Ok(())
         })
     }
+}
+
+fn written_bytes(marks: &[u64]) -> Vec<u8> {
+    marks.iter().flat_map(|mark| mark.to_be_bytes()).collect()
+}
+
+fn written_marks(bytes: &[u8]) -> Vec<u64> {
+    bytes.as_chunks().0.iter().map(|mark| u64::from_be_bytes(*mark)).collect()
 }
 
 fn phase(number: i64) -> Phase {
@@ -440,6 +478,7 @@ fn entry_of(row: &rusqlite::Row<'_>) -> Result<Entry, rusqlite::Error> {
         generation: row.get::<_, i64>(14)? as u64,
         retry: row.get(15)?,
         crashes: row.get(16)?,
+        written: written_marks(&row.get::<_, Vec<u8>>(17)?),
     })
 }
 

@@ -132,6 +132,7 @@ mod tests {
             placed: false,
             generation: 2,
             retry: String::new(),
+            written: Vec::new(),
         };
         board.set_entry("w", &entry, 1);
         let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a", "namespace": "d", "generation": 1},

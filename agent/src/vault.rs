@@ -327,10 +327,14 @@ mod tests {
         assert_eq!(rig.vault.prefix, "agent-ledger");
         assert_eq!(restored(&rig.vault).await, None);
         rig.ledger.commit(&[Change::Epoch(4), put("a", "one"), put("b", "two"), Change::Cursor(9)]).unwrap();
-        let hash = body::hash(b"one");
-        rig.ledger
-            .ended(&[("a".into(), hash, crate::reconcile::outcome(true, String::new()), true)])
-            .unwrap();
+        let ended = crate::ledger::Outcome {
+            key: "a".into(),
+            hash: body::hash(b"one"),
+            applied: crate::reconcile::outcome(true, String::new()),
+            placed: true,
+            written: vec![1, u64::MAX],
+        };
+        rig.ledger.ended(&[ended]).unwrap();
         rig.vault.keep(&rig.ledger, &mut None).await.unwrap();
         assert_eq!(restored(&rig.vault).await.unwrap(), (vec!["a".to_owned(), "b".to_owned()], (4, 9)));
         let directory = tempfile::tempdir().unwrap();

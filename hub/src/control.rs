@@ -248,6 +248,8 @@ impl Control {
                 Vec::new()
             }));
         }
+        // The Work of an earlier namespace of the same name is in the way until it is gone.
+        sources.push(Source::new(WORK_API, "Work", |change| namespace_of_work(change).into_iter().collect()));
         self.run(NamespaceSync::new(self.shared.clone(), SkipRules::default()), queue, sources);
     }
 }
@@ -275,6 +277,15 @@ fn binding_of_work(change: &Change) -> Option<Key> {
             Some(Key { namespace: "".into(), name: name.into() })
         }
     }
+}
+
+/// The namespace whose Work is gone.
+fn namespace_of_work(change: &Change) -> Option<Key> {
+    let Change::Deleted(work) = change else { return None };
+    let value = work.value().ok()?;
+    let mut owners = value["metadata"]["ownerReferences"].as_array()?.iter();
+    let owner = owners.find(|owner| owner["kind"] == "Namespace")?;
+    Some(Key { namespace: "".into(), name: owner["name"].as_str()?.into() })
 }
 
 fn wake_bindings(api: &Arc<dyn Api>, queue: &Arc<Queue<Key>>) {

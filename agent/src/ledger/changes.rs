@@ -23,6 +23,8 @@ fn set_value(connection: &Connection, key: &str, value: impl rusqlite::ToSql) ->
 
 pub(super) fn apply(connection: &Connection, change: &Change) -> Result<(), rusqlite::Error> {
     match change {
+        // An outcome is of one body and of no other for good: the member may have taken, or still be taking, whatever came after that
+        // one, so that it counts no more where the same body comes back.
         Change::Put { key, uid, revision, hash, body, suspended, preserve, generation, retry } => {
             let encoded = body::encode(body);
             connection
@@ -34,6 +36,7 @@ pub(super) fn apply(connection: &Connection, change: &Change) -> Result<(), rusq
                         decoded_size = ?6, body = ?7, suspended = ?8, preserve = ?9, generation = ?10,
                         retry = ?11, phase = 0,
                         applied_ok = CASE WHEN phase = 0 THEN applied_ok END,
+                        applied_hash = CASE WHEN hash = ?4 THEN applied_hash END,
                         crashes = CASE WHEN hash = ?4 AND retry = ?11 THEN crashes ELSE 0 END",
                 )?
                 .execute(params![

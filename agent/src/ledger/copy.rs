@@ -26,6 +26,9 @@ pub struct Row {
     crashes: u32,
     /// The outcome for this very body, where there is one.
     applied: Option<(bool, String)>,
+    /// See [`super::Entry::written`].
+    #[serde(default)]
+    written: Vec<u64>,
 }
 
 /// The ledger at one moment.
@@ -60,7 +63,7 @@ impl Ledger {
             let mut keys: Vec<Vec<(String, String)>> = vec![Vec::new(); buckets];
             let mut query = transaction.prepare_cached(
                 "SELECT key, concat_ws('/', uid, revision, hex(hash), suspended, preserve, phase, placed, generation, retry, crashes,
-                    applied_ok, hex(applied_hash)) FROM works ORDER BY key",
+                    applied_ok, hex(applied_hash), hex(written)) FROM works ORDER BY key",
             )?;
             let mut rows = query.query([])?;
             while let Some(row) = rows.next()? {
@@ -108,7 +111,7 @@ impl Ledger {
                 let applied = row.applied.as_ref();
                 transaction.execute(
                     "UPDATE works SET phase = ?2, placed = ?3, crashes = ?4, applied_ok = ?5, applied_message = ?6,
-                        applied_hash = CASE WHEN ?5 IS NULL THEN NULL ELSE hash END
+                        applied_hash = CASE WHEN ?5 IS NULL THEN NULL ELSE hash END, written = ?7
                      WHERE key = ?1",
                     params![
                         row.key,
@@ -116,7 +119,8 @@ impl Ledger {
                         row.placed,
                         row.crashes,
                         applied.map(|(ok, _)| ok),
-                        applied.map(|(_, message)| message)
+                        applied.map(|(_, message)| message),
+                        super::written_bytes(&row.written)
                     ],
                 )?;
             }
@@ -146,5 +150,6 @@ fn row_of(entry: super::Entry, key: String) -> Row {
         retry: entry.retry,
         crashes: entry.crashes,
         applied,
+        written: entry.written,
     }
 }

@@ -15,7 +15,7 @@ use rusqlite::{Connection, ErrorCode};
 use super::LedgerError;
 
 /// The format that this agent writes.
-pub(super) const FORMAT: i64 = 4;
+pub(super) const FORMAT: i64 = 5;
 /// Formats newer than its own that an agent reads.
 pub(super) const AHEAD: i64 = 3;
 /// Damaged ledgers that are kept for a person to look at.
@@ -42,11 +42,12 @@ CREATE TABLE IF NOT EXISTS works (
 ";
 
 /// What later formats added to `works`. What an older agent did not count may have been placed.
-const ADDED: [(&str, &str); 4] = [
+const ADDED: [(&str, &str); 5] = [
     ("placed", "INTEGER NOT NULL DEFAULT 1"),
     ("generation", "INTEGER NOT NULL DEFAULT 0"),
     ("retry", "TEXT NOT NULL DEFAULT ''"),
     ("crashes", "INTEGER NOT NULL DEFAULT 0"),
+    ("written", "BLOB NOT NULL DEFAULT x''"),
 ];
 
 /// What is wrong with the ledger's file.
@@ -162,7 +163,7 @@ pub(super) fn salvage(from: &Connection, to: &Connection) -> Result<usize, rusql
 }
 
 /// The columns of `works` as [`super::entry_of`] reads them, the key last.
-pub(super) const COLUMNS: [&str; 18] = [
+pub(super) const COLUMNS: [&str; 19] = [
     "uid",
     "revision",
     "hash",
@@ -180,6 +181,7 @@ pub(super) const COLUMNS: [&str; 18] = [
     "generation",
     "retry",
     "crashes",
+    "written",
     "key",
 ];
 

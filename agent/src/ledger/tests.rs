@@ -18,6 +18,13 @@ fn put(key: &str, revision: u64, body: &'static [u8]) -> Change {
     }
 }
 
+/// Applying `a` came to its end.
+fn ended(ledger: &Ledger, hash: Bytes, placed: bool) {
+    let applied = outcome(placed, String::new());
+    let written = vec![7; usize::from(placed)];
+    ledger.ended(&[Outcome { key: "a".into(), hash, applied, placed, written }]).unwrap();
+}
+
 #[test]
 fn what_was_committed_is_there_after_a_restart() {
     let dir = tempfile::tempdir().unwrap();
@@ -84,9 +91,9 @@ fn what_is_acknowledged_is_synced_whatever_was_written_before() {
     assert_eq!(level(), 2, "FULL");
     ledger.commit(&[put("a", 1, b"one")]).unwrap();
     ledger.begins(&["a".into()]).unwrap();
-    ledger.ended(&[("a".into(), Bytes::new(), outcome(false, String::new()), false)]).unwrap();
+    ended(&ledger, Bytes::new(), false);
     assert!(ledger.entry("a").unwrap().unwrap().is_nowhere());
-    ledger.ended(&[("a".into(), Bytes::new(), outcome(true, String::new()), true)]).unwrap();
+    ended(&ledger, Bytes::new(), true);
     assert!(!ledger.entry("a").unwrap().unwrap().is_nowhere());
     assert_eq!(level(), 2);
 }
@@ -97,12 +104,15 @@ fn an_outcome_is_about_one_body() {
     ledger.commit(&[put("a", 1, b"one")]).unwrap();
     let hash = ledger.entry("a").unwrap().unwrap().hash;
     ledger.begins(&["a".into()]).unwrap();
-    ledger.ended(&[("a".into(), hash, outcome(true, String::new()), true)]).unwrap();
+    ended(&ledger, hash, true);
     let entry = ledger.entry("a").unwrap().unwrap();
     assert!(entry.is_applied() && entry.crashes == 0);
     ledger.commit(&[put("a", 2, b"two")]).unwrap();
     let entry = ledger.entry("a").unwrap().unwrap();
     assert!(!entry.is_applied() && entry.applied.is_some());
+    ledger.commit(&[put("a", 3, b"one")]).unwrap();
+    let entry = ledger.entry("a").unwrap().unwrap();
+    assert!(!entry.is_applied(), "the member may have taken the one between");
 }
 
 /// A process that ended without a word: the ledger is opened anew over what it left.

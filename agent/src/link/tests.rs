@@ -85,3 +85,26 @@ proptest! {
         prop_assert_eq!(runtime.block_on(handled(&bursts)), keys(bursts.iter().sum()));
     }
 }
+
+/// A removal that was told and that the disk never saw is forgotten by the next start, which makes the object anew.
+#[tokio::test(start_paused = true)]
+async fn a_removal_is_told_once_it_is_on_disk() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("not there yet");
+    let (link, _) = tokio::sync::watch::channel(LinkView::default());
+    let shared = Shared::new(crate::ledger::Ledger::open(&directory).unwrap(), link);
+    shared.outbox.lock().removed("a", "u", 2, Vec::new());
+    let mut session = welcomed();
+    let (frames, mut outbound) = mpsc::channel(OUTBOUND);
+    let mut told = || {
+        send(&shared, &mut session, &frames, Duration::ZERO);
+        std::iter::from_fn(|| outbound.try_recv().ok())
+            .any(|frame| matches!(frame.body, Some(karmada_proto::v1::agent_frame::Body::Removed(_))))
+    };
+    assert!(!shared.ledger.is_durable() && !told());
+    std::fs::create_dir(&directory).unwrap();
+    let stop = CancellationToken::new();
+    let kept = crate::ledger::keep_on_disk(&shared.ledger, stop.clone());
+    tokio::time::timeout(Duration::from_secs(60), kept).await.unwrap_err();
+    assert!(shared.ledger.is_durable() && told());
+}

@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
 
+mod checked;
 mod client;
 mod config;
 mod refusal;
@@ -44,7 +45,9 @@ pub struct KubeMember {
 }
 
 struct Inner {
-    client: kube::Client,
+    config: kube::Config,
+    client: Mutex<kube::Client>,
+    identity: Arc<checked::Identity>,
     discovery: Mutex<Discovery>,
     asking: tokio::sync::Mutex<()>,
     /// Connections that failed or ended.
@@ -65,10 +68,16 @@ struct Discovery {
 impl KubeMember {
     /// Over the kubeconfig at `path`, or the Pod's service account where there is none.
     pub async fn connect(path: Option<&Path>) -> Result<Self, ConfigError> {
-        let client = client::client(config::read(path).await?)?;
+        let mut config = config::read(path).await?;
+        // The agent tries again by itself, and heeds how long the member asks it to wait.
+        config.default_retry = false;
+        let identity: Arc<checked::Identity> = Arc::default();
+        let client = Mutex::new(client::client(config.clone(), identity.clone())?);
         Ok(Self {
             inner: Arc::new(Inner {
+                config,
                 client,
+                identity,
                 discovery: Mutex::default(),
                 asking: tokio::sync::Mutex::default(),
                 breaks: AtomicU64::new(0),
@@ -79,7 +88,8 @@ impl KubeMember {
 
 impl Inner {
     async fn send(&self, request: Request<Body>) -> Result<Response<Body>, MemberError> {
-        let sent = tokio::time::timeout(TIMEOUT, self.client.send(request)).await;
+        let client = self.client.lock().clone();
+        let sent = tokio::time::timeout(TIMEOUT, client.send(request)).await;
         let unreachable = |error: String| self.broken(error);
         sent.map_err(|_| unreachable("no answer in 30 s".into()))?
             .map_err(|error| unreachable(refusal::error_chain(&error)))
@@ -311,7 +321,20 @@ impl Member for KubeMember {
     }
 
     fn breaks(&self) -> u64 {
-        self.inner.breaks.load(Ordering::Acquire)
+        self.inner.breaks.load(Ordering::Acquire) + self.inner.identity.unknown()
+    }
+
+    fn expects(&self, uid: &str) {
+        self.inner.identity.expects(uid);
+        // What was opened before was not asked.
+        match client::client(self.inner.config.clone(), self.inner.identity.clone()) {
+            Ok(client) => *self.inner.client.lock() = client,
+            Err(error) => tracing::warn!(%error, "connections to the member that stand are used on"),
+        }
+    }
+
+    fn stranger(&self) -> Option<String> {
+        self.inner.identity.stranger()
     }
 }
 

@@ -1,6 +1,6 @@
 //! A member in memory, for the demo and for simulation: enough of a cluster that workloads become ready.
 //!
-//! It merges applied fields into what is there (lists whole), counts generations and versions, refuses objects in
+//! It merges applied fields into what is there (lists whole), knows which of them the agent owns ([`ownership`]), counts generations and versions, refuses objects in
 //! namespaces that do not exist, serves kinds of CRDs applied to it, and plays the controllers: a Deployment, a
 //! StatefulSet, a DaemonSet, a Job or a Pod becomes ready a moment after its spec changed.
 
@@ -17,7 +17,11 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use tokio::sync::broadcast;
 
+use self::ready::ready_status;
 use super::{Gvk, Member, MemberError, MemberEvent, ObjectId, Probe, Watch};
+
+mod ownership;
+mod ready;
 
 /// Kinds served from the start: apiVersion, kind, plural, namespaced.
 const KINDS: &[(&str, &str, &str, bool)] = &[
@@ -67,6 +71,7 @@ struct Inner {
 struct State {
     objects: BTreeMap<ObjectId, Value>,
     kinds: BTreeMap<Gvk, (String, bool)>,
+    unserved: BTreeMap<Gvk, (String, bool)>,
     version: u64,
     uids: u64,
     writes: u64,
@@ -159,9 +164,29 @@ impl MemoryMember {
         self.inner.state.lock().lateness = lateness;
     }
 
+    /// It serves a kind no longer, though its objects are there, or again.
+    pub fn set_served(&self, gvk: &Gvk, served: bool) {
+        let mut state = self.inner.state.lock();
+        match (served, state.kinds.remove(gvk)) {
+            (false, Some(resource)) => drop(state.unserved.insert(gvk.clone(), resource)),
+            (true, known) => {
+                if let Some(resource) = known.or_else(|| state.unserved.remove(gvk)) {
+                    state.kinds.insert(gvk.clone(), resource);
+                }
+            }
+            (false, None) => {}
+        }
+    }
+
     /// It answers nothing from now on, or answers again.
     pub fn set_away(&self, away: bool) {
         self.inner.state.lock().away = away;
+    }
+
+    /// Its clock moves on by a second with each write.
+    fn clock(&self) -> String {
+        let writes = self.inner.state.lock().version;
+        jiff::Timestamp::from_second(writes as i64).unwrap_or_default().to_string()
     }
 
     /// Another cluster answers from now on, by its kube-system's uid.
@@ -299,34 +324,6 @@ fn same(a: &Value, b: &Value) -> bool {
     plain(a) == plain(b)
 }
 
-/// The status of a workload whose pods are all ready.
-fn ready_status(object: &Value) -> Option<Value> {
-    let generation = object::generation(object);
-    let replicas = object.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1);
-    let condition = |kind: &str, reason: &str| json!({"type": kind, "status": "True", "reason": reason});
-    Some(match object::kind(object) {
-        "Deployment" => json!({
-            "observedGeneration": generation, "replicas": replicas, "updatedReplicas": replicas,
-            "readyReplicas": replicas, "availableReplicas": replicas,
-            "conditions": [condition("Available", "MinimumReplicasAvailable"), condition("Progressing", "NewReplicaSetAvailable")],
-        }),
-        "StatefulSet" => json!({
-            "observedGeneration": generation, "replicas": replicas, "updatedReplicas": replicas,
-            "readyReplicas": replicas, "availableReplicas": replicas, "currentReplicas": replicas,
-        }),
-        "DaemonSet" => json!({
-            "observedGeneration": generation, "desiredNumberScheduled": 1, "currentNumberScheduled": 1,
-            "numberReady": 1, "numberAvailable": 1, "updatedNumberScheduled": 1, "numberMisscheduled": 0,
-        }),
-        "Job" => json!({"succeeded": 1, "conditions": [condition("Complete", "CompletionsReached")]}),
-        "Pod" => json!({"phase": "Running", "conditions": [condition("Ready", "")]}),
-        "Namespace" => json!({"phase": "Active"}),
-        "PersistentVolumeClaim" => json!({"phase": "Bound"}),
-        "Service" => json!({"loadBalancer": {}}),
-        _ => return None,
-    })
-}
-
 /// Merges applied fields: objects by key, everything else whole.
 fn merge(into: &mut Map<String, Value>, from: &Map<String, Value>) {
     for (key, value) in from {
@@ -368,16 +365,23 @@ impl Member for MemoryMember {
     async fn apply(&self, object: &Value) -> Result<Value, MemberError> {
         let id = ObjectId::of(object);
         self.check(&id)?;
-        let mut merged = self.read(&id).unwrap_or_else(|| Value::Object(Map::new()));
+        let old = self.read(&id);
+        let mut merged = old.clone().unwrap_or_else(|| Value::Object(Map::new()));
         if let Value::Object(fields) = object {
             merge(object::root(&mut merged), fields);
+        }
+        ownership::applied(&mut merged, object);
+        if old.is_none_or(|old| !same(&old, &merged)) {
+            ownership::changed(&mut merged, "Apply", &self.clock());
         }
         self.answer(self.put(merged, false, true)).await
     }
 
     async fn create(&self, object: &Value) -> Result<Value, MemberError> {
         self.check(&ObjectId::of(object))?;
-        self.answer(self.put(object.clone(), true, true)).await
+        let mut made = object.clone();
+        ownership::created(&mut made, &self.clock());
+        self.answer(self.put(made, true, true)).await
     }
 
     async fn update(&self, object: &Value) -> Result<Value, MemberError> {
@@ -393,6 +397,7 @@ impl Member for MemoryMember {
                 if let Some(status) = old.get_mut("status") {
                     object::root(&mut next).insert("status".into(), status.take());
                 }
+                ownership::created(&mut next, &self.clock());
             }
         }
         self.answer(self.put(next, false, true)).await

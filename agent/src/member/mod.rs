@@ -184,6 +184,12 @@ pub trait Member: Send + Sync + 'static {
     /// How often a connection to the member failed or was ended by the other side so far: whoever answers after that
     /// may be another cluster.
     fn breaks(&self) -> u64;
+    /// From now on it is to be the cluster whose kube-system has this uid: a connection that leads to another is not used.
+    fn expects(&self, _uid: &str) {}
+    /// The uid of another cluster that a connection led to, once one did.
+    fn stranger(&self) -> Option<String> {
+        None
+    }
 }
 
 /// UID of the member's kube-system namespace: the cluster's identity.

@@ -1,5 +1,5 @@
 //! In front of the member: nothing is written to it before it is known to be the cluster that was joined, and after each break
-//! of a connection that is found out anew. A kubeconfig, an address or a restored machine may lead to another cluster.
+//! of a connection that is found out anew. (The real member asks over each new connection, too, before it uses it.) A kubeconfig, an address or a restored machine may lead to another cluster.
 //!
 //! Comes in: the uid of kube-system from when the agent joined, and every call for the member. Goes out: reads as they are,
 //! writes once [`Proof`] allows them; and the word that another cluster answers, which ends the agent.
@@ -58,6 +58,7 @@ pub struct ProvenMember {
 impl ProvenMember {
     /// Lets writes through to the cluster whose kube-system has the uid `expected`, and to no other.
     pub fn new(member: Arc<dyn Member>, expected: String) -> Self {
+        member.expects(&expected);
         Self {
             member,
             expected,
@@ -84,6 +85,10 @@ impl ProvenMember {
     }
 
     async fn prove(&self) -> Result<(), MemberError> {
+        if let Some(found) = self.member.stranger() {
+            self.proof.lock().found(&self.expected, found, 0);
+            return self.refused();
+        }
         if self.proof.lock().allows(self.member.breaks()) {
             return Ok(());
         }
@@ -93,7 +98,12 @@ impl ProvenMember {
             return Ok(());
         }
         self.refused()?;
-        let found = cluster_uid(&*self.member).await.map_err(|error| match error {
+        let found = cluster_uid(&*self.member).await;
+        if let Some(found) = self.member.stranger() {
+            self.proof.lock().found(&self.expected, found, breaks);
+            return self.refused();
+        }
+        let found = found.map_err(|error| match error {
             error @ (MemberError::Unreachable(_) | MemberError::Throttled(_)) => error,
             error => MemberError::Unproven(error.to_string()),
         })?;
@@ -163,6 +173,10 @@ impl Member for ProvenMember {
 
     fn breaks(&self) -> u64 {
         self.member.breaks()
+    }
+
+    fn stranger(&self) -> Option<String> {
+        self.member.stranger()
     }
 }
 

@@ -113,13 +113,13 @@ fn in_order(manifests: &[Value]) -> Vec<usize> {
 
 /// What the ledger knows of a Work's earlier applications: it decides which request comes first, never the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Known {
+pub enum Known<'a> {
     /// Nothing of it was ever placed: its objects are probably not there.
     Nowhere,
     /// Another body of it was.
     Older,
-    /// This body was: what the member already has is left alone.
-    Applied,
+    /// This body was: what the member already has is left alone, where it bears these marks of our last write.
+    Applied(&'a [u64]),
 }
 
 /// Applies each manifest; one that fails does not keep the others back. The objects as they are after, in the
@@ -128,20 +128,26 @@ pub async fn work(
     context: Context<'_>,
     key: &str,
     manifests: &[Value],
-    known: Known,
+    known: Known<'_>,
 ) -> Vec<Result<Value, Failure>> {
     let mut results: Vec<Result<Value, Failure>> =
         manifests.iter().map(|m| Err(Failure::Terminating(ObjectId::of(m)))).collect();
     for at in in_order(manifests) {
         let desired = body::stamped(&manifests[at], context.cluster, key);
-        results[at] = manifest(context, key, &desired, known).await;
+        results[at] = manifest(context, key, &desired, at, known).await;
     }
     results
 }
 
 /// A new object is created, not applied: for the member that is one request instead of two, and the cheaper one. Its
 /// fields become applied ones at the first change.
-async fn manifest(context: Context<'_>, key: &str, desired: &Value, known: Known) -> Result<Value, Failure> {
+async fn manifest(
+    context: Context<'_>,
+    key: &str,
+    desired: &Value,
+    at: usize,
+    known: Known<'_>,
+) -> Result<Value, Failure> {
     let id = ObjectId::of(desired);
     if known == Known::Nowhere {
         match context.member.create(desired).await {
@@ -149,7 +155,7 @@ async fn manifest(context: Context<'_>, key: &str, desired: &Value, known: Known
             created => return Ok(created?),
         }
     }
-    let Some(observed) = context.member.get(&id).await? else {
+    let Some(mut observed) = context.member.get(&id).await? else {
         return Ok(context.member.create(desired).await?);
     };
     let may = retention::allow_update(desired, &observed)
@@ -162,11 +168,14 @@ async fn manifest(context: Context<'_>, key: &str, desired: &Value, known: Known
         return Err(Failure::Terminating(id));
     }
     let body = body::over(desired, &observed, context.interpreter)?;
-    if known == Known::Applied && body::covers(&observed, &body) {
+    if let Known::Applied(written) = known
+        && is_as_written(&observed, written.get(at))
+        && body::covers(&observed, &body)
+    {
         return Ok(observed);
     }
     if let Some(adoption) = body::adoption(&observed) {
-        context.member.merge(&id, &adoption).await?;
+        observed = context.member.merge(&id, &adoption).await?;
     }
     match context.member.apply(&body).await {
         Err(MemberError::NotMergeable(_)) => {
@@ -177,17 +186,24 @@ async fn manifest(context: Context<'_>, key: &str, desired: &Value, known: Known
     }
 }
 
-/// Whether `observed` holds all that `manifest` of Work `key` asks for.
+/// Whether the agent's last write of `observed` is the one that was noted. What is not known is taken to be.
+fn is_as_written(observed: &Value, noted: Option<&u64>) -> bool {
+    noted.is_none_or(|noted| *noted == body::written(observed))
+}
+
+/// Whether `observed` holds all that `manifest` of Work `key` asks for, and was written by the agent for it and for nothing else;
+/// `written` is the mark of that write.
 pub fn in_sync(
     interpreter: &dyn Interpreter,
     cluster: &str,
     key: &str,
     manifest: &Value,
+    written: Option<&u64>,
     observed: &Value,
 ) -> bool {
     let desired = body::stamped(manifest, cluster, key);
     match body::over(&desired, observed, interpreter) {
-        Ok(body) => body::covers(observed, &body),
+        Ok(body) => is_as_written(observed, written) && body::covers(observed, &body),
         Err(_) => true,
     }
 }
@@ -201,6 +217,9 @@ pub struct Removal {
     pub uids: Vec<String>,
     /// Why something could not be removed; the rest was all the same.
     pub failure: Option<Failure>,
+    /// A kind that the member does not serve. It does not say either that there are no objects of it: a starting API server
+    /// serves custom kinds later than itself.
+    pub unserved: Option<Gvk>,
 }
 
 /// Removes what Work `key` brought, last first; `preserve`: takes only our marks off. What is not marked as this Work's is not touched,
@@ -212,6 +231,10 @@ pub async fn removal(context: Context<'_>, key: &str, manifests: &[Value], prese
             Ok((gone, uid)) => {
                 all.done &= gone;
                 all.uids.extend(uid);
+            }
+            Err(Failure::Member(MemberError::NoKind(gvk))) => {
+                all.done = false;
+                all.unserved.get_or_insert(gvk);
             }
             Err(failure) => {
                 all.done = false;
@@ -229,12 +252,7 @@ async fn remove(
     id: &ObjectId,
     preserve: bool,
 ) -> Result<(bool, Option<String>), Failure> {
-    let find = async || match context.member.get(id).await {
-        // A kind that is not served has no objects.
-        Err(MemberError::NoKind(_)) => Ok(None),
-        found => found,
-    };
-    let Some(observed) = find().await? else { return Ok((true, None)) };
+    let Some(observed) = context.member.get(id).await? else { return Ok((true, None)) };
     if !body::is_ours(&observed, context.cluster, key) {
         return Ok((true, None));
     }
@@ -246,7 +264,7 @@ async fn remove(
     if !object::deleting(&observed) {
         context.member.delete(id, &uid).await?;
     }
-    let left = find().await?;
+    let left = context.member.get(id).await?;
     Ok((left.is_none_or(|left| object::uid(&left) != uid), Some(uid)))
 }
 
@@ -295,11 +313,11 @@ mod tests {
         let manifests = [config("a", "1"), config("b", "1")];
         work(context(&member), "w", &manifests, Known::Older).await;
         let writes = member.writes();
-        work(context(&member), "w", &manifests, Known::Applied).await;
+        work(context(&member), "w", &manifests, Known::Applied(&[])).await;
         assert_eq!(member.writes(), writes);
         member.edit(&ObjectId::of(&manifests[0]), |o| *o.pointer_mut("/data/k").unwrap() = json!("edited"));
         member.remove(&ObjectId::of(&manifests[1]));
-        work(context(&member), "w", &manifests, Known::Applied).await;
+        work(context(&member), "w", &manifests, Known::Applied(&[])).await;
         assert_eq!((value(&member, "a"), value(&member, "b")), (Some("1".into()), Some("1".into())));
     }
 
@@ -371,7 +389,7 @@ mod tests {
         let member = member();
         let (a, b) = (config("a", "1"), config("b", "1"));
         work(context(&member), "w", &[a.clone(), b.clone()], Known::Older).await;
-        let done = |uids: Vec<String>| Removal { done: true, uids, failure: None };
+        let done = |uids: Vec<String>| Removal { done: true, uids, ..Removal::default() };
         let uid = |config: &Value| object::uid(&member.read(&ObjectId::of(config)).unwrap()).to_owned();
         let (of_a, of_b) = (uid(&a), uid(&b));
         assert_eq!(removal(context(&member), "other", std::slice::from_ref(&a), false).await, done(vec![]));
@@ -382,7 +400,9 @@ mod tests {
         let kept = member.read(&ObjectId::of(&b)).unwrap();
         assert!(!body::is_ours(&kept, "m", "w") && object::labels(&kept).is_empty());
         let absent = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}});
-        assert_eq!(removal(context(&member), "w", &[absent], false).await, done(vec![]));
+        let unserved = Some(Gvk::new("example.com/v1", "Thing"));
+        let waits = Removal { unserved, ..Removal::default() };
+        assert_eq!(removal(context(&member), "w", &[absent], false).await, waits, "that is no evidence");
     }
 
     #[tokio::test]

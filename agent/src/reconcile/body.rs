@@ -141,6 +141,23 @@ pub fn changed_by(observed: &Value) -> String {
     last.filter(|manager| !manager.is_empty()).unwrap_or_else(|| "somebody".to_owned())
 }
 
+/// A mark of the agent's own last write of `observed`, as the member noted it in `managedFields`: its time, which moves when the agent
+/// changes a field, and not when others do. Another mark than after the last application means that the object is as another body
+/// said, though it may hold all that this one says: the member was restored, or the ledger is an older copy. What the other body
+/// added goes when this one is applied again. The same in every process.
+pub fn written(observed: &Value) -> u64 {
+    let mut words = object::uid(observed).to_owned();
+    let managers = observed.pointer("/metadata/managedFields").and_then(Value::as_array);
+    for entry in managers.into_iter().flatten() {
+        let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
+        if text("manager") == FIELD_MANAGER && text("subresource").is_empty() {
+            words.extend(["\n", text("operation"), " ", text("apiVersion"), " ", text("time")]);
+        }
+    }
+    let hash = karmada_proto::body::hash(words.as_bytes());
+    hash.first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
+}
+
 /// The merge patch that makes the fields which we own by having created or updated `observed` ours by apply: only then
 /// does leaving a field out of a later body remove it. `None` where there are none. It holds the resource version, so
 /// that ownership which changed meanwhile is not put back.
@@ -401,6 +418,27 @@ mod tests {
         assert_eq!(patch, with(&[theirs.clone(), alone]));
         let both = entry("karmada-agent", "Apply", json!({"f:data": {".": {}, "f:a": {}, "f:b": {}}}));
         assert_eq!(adoption(&with(&[created, applied, theirs.clone()])), Some(with(&[both, theirs])));
+    }
+
+    #[test]
+    fn the_mark_of_a_write_moves_with_the_agents_writes_alone() {
+        let entry = |manager: &str, time: &str, subresource: &str| {
+            json!({"manager": manager, "operation": "Apply", "apiVersion": "v1", "time": time,
+            "subresource": subresource, "fieldsV1": {"f:spec": {}}})
+        };
+        let object = |uid: &str, entries: &[Value]| json!({"metadata": {"uid": uid, "managedFields": entries}, "spec": {"replicas": 1}});
+        let ours = entry(FIELD_MANAGER, "2026-01-01T00:00:00Z", "");
+        let mark = written(&object("u", std::slice::from_ref(&ours)));
+        let mut taken_over = ours.clone();
+        taken_over["fieldsV1"] = json!({});
+        let theirs = entry("hpa", "2026-01-02T00:00:00Z", "scale");
+        let status = entry(FIELD_MANAGER, "2026-01-02T00:00:00Z", "status");
+        assert_eq!(written(&object("u", &[theirs, taken_over, status])), mark);
+        let mut later = ours.clone();
+        later["time"] = json!("2026-01-01T00:00:01Z");
+        for other in [object("u", &[later]), object("u2", &[ours]), object("u", &[]), json!({})] {
+            assert_ne!(written(&other), mark);
+        }
     }
 
     #[test]

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::apply::{self, Failure, Removal};
+use super::fence::Fence;
 use super::guard::{self, Guarded};
 use super::meanwhile::Meanwhile;
 use super::pace::Adaptive;
@@ -61,7 +62,8 @@ struct Finished {
 
 enum Ending {
     Applied(Vec<(String, Result<Value, Failure>)>),
-    Removed(Removal),
+    /// What it came to, whether the member said that it is ready, and whether nothing of the Work was ever placed.
+    Removed(Removal, bool, bool),
     Panicked,
 }
 
@@ -69,6 +71,7 @@ enum Ending {
 struct Engine {
     parts: Parts,
     started: Instant,
+    fence: Fence,
     todo: Todo,
     waits: Waits,
     limit: Adaptive,
@@ -85,6 +88,8 @@ struct Engine {
     quarantined: BTreeSet<String>,
     /// UIDs of objects that were removed, of Works whose removal has not come to its end.
     removed: BTreeMap<String, BTreeSet<String>>,
+    /// Since when the member has been ready and served no such kind as a Work's that is to be removed.
+    unserved: BTreeMap<String, Duration>,
 }
 
 /// Runs until `stop`.
@@ -99,6 +104,7 @@ pub async fn run(mut parts: Parts, stop: CancellationToken) -> Result<(), Ledger
     let mut engine = Engine {
         parts,
         started: Instant::now(),
+        fence: Fence::default(),
         todo,
         waits: Waits::default(),
         limit: Adaptive::default(),
@@ -113,8 +119,11 @@ pub async fn run(mut parts: Parts, stop: CancellationToken) -> Result<(), Ledger
         plurals: BTreeMap::new(),
         quarantined: BTreeSet::new(),
         removed: BTreeMap::new(),
+        unserved: BTreeMap::new(),
     };
     let shared = engine.parts.shared.clone();
+    let mut link = shared.link.subscribe();
+    engine.fence.sees(&link.borrow_and_update());
     let keys = shared.ledger.keys()?;
     for key in keys {
         engine.entry_changed(&key, true)?;
@@ -122,7 +131,7 @@ pub async fn run(mut parts: Parts, stop: CancellationToken) -> Result<(), Ledger
     loop {
         engine.start_ready()?;
         engine.count();
-        let due = engine.todo.due(engine.now()).map(|due| engine.started + due);
+        let due = engine.due().map(|due| engine.started + due);
         tokio::select! {
             biased;
             () = stop.cancelled() => break,
@@ -137,6 +146,7 @@ pub async fn run(mut parts: Parts, stop: CancellationToken) -> Result<(), Ledger
                 engine.member_event(gvk, event)?;
             }
             Some(_) = engine.watchers.join_next() => {}
+            Ok(()) = link.changed() => engine.fence.sees(&link.borrow_and_update()),
             () = sleep_until(due) => {}
         }
     }
@@ -171,6 +181,12 @@ impl Engine {
 
     fn now(&self) -> Duration {
         self.started.elapsed()
+    }
+
+    /// When something is to be begun, unless something happens before.
+    fn due(&mut self) -> Option<Duration> {
+        let now = self.now();
+        if self.fence.is_open(now) { self.todo.due(now) } else { self.fence.opens_at() }
     }
 
     // ------------------------------------------------------------------------------- the ledger changed
@@ -246,7 +262,7 @@ impl Engine {
         self.board.set_entry(key, entry, 0);
         self.retarget(key, &[]);
         if entry.phase == Phase::Desired {
-            return self.conclude(key, &entry.hash, Some(failure.to_string()), false);
+            return self.conclude(key, &entry.hash, Some(failure.to_string()), false, Vec::new());
         }
         self.parts.shared.ledger.removed(&[key.to_owned()])?;
         self.tell_removed(key, entry);
@@ -259,6 +275,7 @@ impl Engine {
         self.waits.clear(key);
         self.board.forget(key);
         self.quarantined.remove(key);
+        self.unserved.remove(key);
     }
 
     /// The objects of `key` are these from now on. Those it had before stay in the member: absence never deletes.
@@ -343,7 +360,9 @@ impl Engine {
         let manifests = apply::manifests(&entry.body).unwrap_or_default();
         let interpreter = &*self.parts.interpreter;
         let cluster = &self.parts.cluster;
-        let in_sync = |manifest| guard::read(|| apply::in_sync(interpreter, cluster, key, manifest, object));
+        let written = entry.written.get(ordinal);
+        let in_sync =
+            |manifest| guard::read(|| apply::in_sync(interpreter, cluster, key, manifest, written, object));
         // What cannot be compared is not written in a loop.
         let right = manifests.get(ordinal).is_some_and(|manifest| in_sync(manifest).unwrap_or(true));
         if right {
@@ -382,6 +401,9 @@ impl Engine {
 
     fn start_ready(&mut self) -> Result<(), LedgerError> {
         let now = self.now();
+        if !self.fence.is_open(now) {
+            return Ok(());
+        }
         let taken = self.todo.take(now, self.limit.limit());
         let (mut begun, mut tasks) = (Vec::new(), Vec::new());
         for (key, _) in taken {

@@ -233,7 +233,7 @@ pub(super) mod tests {
                     prop_assert!(read(|| Native.replicas(seen)).is_some(), "the replicas of {seen}");
                     prop_assert!(read(|| Native.dependencies(seen)).is_some(), "the dependencies of {seen}");
                     prop_assert!(read(|| Native.retain(&mut manifest.clone(), seen)).is_some(), "retaining {seen} in {manifest}");
-                    prop_assert!(read(|| apply::in_sync(&Native, "m", "w", manifest, seen)).is_some(), "comparing {seen}");
+                    prop_assert!(read(|| apply::in_sync(&Native, "m", "w", manifest, None, seen)).is_some(), "comparing {seen}");
                     prop_assert!(read(|| (body::digest(seen), body::adoption(seen), body::strip_patch(seen))).is_some(), "{seen}");
                 }
             }

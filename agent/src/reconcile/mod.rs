@@ -7,12 +7,14 @@
 //! - [`order`], [`todo`], [`pace`]: what is next, and how fast (pure).
 //! - [`body`]: what is sent, and whether it is there already (pure).
 //! - [`meanwhile`]: which is newer, what a watch told or what a write was answered (pure).
+//! - [`fence`]: whether this agent is the one that may act (pure).
 //! - [`guard`]: an odd object is an error, not a panic.
 //! - [`apply`]: one Work, applied or removed. [`watcher`]: a kind's events. [`engine`]: the loop.
 
 pub mod apply;
 pub mod body;
 pub mod engine;
+pub mod fence;
 pub mod guard;
 mod meanwhile;
 pub mod order;

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
-use crate::policies::Shared;
+use crate::policies::{Put, Shared};
 use crate::port::{Api, ApiError, Key, Propagation, Resource};
 use crate::runner::{Action, Controller, Error};
 
@@ -79,15 +79,23 @@ impl Binding {
                 return Err(Error::Other(message));
             }
         };
-        let put = self.shared.put_work(work).await?;
-        if !put {
+        let put = self.shared.put_work(work).await;
+        let words = match &put {
+            Ok(Put::Done) => return Ok(true),
             // An earlier template's Work waits there for its cluster; its removal wakes this again.
-            let message =
-                format!("{}: waiting for the cluster to remove what was there before", wanted.cluster);
-            let reason = events::SYNC_WORK_FAILED;
-            self.shared.recorder.record(&Reference::of(template), EventType::Warning, reason, &message);
+            Ok(Put::Wait) => "waiting for the cluster to remove what was there before".to_owned(),
+            Ok(Put::Beside { name, holder }) => {
+                format!("the usual name of its Work is that of {holder}: its own is called {name}")
+            }
+            Err(Error::Other(words)) => words.clone(),
+            Err(Error::Api(_)) => String::new(),
+        };
+        if !words.is_empty() {
+            let (message, reason) = (format!("{}: {words}", wanted.cluster), events::SYNC_WORK_FAILED);
+            let about = Reference::of(template);
+            self.shared.recorder.record(&about, EventType::Warning, reason, &message);
         }
-        Ok(put)
+        Ok(put? != Put::Wait)
     }
 
     async fn write_and_tell(&self, template: &Value, wanted: &Wanted) -> Result<(), Error> {
@@ -166,3 +174,6 @@ impl Controller for Binding {
             .map_or(Ok(Action::Done), |failed| failed.map(|()| Action::Done))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 //!
 //! In: Clusters, their Works, and what the gateway knows of the links. Out: the execution namespace, the finalizer, the Ready
 //! condition where a cluster fell silent, taints; at the end, namespace, Works and roles removed. A cluster that is gone for
-//! good does not hang: its Works are let go without its agent.
+//! good does not hang: once it was silent for long enough, its Works are let go without its agent.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -127,9 +127,9 @@ impl ClusterLife {
             Err(error) => return Err(error.into()),
         }
         let left = self.api().list(&works, &namespace).await?;
-        let connected = self.contacts.connected(name);
+        let lost = self.is_lost(cluster);
         for work in &left {
-            self.end_work(&works, work, connected).await?;
+            self.end_work(&works, work, lost).await?;
         }
         // A binding that still named it would place its Works again should a cluster of this name come back.
         if !left.is_empty() || self.still_placed_in(name).await? {
@@ -147,6 +147,14 @@ impl ClusterLife {
         Ok(Action::Done)
     }
 
+    /// Whether nobody is there to remove what was placed. A link that broke just now comes back, and what it is to remove is told then.
+    fn is_lost(&self, cluster: &Cluster) -> bool {
+        let now = (self.shared.clock)();
+        let created = cluster.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        let contact = self.contacts.contact(cluster.name(), now).of_one_made(created);
+        !self.contacts.connected(cluster.name()) && now >= decide::deadline(&contact, &self.grace)
+    }
+
     /// Whether a binding names the cluster as a target. The scheduler takes it out of each, whoever placed it.
     async fn still_placed_in(&self, cluster: &str) -> Result<bool, Error> {
         for namespace in ["any", ""] {
@@ -161,12 +169,12 @@ impl ClusterLife {
         Ok(false)
     }
 
-    async fn end_work(&self, works: &Resource, work: &Object, connected: bool) -> Result<(), Error> {
+    async fn end_work(&self, works: &Resource, work: &Object, lost: bool) -> Result<(), Error> {
         if !work.deleting {
             self.remove(works, &work.key.namespace, &work.key.name).await?;
         }
         // Nobody is there to remove the objects: the member keeps them, the hub lets go (behaviour 64).
-        if !connected {
+        if lost {
             let found: Option<Value> =
                 fetch::get(self.api(), works, &work.key.namespace, &work.key.name).await?;
             if let Some(mut value) = found

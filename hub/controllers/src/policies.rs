@@ -8,6 +8,7 @@ use karmada_api::override_policy::OverridePolicy;
 use karmada_api::policy::PropagationPolicy;
 use karmada_api::work::Work;
 use karmada_core::binding;
+use karmada_core::work_name::{self, Placing};
 use karmada_interpreter::Interpreter;
 
 use crate::events::Recorder;
@@ -15,6 +16,22 @@ use crate::fetch::{self, Snapshot, kinds};
 use crate::port::{Api, Change};
 use crate::runner::{Clock, Error};
 use crate::works_index::WorksIndex;
+
+/// What came of writing a Work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Put {
+    /// It is there, as wanted.
+    Done,
+    /// It was made under a name of its own, as its usual one is another's.
+    Beside {
+        /// Its name.
+        name: String,
+        /// Whose Work has the usual one.
+        holder: String,
+    },
+    /// An earlier life of it is on its way out, so that it cannot be made now.
+    Wait,
+}
 
 /// The shared reading room.
 pub struct Shared {
@@ -77,27 +94,56 @@ impl Shared {
         Ok(works)
     }
 
-    /// Makes a Work as wanted: created, changed, or left where it is so already. False where it is on its way out, and so
-    /// cannot be made now.
-    pub async fn put_work(&self, wanted: &Work) -> Result<bool, Error> {
-        let api = &*self.api;
-        let resource = kinds::works(api)?;
-        let text = |value: &Option<String>| value.clone().unwrap_or_default();
-        let (namespace, name) = (text(&wanted.metadata.namespace), text(&wanted.metadata.name));
-        match fetch::get::<Work>(api, &resource, &namespace, &name).await? {
-            Some(existing) if existing.metadata.deletion_timestamp.is_some() => return Ok(false),
-            Some(existing) => {
-                if let Some(merged) = binding::merged(&existing, wanted) {
-                    api.update(&resource, fetch::to_value(&merged)?).await?;
-                }
+    /// Makes a Work as wanted: created, changed, or left where it is so already; where its usual name is another's, under a name of its
+    /// own, which it keeps.
+    pub async fn put_work(&self, wanted: &Work) -> Result<Put, Error> {
+        let name = wanted.metadata.name.as_deref().unwrap_or_default();
+        let usual = work_name::placing(self.work_at(wanted, name).await?.as_ref(), wanted);
+        if !matches!(usual, Placing::Create | Placing::Taken(_)) {
+            return self.carry_out(wanted, usual).await;
+        }
+        let second = work_name::of_its_own(wanted);
+        let existing = self.work_at(wanted, &second).await?;
+        let renamed = work_name::renamed(wanted, &second);
+        match (usual, work_name::placing(existing.as_ref(), &renamed)) {
+            (usual @ Placing::Create, Placing::Create | Placing::Taken(_)) => {
+                self.carry_out(wanted, usual).await
             }
-            None => {
-                let created = api.create(&resource, fetch::to_value(wanted)?).await?;
+            (Placing::Taken(holder), Placing::Taken(other)) => {
+                let namespace = wanted.metadata.namespace.as_deref().unwrap_or_default();
+                let words =
+                    format!("the Works {name} and {second} in {namespace} are those of {holder} and {other}");
+                Err(Error::Other(words))
+            }
+            (Placing::Taken(holder), Placing::Create) => {
+                self.carry_out(&renamed, Placing::Create).await?;
+                Ok(Put::Beside { name: second, holder })
+            }
+            // It got its own name while the usual one was taken.
+            (_, placing) => self.carry_out(&renamed, placing).await,
+        }
+    }
+
+    async fn work_at(&self, wanted: &Work, name: &str) -> Result<Option<Work>, Error> {
+        let namespace = wanted.metadata.namespace.as_deref().unwrap_or_default();
+        fetch::get(&*self.api, &kinds::works(&*self.api)?, namespace, name).await
+    }
+
+    async fn carry_out(&self, wanted: &Work, placing: Placing) -> Result<Put, Error> {
+        let resource = kinds::works(&*self.api)?;
+        match placing {
+            Placing::Create => {
+                let created = self.api.create(&resource, fetch::to_value(wanted)?).await?;
                 // At once, not when the watch tells: a binding that ends now must find it.
                 self.works.observe(&Change::Applied(created));
             }
+            Placing::Update(merged) => {
+                self.api.update(&resource, fetch::to_value(&*merged)?).await?;
+            }
+            Placing::Nothing => {}
+            Placing::Wait | Placing::Taken(_) => return Ok(Put::Wait),
         }
-        Ok(true)
+        Ok(Put::Done)
     }
 
     /// Every PropagationPolicy.

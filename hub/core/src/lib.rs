@@ -20,6 +20,7 @@ pub mod overrides;
 pub mod scheduler;
 pub mod skip;
 pub mod status;
+pub mod work_name;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};

@@ -40,6 +40,11 @@ pub fn work_name(kind: &str, name: &str, namespace: &str) -> String {
     format!("{name}-{}", hash_suffix(&identity))
 }
 
+/// Name of a Work whose usual name, `usual`, is another's; `id` is drawn by the hub for what the Work is made from.
+pub fn second_work_name(usual: &str, id: &str) -> String {
+    format!("{usual}-{}", hash_suffix(id))
+}
+
 /// Name of the binding of an object: `nginx-deployment`.
 pub fn binding_name(kind: &str, name: &str) -> String {
     lower(&format!("{}-{kind}", name.replace(':', ".")))

@@ -1,6 +1,7 @@
 //! The HTTP client of a member, over the kubeconfig's address and credentials.
 //!
-//! The library's own refuses a client certificate of X.509 version 1, which openssl makes unless told otherwise and kubectl takes: it
+//! It is put together here, of the library's parts: each connection is asked where it leads before it is used ([`super::checked`]). And
+//! the library refuses a client certificate of X.509 version 1, which openssl makes unless told otherwise and kubectl takes: it
 //! reads the certificate to compare its key, and cannot read that version. A client only presents its certificate, so such a
 //! one is presented as it is.
 
@@ -8,7 +9,10 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use kube::client::ConfigExt;
 use rustls::crypto::ring::sign::any_supported_type;
@@ -17,45 +21,60 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use tower::ServiceBuilder;
 
+use super::checked::{Checked, Identity};
 use super::config::ConfigError;
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;
 
-/// A client of the member that `config` leads to.
-pub(super) fn client(mut config: kube::Config) -> Result<kube::Client, ConfigError> {
-    // The agent tries again by itself, and heeds how long the member asks it to wait.
-    config.default_retry = false;
-    match kube::Client::try_from(config.clone()) {
-        Ok(client) => Ok(client),
-        Err(error) => match presenting(config) {
-            Ok(Some(client)) => Ok(client),
+/// A client of the member that `config` leads to, over connections that lead to the cluster of `identity`.
+pub(super) fn client(config: kube::Config, identity: Arc<Identity>) -> Result<kube::Client, ConfigError> {
+    if config.proxy_url.is_some() {
+        return Err(ConfigError::Proxy);
+    }
+    match config.rustls_https_connector() {
+        Ok(connector) => over(connector, &config, identity).map_err(ConfigError::Certificate),
+        Err(error) => match presenting(&config) {
+            Ok(Some(connector)) => over(connector, &config, identity).map_err(ConfigError::Certificate),
             Ok(None) => Err(ConfigError::Client(Box::new(error))),
             Err(failed) => Err(ConfigError::Certificate(failed)),
         },
     }
 }
 
-/// A client that presents the kubeconfig's certificate as it is; `None` where that has none.
-fn presenting(mut config: kube::Config) -> Result<Option<kube::Client>, Failed> {
-    let Some(identity) = identity(&config.auth_info)? else { return Ok(None) };
-    let auth = &mut config.auth_info;
-    (auth.client_certificate, auth.client_certificate_data) = (None, None);
-    (auth.client_key, auth.client_key_data) = (None, None);
-    let mut tls = config.rustls_client_config()?;
-    tls.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(identity));
-    let mut builder = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
-    if let Some(name) = config.tls_server_name.clone() {
-        let name = hyper_rustls::FixedServerNameResolver::new(name.try_into()?);
-        builder = builder.with_server_name_resolver(name);
-    }
-    let client = legacy::Client::builder(TokioExecutor::new()).build(builder.enable_http1().build());
+fn over(
+    connector: HttpsConnector<HttpConnector>,
+    config: &kube::Config,
+    identity: Arc<Identity>,
+) -> Result<kube::Client, Failed> {
+    let mut connector = TimeoutConnector::new(Checked::new(connector, config, identity)?);
+    connector.set_connect_timeout(config.connect_timeout);
+    connector.set_read_timeout(config.read_timeout);
+    connector.set_write_timeout(config.write_timeout);
+    let client = legacy::Client::builder(TokioExecutor::new()).build(connector);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_err(Failed::from)
         .service(client);
-    Ok(Some(kube::Client::new(service, config.default_namespace)))
+    Ok(kube::Client::new(service, config.default_namespace.clone()))
+}
+
+/// A connector that presents the kubeconfig's certificate as it is; `None` where that has none.
+fn presenting(config: &kube::Config) -> Result<Option<HttpsConnector<HttpConnector>>, Failed> {
+    let mut config = config.clone();
+    let Some(identity) = identity(&config.auth_info)? else { return Ok(None) };
+    let auth = &mut config.auth_info;
+    (auth.client_certificate, auth.client_certificate_data) = (None, None);
+    (auth.client_key, auth.client_key_data) = (None, None);
+    let mut tls = config.rustls_client_config()?;
+    tls.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(identity));
+    let mut builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
+    if let Some(name) = config.tls_server_name.clone() {
+        let name = hyper_rustls::FixedServerNameResolver::new(name.try_into()?);
+        builder = builder.with_server_name_resolver(name);
+    }
+    Ok(Some(builder.enable_http1().build()))
 }
 
 /// The certificate and key that the kubeconfig names, in the file or beside it.
@@ -141,7 +160,7 @@ mod tests {
             });
             let kubeconfig = serde_json::from_value(kubeconfig).unwrap();
             let config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await.unwrap();
-            client(config).unwrap();
+            client(config, Arc::default()).unwrap();
         }
     }
 }

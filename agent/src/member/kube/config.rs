@@ -21,6 +21,12 @@ pub enum ConfigError {
     /// The client certificate.
     #[error("the kubeconfig's client certificate cannot be used: {0}")]
     Certificate(Box<dyn std::error::Error + Send + Sync>),
+    /// The member is to be reached through a proxy.
+    #[error(
+        "the member is to be reached through a proxy (proxy-url in the kubeconfig, or HTTPS_PROXY), and the agent reaches it directly: \
+         run it where the member's own address can be reached, without either"
+    )]
+    Proxy,
     /// The client.
     #[error("setting up the member's client")]
     Client(#[source] Box<kube::Error>),

@@ -1,4 +1,7 @@
-//! A watch of a real member: pages of a list, then events, renewed before they end, listed again where history is gone.
+//! A watch of a real member: pages of a list, then events, renewed before they end, listed again where history is gone or may be another.
+//!
+//! A member that was put back to a backup takes a version that lies in its future now, and says nothing until it gets there. So after an
+//! outage everything is listed again, and after a watch that ended before its time, where the member is behind what was seen.
 //!
 //! Out: events, one page or one line of the answer at a time; an error is the last.
 
@@ -14,6 +17,7 @@ use http_body_util::{BodyExt, Limited};
 use karmada_api::object;
 use kube::client::Body;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::{ANSWER_LIMIT, Inner, built, escape, refusal};
 use crate::member::{MemberError, MemberEvent, ObjectId, Watch};
@@ -22,6 +26,8 @@ use crate::member::{MemberError, MemberEvent, ObjectId, Watch};
 const PAGE: usize = 25;
 /// A watch is renewed this often, seconds.
 const WATCH_SECONDS: u32 = 290;
+/// One that ends this much earlier was cut.
+const EARLY: Duration = Duration::from_secs(WATCH_SECONDS as u64 - 10);
 
 /// What the watch tells.
 pub(super) fn events(
@@ -54,8 +60,10 @@ enum State {
     List { page: String },
     /// Events after this version are to be read; `failures` in a row without one.
     Open { version: String, failures: u32 },
-    /// Events are coming in.
-    Reading { version: String, body: Box<Body>, buffer: BytesMut },
+    /// The watch was cut at this version: is that still of the member's past? `failures` in a row without an answer.
+    Cut { version: String, failures: u32 },
+    /// Events are coming in, since then.
+    Reading { version: String, since: Instant, body: Box<Body>, buffer: BytesMut },
     /// It ended.
     Over,
 }
@@ -72,7 +80,8 @@ impl Watcher {
         self.state = match std::mem::replace(&mut self.state, State::Over) {
             State::List { page } => self.list(page).await,
             State::Open { version, failures } => self.open(version, failures).await,
-            State::Reading { version, body, buffer } => self.read(version, body, buffer).await,
+            State::Cut { version, failures } => self.compare(version, failures).await,
+            State::Reading { version, since, body, buffer } => self.read(version, since, body, buffer).await,
             State::Over => State::Over,
         };
     }
@@ -170,26 +179,63 @@ impl Watcher {
             Err(refusal::of_answer(parts.status, &parts.headers, &body))
         };
         match opened.await {
-            Ok(body) => State::Reading { version, body: Box::new(body), buffer: BytesMut::new() },
+            Ok(body) => {
+                let since = Instant::now();
+                State::Reading { version, since, body: Box::new(body), buffer: BytesMut::new() }
+            }
             Err(MemberError::Conflict(_)) => self.relist(),
+            Err(MemberError::Throttled(_)) if failures < 8 => State::Open { version, failures: failures + 1 },
+            Err(MemberError::Unreachable(_)) => State::Cut { version, failures: 1 },
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// Who was away may have been put back: then all is listed. Who only cut a watch is asked how far it is.
+    async fn compare(&mut self, version: String, failures: u32) -> State {
+        if failures > 0 {
+            tokio::time::sleep(Duration::from_secs(1 << failures.min(5))).await;
+        }
+        match self.newest().await {
+            Ok(newest) if failures == 0 && reaches(&newest, &version) => State::Open { version, failures: 0 },
+            Ok(_) => self.relist(),
             Err(MemberError::Unreachable(_) | MemberError::Throttled(_)) if failures < 8 => {
-                State::Open { version, failures: failures + 1 }
+                State::Cut { version, failures: failures + 1 }
             }
             Err(error) => self.fail(error),
         }
     }
 
-    async fn read(&mut self, mut version: String, mut body: Box<Body>, mut buffer: BytesMut) -> State {
+    /// The version at which the member is.
+    async fn newest(&mut self) -> Result<String, MemberError> {
+        let inner = self.inner.clone();
+        let uri = inner.collection(&self.watch.gvk, &self.watch.namespace).await?;
+        let uri = format!("{uri}?limit=1{}", self.selectors());
+        let list = inner.json(built(Request::get(uri).body(Body::empty()))?).await?;
+        Ok(object::resource_version(&list).to_owned())
+    }
+
+    async fn read(
+        &mut self,
+        mut version: String,
+        since: Instant,
+        mut body: Box<Body>,
+        mut buffer: BytesMut,
+    ) -> State {
         let frame = match body.frame().await {
             Some(Ok(frame)) => frame,
             Some(Err(error)) => {
                 drop(self.inner.broken(error.to_string()));
-                return State::Open { version, failures: 1 };
+                return State::Cut { version, failures: 0 };
             }
             // Its time is up, or the server goes: the two are not told apart.
             None => {
                 drop(self.inner.broken(String::new()));
-                return State::Open { version, failures: 0 };
+                let cut = since.elapsed() < EARLY;
+                return if cut {
+                    State::Cut { version, failures: 0 }
+                } else {
+                    State::Open { version, failures: 0 }
+                };
             }
         };
         if let Ok(data) = frame.into_data() {
@@ -207,7 +253,7 @@ impl Watcher {
         if buffer.len() > ANSWER_LIMIT {
             return self.fail(MemberError::Other("an event without an end".into()));
         }
-        State::Reading { version, body, buffer }
+        State::Reading { version, since, body, buffer }
     }
 
     /// Takes one line. The version it was at; `None` where history is gone and must be listed anew.
@@ -224,3 +270,14 @@ impl Watcher {
         Some(version)
     }
 }
+
+/// Whether a member that is at `newest` has been at `version`. Versions are numbers that grow; what is none cannot be compared.
+fn reaches(newest: &str, version: &str) -> bool {
+    match (newest.parse::<u64>(), version.parse::<u64>()) {
+        (Ok(newest), Ok(version)) => newest >= version,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -8,12 +8,15 @@ use karmada_proto::v1::EventReport;
 use serde_json::Value;
 
 use super::{Ending, Engine, Finished};
-use crate::ledger::{CRASHES, Entry, LedgerError};
-use crate::member::{Gvk, ObjectId};
+use crate::ledger::{CRASHES, Entry, LedgerError, Outcome};
+use crate::member::{Gvk, MemberError, ObjectId};
 use crate::reconcile::apply::{Failure, Removal};
 use crate::reconcile::meanwhile::Answer;
 use crate::reconcile::todo::{Cause, removal_class};
 use crate::reconcile::{body, order, outcome};
+
+/// How long a member that is ready must not have served a kind before its objects are taken to be gone.
+const UNSERVED: Duration = Duration::from_secs(30);
 
 impl Engine {
     pub(super) fn finished(
@@ -25,7 +28,10 @@ impl Engine {
         self.todo.done(&key);
         match kind {
             Ending::Applied(results) => self.applied(&key, &hash, latency, &results),
-            Ending::Removed(result) => self.removal_ended(&key, latency, result),
+            Ending::Removed(mut result, ready, nowhere) => {
+                self.judge_unserved(&key, &mut result, ready, nowhere);
+                self.removal_ended(&key, latency, result)
+            }
             Ending::Panicked => self.panicked(&key),
         }
     }
@@ -60,12 +66,19 @@ impl Engine {
         let throttled = results.iter().any(|(_, r)| r.as_ref().is_err_and(Failure::is_throttling));
         self.limit.ended(latency, throttled);
         let paused = self.paused(results.iter().filter_map(|(_, result)| result.as_ref().err()));
+        // The body may be another one by now: then what the member has is not as it should be.
+        let entry = self.parts.shared.ledger.entry(key)?;
+        let current = entry.is_some_and(|entry| entry.hash == *hash);
         let (mut failed, mut class, mut drifted) = (Vec::new(), 3, false);
+        let mut written = Vec::with_capacity(results.len());
         for (ordinal, (plural, result)) in results.iter().enumerate() {
             match result {
                 Ok(object) => {
                     class = class.min(order::class(&Gvk::of(object)));
-                    drifted |= self.found_right(key, ordinal, plural, object);
+                    written.push(body::written(object));
+                    if current {
+                        drifted |= self.found_right(key, ordinal, plural, object);
+                    }
                 }
                 Err(failure) => failed.push(failure.to_string()),
             }
@@ -88,7 +101,7 @@ impl Engine {
             }
         }
         let placed = results.iter().any(|(_, result)| result.is_ok());
-        self.conclude(key, hash, message, placed)
+        self.conclude(key, hash, message, placed, written)
     }
 
     /// The member answered that the object is like this, which is as it should be. True where it must be looked at again.
@@ -110,6 +123,7 @@ impl Engine {
         hash: &bytes::Bytes,
         message: Option<String>,
         placed: bool,
+        written: Vec<u64>,
     ) -> Result<(), LedgerError> {
         let counts = &self.parts.shared.counts;
         let counter = if message.is_none() { &counts.applied } else { &counts.failed };
@@ -119,12 +133,18 @@ impl Engine {
         let before = ledger.entry(key)?;
         let current = before.as_ref().is_some_and(|entry| entry.hash == *hash);
         let same = before.as_ref().is_some_and(|entry| {
-            entry.placed >= placed && entry.applied.as_ref() == Some(&(applied.clone(), true))
+            entry.placed >= placed
+                && entry.written == written
+                && entry.applied.as_ref() == Some(&(applied.clone(), true))
         });
         if current && !same {
-            ledger.ended(&[(key.to_owned(), hash.clone(), applied.clone(), placed)])?;
+            let (key, hash) = (key.to_owned(), hash.clone());
+            ledger.ended(&[Outcome { key, hash, applied: applied.clone(), placed, written }])?;
         } else {
             ledger.came_back(&[key.to_owned()])?;
+            if placed {
+                ledger.placed(key)?;
+            }
         }
         if current && self.board.set_applied(key, applied) {
             self.event(key, &before, message);
@@ -152,6 +172,22 @@ impl Engine {
             });
             true
         });
+    }
+
+    /// That a kind is not served is evidence that its objects are gone where none was ever placed, or once a member that is ready has not
+    /// served it for a while: with its definition they went.
+    fn judge_unserved(&mut self, key: &str, removal: &mut Removal, ready: bool, nowhere: bool) {
+        let Some(gvk) = removal.unserved.take() else { return drop(self.unserved.remove(key)) };
+        if !ready {
+            self.unserved.remove(key);
+        }
+        let now = self.now();
+        let since = if ready { *self.unserved.entry(key.to_owned()).or_insert(now) } else { now };
+        if nowhere || now.saturating_sub(since) >= UNSERVED {
+            removal.done = removal.failure.is_none();
+        } else {
+            removal.failure.get_or_insert(Failure::Member(MemberError::NoKind(gvk)));
+        }
     }
 
     fn removal_ended(&mut self, key: &str, latency: Duration, removal: Removal) -> Result<(), LedgerError> {

@@ -48,7 +48,11 @@ fn put(key: &str, revision: u64, manifests: &[Value], suspended: bool) -> Change
 
 impl Rig {
     fn new(member: MemoryMember, ledger: Ledger) -> Self {
-        let (link, _) = watch::channel(LinkView::default());
+        Self::linked(member, ledger, LinkView::Connected { epoch: 1 })
+    }
+
+    fn linked(member: MemoryMember, ledger: Ledger, view: LinkView) -> Self {
+        let (link, _) = watch::channel(view);
         let shared = Shared::new(ledger, link);
         let stop = CancellationToken::new();
         let parts = Parts {
@@ -374,4 +378,154 @@ async fn an_object_that_makes_the_interpreter_panic_is_reported_and_the_agent_go
     rig.member.remove(&id("a"));
     rig.until("the others are looked after", |rig| rig.value("a").is_some()).await;
     rig.end().await;
+}
+
+/// `config`, with one more key.
+fn extra(name: &str) -> Value {
+    let mut config = config(name, "1");
+    config["data"]["extra"] = json!("password");
+    config
+}
+
+fn has_extra(member: &MemoryMember, name: &str) -> bool {
+    member.read(&id(name)).is_some_and(|object| object.pointer("/data/extra").is_some())
+}
+
+/// What the member is still being told is not undone by the outcome of a body before it.
+#[tokio::test(start_paused = true)]
+async fn a_change_that_is_taken_back_while_the_member_is_slow_over_it_is_taken_back_there_too() {
+    let rig = Rig::fresh();
+    rig.commit(&[put("a", 1, &[config("a", "1")], false)]);
+    rig.until("applied", |rig| rig.applied("a")).await;
+    rig.member.answer_late(Duration::from_secs(5));
+    rig.commit(&[put("a", 2, &[config("a", "2")], false)]);
+    rig.until("the member has the second", |rig| rig.value("a").as_deref() == Some("2")).await;
+    rig.commit(&[put("a", 3, &[config("a", "1")], false)]);
+    assert!(!rig.applied("a"), "it was the body before the one that is under way");
+    rig.until("taken back", |rig| rig.value("a").as_deref() == Some("1") && rig.applied("a")).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let writes = rig.member.writes();
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!((rig.value("a").as_deref(), rig.member.writes()), (Some("1"), writes));
+}
+
+/// A member that is put back to a backup holds what a later body took out.
+#[tokio::test(start_paused = true)]
+async fn what_was_taken_out_of_a_body_goes_from_a_restored_member_too() {
+    for made_before in [false, true] {
+        let rig = Rig::fresh();
+        if made_before {
+            rig.commit(&[put("a", 1, &[config("a", "1")], false)]);
+            rig.until("applied", |rig| rig.applied("a")).await;
+        }
+        rig.commit(&[put("a", 2, &[extra("a")], false)]);
+        rig.until("there", |rig| rig.applied("a") && has_extra(&rig.member, "a")).await;
+        let backup = rig.member.read(&id("a")).unwrap();
+        rig.commit(&[put("a", 3, &[config("a", "1")], false)]);
+        rig.until("taken out", |rig| rig.applied("a") && !has_extra(&rig.member, "a")).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        rig.member.edit(&id("a"), |object| *object = backup);
+        assert!(has_extra(&rig.member, "a"));
+        rig.until("taken out again", |rig| !has_extra(&rig.member, "a")).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let writes = rig.member.writes();
+        // Others' additions are theirs, and nothing is written over them.
+        rig.member.edit(&id("a"), |object| object["data"]["site"] = json!("note"));
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        assert_eq!(rig.member.writes(), writes + 1);
+    }
+}
+
+/// An older copy of the ledger, by whatever way it came back, says "applied" of a body that another one followed.
+#[tokio::test(start_paused = true)]
+async fn what_a_later_body_added_goes_when_an_older_ledger_is_put_back() {
+    let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let mut rig = Rig::new(MemoryMember::new("m", 1, Duration::ZERO), Ledger::open(dirs[0].path()).unwrap());
+    rig.commit(&[put("a", 1, &[config("a", "1")], false)]);
+    rig.until("applied", |rig| rig.applied("a")).await;
+    let (member, shared) = rig.end().await;
+    drop(shared);
+    std::fs::copy(dirs[0].path().join("ledger.sqlite"), dirs[1].path().join("ledger.sqlite")).unwrap();
+    rig = Rig::new(member, Ledger::open(dirs[0].path()).unwrap());
+    rig.commit(&[put("a", 2, &[extra("a")], false)]);
+    rig.until("there", |rig| rig.applied("a") && has_extra(&rig.member, "a")).await;
+    let (member, shared) = rig.end().await;
+    drop(shared);
+    let rig = Rig::new(member, Ledger::open(dirs[1].path()).unwrap());
+    assert!(rig.applied("a"));
+    rig.until("as the ledger says", |rig| !has_extra(&rig.member, "a")).await;
+    let (member, shared) = rig.end().await;
+    drop(shared);
+    let writes = member.writes();
+    let rig = Rig::new(member, Ledger::open(dirs[1].path()).unwrap());
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(rig.member.writes(), writes, "a start of its own writes nothing");
+}
+
+/// A starting API server serves custom kinds later than itself: their objects are not gone.
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_not_served_for_a_moment_is_no_evidence_of_a_removal() {
+    let rig = Rig::fresh();
+    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": {"kind": "Thing", "plural": "things"}, "versions": [{"name": "v1"}]}});
+    let thing = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t", "namespace": "default"}});
+    let (id, gvk) = (ObjectId::of(&thing), Gvk::of(&thing));
+    let phase = |rig: &Rig, key: &str| rig.shared.ledger.held().unwrap()[key].phase;
+    let delete = |key: &str, revision| Change::Delete {
+        key: key.into(),
+        uid: format!("u-{key}"),
+        revision,
+        preserve: false,
+    };
+    rig.member.seed(definition);
+    rig.member.set_served(&gvk, true);
+    for gone in [false, true] {
+        let key = if gone { "second" } else { "first" };
+        rig.commit(&[put(key, 1, std::slice::from_ref(&thing), false)]);
+        rig.until("applied", |rig| rig.applied(key)).await;
+        rig.member.set_served(&gvk, false);
+        rig.member.set_probe(crate::member::Probe::Unhealthy);
+        rig.commit(&[delete(key, 2)]);
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        assert_eq!(phase(&rig, key), Phase::Deleting, "the member is not ready");
+        rig.member.set_probe(crate::member::Probe::Ok);
+        if gone {
+            rig.until("it is not served, and stays so", |rig| phase(rig, key) == Phase::Removed).await;
+        } else {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            rig.member.set_served(&gvk, true);
+            rig.until("removed", |rig| phase(rig, key) == Phase::Removed).await;
+            assert!(rig.member.read(&id).is_none(), "which it was");
+        }
+    }
+    // What was never placed is waited for by nobody.
+    let other = json!({"apiVersion": "example.com/v1", "kind": "Other", "metadata": {"name": "o", "namespace": "default"}});
+    rig.commit(&[put("never", 1, &[other], false)]);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    rig.commit(&[delete("never", 2)]);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(phase(&rig, "never"), Phase::Removed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_the_hub_takes_for_a_clone_leaves_the_member_alone() {
+    let member = || MemoryMember::new("m", 1, Duration::ZERO);
+    let ledger = || {
+        let ledger = Ledger::in_memory().unwrap();
+        ledger.commit(&[put("a", 1, &[config("a", "1")], false)]).unwrap();
+        ledger
+    };
+    let rig = Rig::linked(member(), ledger(), LinkView::Starting);
+    let after = async |seconds| tokio::time::sleep(Duration::from_secs(seconds)).await;
+    after(5).await;
+    assert_eq!(rig.value("a"), None, "the hub may have another");
+    let view = LinkView::Away { cause: crate::cause::Cause::Clone, reason: String::new() };
+    rig.shared.link.send_replace(view);
+    after(300).await;
+    assert_eq!(rig.value("a"), None, "it has");
+    rig.shared.link.send_replace(LinkView::Connected { epoch: 1 });
+    rig.until("it is the one now", |rig| rig.applied("a")).await;
+    let rig = Rig::linked(member(), ledger(), LinkView::Starting);
+    after(11).await;
+    rig.until("with no hub to be heard it goes on", |rig| rig.applied("a")).await;
 }

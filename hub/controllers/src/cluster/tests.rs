@@ -19,12 +19,14 @@ const BINDING_API: &str = "work.karmada.io/v1alpha2";
 const WORK_API: &str = "work.karmada.io/v1alpha1";
 const CLUSTER_API: &str = "cluster.karmada.io/v1alpha1";
 
-/// No agent is there.
-struct Silence;
+/// No agent is there; this one was, until then.
+#[derive(Default)]
+struct Silence(Option<(&'static str, Timestamp)>);
 
 impl ContactSource for Silence {
-    fn contact(&self, _: &str, now: Timestamp) -> Contact {
-        Contact { last_heard: None, listening_since: now }
+    fn contact(&self, cluster: &str, now: Timestamp) -> Contact {
+        let last_heard = self.0.filter(|(known, _)| *known == cluster).map(|(_, heard)| heard);
+        Contact { last_heard, listening_since: now - jiff::SignedDuration::from_hours(1) }
     }
 
     fn connected(&self, _: &str) -> bool {
@@ -40,6 +42,10 @@ fn clock() -> Clock {
 
 /// The three controllers over an API, until stopped.
 fn start(api: &Arc<FakeApi>, stop: &CancellationToken) -> JoinSet<()> {
+    start_with(api, Silence::default(), stop)
+}
+
+fn start_with(api: &Arc<FakeApi>, contacts: Silence, stop: &CancellationToken) -> JoinSet<()> {
     let port: Arc<dyn Api> = api.clone();
     let recorder = Recorder::new(port.clone(), "test", clock());
     let shared = Shared::new(port.clone(), Arc::new(Chain::default()), clock(), recorder);
@@ -66,7 +72,7 @@ fn start(api: &Arc<FakeApi>, stop: &CancellationToken) -> JoinSet<()> {
     });
     let sources = vec![Source::own(BINDING_API, "ResourceBinding"), clusters];
     tasks.spawn(runner::run(port.clone(), Scheduler::new(shared.clone()), queue, sources, 2, stop.clone()));
-    let life = ClusterLife::new(shared, Arc::new(Silence), Grace::default());
+    let life = ClusterLife::new(shared, Arc::new(contacts), Grace::default());
     let sources = vec![Source::own(CLUSTER_API, "Cluster")];
     tasks.spawn(runner::run(port, life, Arc::default(), sources, 2, stop.clone()));
     tasks
@@ -193,6 +199,24 @@ async fn one_that_comes_back_gets_its_namespace_when_the_old_one_has_ended() {
     pause().await;
     let new = api.value("v1", "Namespace", "", "karmada-es-north").unwrap();
     assert!(new["metadata"]["deletionTimestamp"].is_null(), "{new}");
+    stop.cancel();
+    tasks.join_all().await;
+}
+
+/// An agent whose link was reset is back in a moment, and has to hear what it is to remove.
+#[tokio::test(start_paused = true)]
+async fn a_link_that_broke_just_now_does_not_let_the_works_go() {
+    let api = api();
+    let stop = CancellationToken::new();
+    let now = clock()();
+    let tasks = start_with(&api, Silence(Some(("north", now))), &stop);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    delete(&api, CLUSTER_API, "Cluster", "", "north").await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(works(&api), ["karmada-es-north b-1 going", "karmada-es-south b-1"], "it may come back");
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(works(&api), ["karmada-es-south b-1"], "it did not");
+    assert_eq!(api.value(CLUSTER_API, "Cluster", "", "north"), None);
     stop.cancel();
     tasks.join_all().await;
 }
