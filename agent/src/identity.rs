@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use karmada_certs::{CertError, ClientKey, KeyedCertificate, PeerIdentity, Trust, files};
+use karmada_certs::{
+    CertError, ClientKey, KeyedCertificate, PeerIdentity, Trust, bundle_revision, certificates, files,
+};
 use karmada_proto::v1::RenewReply;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -82,6 +84,11 @@ impl Identity {
         Trust::Bundle(self.ca_bundle.clone())
     }
 
+    /// What tells the CAs that are trusted from others.
+    pub fn trust_revision(&self) -> u64 {
+        bundle_revision(&self.ca_bundle)
+    }
+
     /// What the certificate says.
     pub fn peer(&self) -> Result<PeerIdentity, CertError> {
         PeerIdentity::from_pem(&self.certificate)
@@ -97,10 +104,12 @@ impl Identity {
         if new.key_fingerprint != old.key_fingerprint || new.common_name != old.common_name {
             return Err("the new certificate is for somebody else".into());
         }
-        self.certificate = reply.certificate;
         if !reply.ca_bundle.is_empty() {
+            // One that trusts nobody would never find its hub again.
+            certificates(&reply.ca_bundle).map_err(|error| format!("the new CA bundle: {error}"))?;
             self.ca_bundle = reply.ca_bundle;
         }
+        self.certificate = reply.certificate;
         for endpoint in reply.endpoints {
             if !self.endpoints.contains(&endpoint) {
                 self.endpoints.push(endpoint);
@@ -311,6 +320,10 @@ mod tests {
         assert!(identity.renewed(reply(issue(&ca, &key, "site2"))).is_err());
         assert!(identity.renewed(RenewReply { refusal: "no".into(), ..RenewReply::default() }).is_err());
         let new = issue(&ca, &key, "site1");
+        let nobody = RenewReply { ca_bundle: "no pem".into(), ..reply(new.clone()) };
+        let before = identity.certificate.clone();
+        assert!(identity.renewed(nobody).is_err() && identity.trust_revision() != 0);
+        assert_eq!(identity.certificate, before);
         identity.renewed(reply(new.clone())).unwrap();
         assert_eq!(identity.certificate, new);
     }

@@ -92,6 +92,7 @@ pub struct Session {
     resync: v1::Resync,
     renewed: Option<v1::RenewReply>,
     resource_models: Option<Bytes>,
+    trust: Option<u64>,
     ended: Option<Ended>,
 }
 
@@ -152,6 +153,7 @@ impl Session {
             resync: v1::Resync::default(),
             renewed: None,
             resource_models: None,
+            trust: None,
             ended: None,
         }
     }
@@ -184,6 +186,7 @@ impl Session {
             B::Resync(again) => {
                 self.resync.statuses |= again.statuses;
                 self.resync.cluster |= again.cluster;
+                self.is_to_trust(again.trust_bundle_revision);
                 if !again.resource_models.is_empty() {
                     self.resource_models = Some(again.resource_models);
                 }
@@ -223,18 +226,28 @@ impl Session {
             self.intake.enter(welcome.epoch);
         }
         let seal = if proved { welcome.epoch_seal.clone() } else { Bytes::new() };
-        // A signature differs each time it is made: one proof of an epoch is enough.
-        if welcome.epoch != epoch || proved && !ours_is_proved {
+        // A signature differs each time it is made: one proof of an epoch is enough, unless ours is by a CA that is on its way out.
+        let signs = self.seal_keys.first();
+        let proved_for_longer =
+            signs.verify(epoch, &self.seal) < signs.verify(welcome.epoch, &welcome.epoch_seal);
+        if welcome.epoch != epoch || proved && !ours_is_proved || proved_for_longer {
             self.intake.sealed(seal);
         }
         self.intake.speaks_with(welcome.timeline);
         self.welcomed = true;
+        self.is_to_trust(welcome.trust_bundle_revision);
         self.purse.add(&welcome.credit.unwrap_or_default());
         self.pays_for_all = welcome.features.iter().any(|feature| feature == FEATURE_CREDIT);
         self.retry_hint = Duration::from_millis(welcome.retry_hint_ms);
         self.cadence
             .bound(Duration::from_millis(welcome.ping_min_ms), Duration::from_millis(welcome.ping_max_ms));
         self.hub_offset_ms = Some(welcome.hub_clock_ms.saturating_sub(self.clock_ms));
+    }
+
+    fn is_to_trust(&mut self, revision: u64) {
+        if revision != 0 {
+            self.trust = Some(revision);
+        }
     }
 
     fn close(&mut self, close: v1::Close) {
@@ -356,6 +369,18 @@ impl Session {
     /// The grades by which the hub wants free nodes counted from now on: JSON of `spec.resourceModels`.
     pub fn take_resource_models(&mut self) -> Option<Bytes> {
         self.resource_models.take()
+    }
+
+    /// What tells the CAs that the hub wants trusted from others, where it said so since this was asked.
+    pub fn take_trust(&mut self) -> Option<u64> {
+        self.trust.take()
+    }
+
+    /// Leaves to come back at once with the new certificate, which thereby proves to be of use while the old one still is.
+    pub fn return_renewed(&mut self) {
+        let reason = "the certificate was renewed";
+        self.out.push_back(agent_frame::Body::Bye(v1::Bye { reason: reason.to_owned() }));
+        self.end(reason.to_owned(), Advice::Now);
     }
 
     /// The hub's answer to [`Session::renew`].

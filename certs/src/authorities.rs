@@ -29,6 +29,7 @@ const COMING: &str = "ca-coming.crt";
 pub struct Authorities {
     signing: Authority,
     older: Option<Older>,
+    ends: Vec<AuthorityEnd>,
 }
 
 #[derive(Debug)]
@@ -47,7 +48,7 @@ impl Authorities {
     pub fn load_or_create(directory: &Path, now: Timestamp) -> Result<Authorities, CertError> {
         finish(directory)?;
         let signing = Authority::load_or_create(directory, now)?;
-        Ok(Authorities { older: older(directory, &signing)?, signing })
+        Self::with(older(directory, &signing)?, signing)
     }
 
     /// Those in a directory, as they are now. Nothing is written.
@@ -56,7 +57,16 @@ impl Authorities {
     /// A file cannot be read, or there is no CA.
     pub fn load(directory: &Path) -> Result<Authorities, CertError> {
         let signing = signing(directory)?.ok_or(CertError::Malformed("CA directory: there is no CA"))?;
-        Ok(Authorities { older: older(directory, &signing)?, signing })
+        Self::with(older(directory, &signing)?, signing)
+    }
+
+    fn with(older: Option<Older>, signing: Authority) -> Result<Authorities, CertError> {
+        let mut all = Authorities { signing, older, ends: Vec::new() };
+        for der in all.trusted() {
+            let ca = PeerIdentity::from_der(&der)?;
+            all.ends.push(AuthorityEnd { name: ca.subject, end: ca.not_after });
+        }
+        Ok(all)
     }
 
     /// Makes a new CA, which signs from now on; the one that signed is trusted until [`Authorities::drop_older`].
@@ -123,16 +133,12 @@ impl Authorities {
 
     /// Whether one of these CAs signed the certificate of a peer whose handshake was verified once.
     pub fn trusts(&self, peer: &PeerIdentity) -> bool {
-        self.ends().iter().any(|ca| ca.name == peer.issuer)
+        self.ends.iter().any(|ca| ca.name == peer.issuer)
     }
 
     /// When each ends, the one that signs first.
-    pub fn ends(&self) -> Vec<AuthorityEnd> {
-        let read = |der: &CertificateDer<'_>| {
-            let ca = PeerIdentity::from_der(der).ok()?;
-            Some(AuthorityEnd { name: ca.subject, end: ca.not_after })
-        };
-        self.trusted().iter().filter_map(|der| read(der)).collect()
+    pub fn ends(&self) -> &[AuthorityEnd] {
+        &self.ends
     }
 
     /// A server's certificate with all that leads to a CA which a client may trust, or know by its pin.

@@ -19,6 +19,7 @@ mod listener;
 pub mod logging;
 mod metrics;
 mod other_servers;
+mod port_tls;
 mod renewal;
 mod settings;
 

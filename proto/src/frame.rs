@@ -223,7 +223,12 @@ mod tests {
                 endpoints: vec!["e3".into()],
                 refusal: "r4".into(),
             }),
-            B::Resync(Resync { statuses: true, cluster: false, resource_models: "m3".into() }),
+            B::Resync(Resync {
+                statuses: true,
+                cluster: false,
+                resource_models: "m3".into(),
+                trust_bundle_revision: 4,
+            }),
             B::SnapshotStart(SnapshotStart { epoch: 1 }),
         ]
         .into_iter()

@@ -172,6 +172,31 @@ impl Gateway {
         true
     }
 
+    /// Closes the sessions of peers that are not to stay as they are; they may come back at once, spread. How many they were.
+    pub fn send_away(&self, goes: impl Fn(&PeerIdentity) -> bool) -> usize {
+        let all = self.registry.all();
+        let going: Vec<_> = all.iter().filter(|handle| handle.peer.as_ref().is_some_and(&goes)).collect();
+        for handle in &going {
+            let message = "the CA of the agent's certificate is not trusted any more".to_owned();
+            let after = admission::spread((self.random)(), going.len(), self.options.accept_rate);
+            let again = admission::close(CloseCode::Recycle, RetryClass::RetryNow, after, message);
+            self.end(handle, again);
+        }
+        going.len()
+    }
+
+    /// Tells every agent which CAs are to be trusted now, so many a second as may also come: each asks for a new certificate then.
+    pub async fn tell_trust(&self, revision: u64) {
+        let mut pace = 0;
+        for handle in self.registry.all() {
+            handle.order(session::Control::Trust(revision));
+            pace += 1;
+            if pace % self.options.accept_rate.max(1) == 0 {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        }
+    }
+
     /// Has the agent of `cluster` tell the cluster's status again. True where it is connected.
     pub fn ask_cluster_status(&self, cluster: &str) -> bool {
         let Some(handle) = self.registry.get(cluster) else { return false };

@@ -398,6 +398,10 @@ pub trait Registrar: Send + Sync + 'static {
     async fn join(&self, ask: JoinAsk) -> Result<JoinOutcome, PortError>;
     /// The cluster that `peer` speaks for: its key holds now, and its certificate has not ended.
     async fn authorize_session(&self, peer: &PeerIdentity) -> Result<String, SessionRefusal>;
+    /// What tells the CAs that agents are to trust from others: one that trusts others asks for a new certificate. Zero: not told.
+    fn trust_revision(&self) -> u64 {
+        0
+    }
     /// Takes note for the audit log. Must return at once.
     fn note(&self, occurrence: &Occurrence<'_>) {
         let _ = occurrence;

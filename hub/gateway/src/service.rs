@@ -128,6 +128,7 @@ where
         holds_deletes,
         retry_hint: admission::retry_hint(gateway.registry.count(), gateway.options.accept_rate),
         hub_clock_ms,
+        trust_revision: gateway.ports.registrar.trust_revision(),
     };
     let version = quoted(&hello.agent_version);
     tracing::info!(cluster, session_seq, epoch, resumed = ?opening.resumed, %version, "session");

@@ -76,6 +76,8 @@ pub enum Control {
     AskCluster,
     /// Have the agent count free nodes by these grades: JSON of `spec.resourceModels`.
     CountBy(Bytes),
+    /// Tell the agent which CAs are to be trusted now.
+    Trust(u64),
     /// Close with this.
     Close(Close),
 }
@@ -142,6 +144,8 @@ pub struct Opening {
     pub retry_hint: Duration,
     /// The hub's wall clock, milliseconds since 1970 UTC.
     pub hub_clock_ms: i64,
+    /// What tells the CAs that are to be trusted from others.
+    pub trust_revision: u64,
 }
 
 impl Session {
@@ -163,7 +167,7 @@ impl Session {
             features: vec![FEATURE_CREDIT.to_owned()],
             timeline: opening.timeline,
             epoch_seal: opening.epoch_seal.clone(),
-            ..v1::Welcome::default()
+            trust_bundle_revision: opening.trust_revision,
         };
         let pays_for_all = hello.features.iter().any(|feature| feature == FEATURE_CREDIT);
         let mut session = Self {
@@ -539,6 +543,10 @@ impl Session {
             Control::CountBy(resource_models) => {
                 let otherwise = v1::Resync { resource_models, ..v1::Resync::default() };
                 self.out.push_back(hub_frame::Body::Resync(otherwise));
+            }
+            Control::Trust(trust_bundle_revision) => {
+                let others = v1::Resync { trust_bundle_revision, ..v1::Resync::default() };
+                self.out.push_back(hub_frame::Body::Resync(others));
             }
             Control::Close(close) => self.close(close),
         }

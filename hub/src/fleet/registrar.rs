@@ -279,14 +279,14 @@ impl HubRegistrar {
 
     fn grant(&self, cluster: &str, request: &CertificateRequest) -> Result<JoinGrant, PortError> {
         let subject = agent_subject(cluster);
-        let certificate = self
-            .data
-            .authority
+        let authorities = self.data.authorities();
+        let certificate = authorities
+            .signing()
             .issue_client(&subject, request, AGENT_LIFE, self.registry.now())
             .map_err(|error| PortError::never(error.to_string()))?;
         Ok(JoinGrant {
             certificate,
-            ca_bundle: self.data.authority.certificate_pem().to_owned(),
+            ca_bundle: authorities.bundle_pem(),
             endpoints: self.endpoints.clone(),
             cluster_name: cluster.to_owned(),
         })
@@ -364,6 +364,10 @@ impl Registrar for HubRegistrar {
         if peer.not_after <= self.registry.now() {
             return Err(SessionRefusal::Revoked(format!("the certificate ended on {}", peer.not_after)));
         }
+        if !self.data.authorities().trusts(peer) {
+            let why = format!("the CA of the certificate ({}) is not trusted any more", peer.issuer);
+            return Err(SessionRefusal::Revoked(why));
+        }
         let cluster = self
             .cluster(name)
             .ok_or_else(|| unregistered(format!("the cluster {name} is not registered (any more)")))?
@@ -374,6 +378,10 @@ impl Registrar for HubRegistrar {
             )));
         }
         Ok(name.to_owned())
+    }
+
+    fn trust_revision(&self) -> u64 {
+        self.data.authorities().revision()
     }
 
     fn note(&self, occurrence: &Occurrence<'_>) {

@@ -4,6 +4,7 @@
 // Helpers of tests are no tests to the lint.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod authorities;
 mod certificates;
 mod joins;
 mod sessions;

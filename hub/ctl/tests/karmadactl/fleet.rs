@@ -39,7 +39,7 @@ impl Agent {
         let config = Config {
             hub: vec![hub.hub.address.to_string()],
             token: Some(JoinToken::parse(token.trim()).unwrap()),
-            pins: vec![hub.hub.data.authority.pin()],
+            pins: vec![hub.hub.data.authorities().signing().pin()],
             cluster_name: name.to_owned(),
             ..Config::default()
         };

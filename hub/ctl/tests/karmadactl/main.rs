@@ -283,7 +283,7 @@ async fn a_hub_that_cannot_be_joined_is_told_before_anything_is_made() {
                 tokio::io::AsyncWriteExt::write_all(&mut stream, b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
         }
     });
-    let pin = hub.hub.data.authority.pin().to_string();
+    let pin = hub.hub.data.authorities().signing().pin().to_string();
     let once = hub.succeed("token create --ttl 1s").await.trim().to_owned();
     tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
     for (line, told) in [

@@ -27,6 +27,7 @@ fn opening(resumed: Option<u64>) -> Opening {
         holds_deletes: false,
         retry_hint: Duration::ZERO,
         hub_clock_ms: 0,
+        trust_revision: 7,
     }
 }
 
