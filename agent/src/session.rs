@@ -16,7 +16,7 @@ use karmada_proto::body::Assembly;
 use karmada_proto::cadence::{Cadence, dead_after};
 use karmada_proto::credit::{Ledger as CreditLedger, Purse};
 use karmada_proto::v1::{self, AgentFrame, CloseCode, Credit, HubFrame, RetryClass, agent_frame, hub_frame};
-use karmada_proto::{FEATURE_CREDIT, PROTOCOL, credit, frame};
+use karmada_proto::{PROTOCOL, credit, frame};
 
 use self::intake::Intake;
 pub use self::intake::{Change, Held, Phase};
@@ -81,8 +81,6 @@ pub struct Session {
     out: VecDeque<agent_frame::Body>,
     credit: CreditLedger,
     purse: Purse,
-    /// The hub counts all that is reported, not statuses alone.
-    pays_for_all: bool,
     cadence: Cadence,
     pings: u64,
     awaiting_pong: bool,
@@ -120,7 +118,7 @@ impl Session {
             key_fingerprint: opening.key_fingerprint,
             boot_id: opening.boot_id,
             agent_version: env!("CARGO_PKG_VERSION").to_owned(),
-            features: vec![FEATURE_CREDIT.to_owned()],
+            features: Vec::new(),
             epoch: opening.epoch,
             cursor: opening.cursor,
             objects: held.len() as u32,
@@ -143,7 +141,6 @@ impl Session {
             out: [agent_frame::Body::Hello(hello)].into(),
             credit,
             purse: Purse::default(),
-            pays_for_all: false,
             cadence,
             pings: 0,
             awaiting_pong: false,
@@ -237,7 +234,6 @@ impl Session {
         self.welcomed = true;
         self.is_to_trust(welcome.trust_bundle_revision);
         self.purse.add(&welcome.credit.unwrap_or_default());
-        self.pays_for_all = welcome.features.iter().any(|feature| feature == FEATURE_CREDIT);
         self.retry_hint = Duration::from_millis(welcome.retry_hint_ms);
         self.cadence
             .bound(Duration::from_millis(welcome.ping_min_ms), Duration::from_millis(welcome.ping_max_ms));
@@ -333,20 +329,15 @@ impl Session {
         if let Some(keys) = self.intake.take_orphans() {
             outbox.orphans(keys);
         }
-        if self.purse.room() == 0 && self.pays_for_all {
+        if self.purse.room() == 0 {
             return None;
         }
-        if let Some(body) = outbox.next_free() {
+        if let Some(body) = outbox.next_prompt() {
             if let agent_frame::Body::Removed(removed) = &body {
                 self.intake.removed(&removed.key);
             }
-            if self.pays_for_all {
-                self.purse.spend(credit::cost(&body));
-            }
+            self.purse.spend(credit::cost(&body));
             return Some(body);
-        }
-        if self.purse.room() == 0 {
-            return None;
         }
         let (body, cost) = outbox.next_report(now)?;
         self.purse.spend(cost);

@@ -370,9 +370,8 @@ mod tests {
         let both = Authorities::change(dir.path(), now).unwrap();
         Authorities::drop_older(dir.path()).unwrap();
         let last = Authorities::load(dir.path()).unwrap();
-        let client = |of: &Authorities| {
-            of.signing().issue_client_with_key(&agent_subject("site1"), DAY, now).unwrap()
-        };
+        let client =
+            |of: &Authorities| of.signing().issue_client_with_key(&agent_subject("site1"), DAY, now).unwrap();
         let passes = |hub: &Authorities, trust: &Trust, identity: &KeyedCertificate| {
             let names = server_names(None, &[]);
             let certificate = hub.issue_server(&names, DAY, now).unwrap();
@@ -381,13 +380,17 @@ mod tests {
         };
         let bundle = |of: &Authorities| Trust::Bundle(of.signing().certificate_pem().to_owned());
         let pin = |of: &Authorities| Trust::Pinned(vec![of.signing().pin()]);
-        for trust in [bundle(&first), bundle(&last), Trust::Bundle(both.bundle_pem()), pin(&first), pin(&last)] {
+        for trust in
+            [bundle(&first), bundle(&last), Trust::Bundle(both.bundle_pem()), pin(&first), pin(&last)]
+        {
             for identity in [client(&first), client(&both)] {
                 assert!(passes(&both, &trust, &identity), "{trust:?}");
             }
         }
         assert!(passes(&last, &bundle(&last), &client(&both)));
-        assert!(!passes(&last, &bundle(&first), &client(&both)) && !passes(&last, &pin(&first), &client(&both)));
+        assert!(
+            !passes(&last, &bundle(&first), &client(&both)) && !passes(&last, &pin(&first), &client(&both))
+        );
         assert!(!passes(&last, &bundle(&last), &client(&first)), "a certificate of the CA that was dropped");
     }
 

@@ -34,7 +34,7 @@ use crate::access::HubTokens;
 use crate::api_port::RegistryApi;
 use crate::certificates::HubSigner;
 use crate::data_dir::DataDir;
-use crate::fleet::{Links, Models, Repair, SessionGuard};
+use crate::fleet::{Agents, Links, Models, Repair, SessionGuard};
 use crate::other_servers::Aggregated;
 use crate::settings::Serves;
 
@@ -142,6 +142,12 @@ impl Control {
     pub fn models(&self, models: Arc<Models>) {
         let queue = models.queue();
         self.run(models, queue, vec![Source::own(CLUSTER_API, "Cluster").but_status()]);
+    }
+
+    /// Starts the loop that keeps what is known of agents.
+    pub fn agents(&self, agents: Arc<Agents>) {
+        let queue = agents.queue();
+        self.run(agents, queue, Vec::new());
     }
 
     /// Starts the loop that holds Clusters to what their agents said.

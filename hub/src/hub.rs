@@ -20,6 +20,8 @@ use karmada_apiserver::registry::{Clock, Registry, Standing, User, WriteOptions}
 use karmada_apiserver::request_metrics::RequestMetrics;
 use karmada_apiserver::{kinds, kubernetes_service};
 use karmada_certs::{KeyedCertificate, PeerIdentity};
+use karmada_controllers::port::Key;
+use karmada_controllers::queue::Queue;
 use karmada_controllers::workqueues::Workqueues;
 use karmada_gateway::ports::{Ports, Registrar};
 use karmada_gateway::{Gateway, Options};
@@ -39,8 +41,8 @@ use crate::control::Control;
 use crate::data_dir::DataDir;
 use crate::extension_servers;
 use crate::fleet::{
-    CachedWorks, Counting, HubRegistrar, Models, Overview, Repair, Reports, SessionGuard, StoredSessions,
-    Told,
+    Agents, CachedWorks, Counting, HubRegistrar, Models, Overview, Repair, Reports, SessionGuard,
+    StoredSessions, Told,
 };
 use crate::lanes::{self, Lanes};
 use crate::listener::{self, Connections, Doors, Services, Strangers};
@@ -137,7 +139,8 @@ impl Hub {
         tasks.spawn(fairness::keep::run(registry.clone(), stop.clone()));
         extension_servers::publish(&registry, &data, settings.access.proxy.as_ref()).await?;
         let KeyedCertificate { certificate_pem, key_pem } = data.front_proxy_client(now)?;
-        let proxy = PeerIdentity::from_pem(&certificate_pem).context("reading the front proxy's certificate")?;
+        let proxy =
+            PeerIdentity::from_pem(&certificate_pem).context("reading the front proxy's certificate")?;
         let public = public_address(&settings.advertise, address);
         kubernetes_service::settle(&registry, address.port(), public)
             .await
@@ -165,16 +168,19 @@ impl Hub {
         let registrar =
             HubRegistrar::new(registry.clone(), data.clone(), vec![endpoint], control.links.clone())
                 .approved(settings.access.approval)
-                .audited(audit.clone());
+                .audited(audit.clone())
+                .recording(control.recorder.clone());
         let registrar: Arc<dyn Registrar> = Arc::new(registrar);
         let told = Arc::new(Told::default());
         let counting = Arc::new(Counting::default());
-        let kept = (told.clone(), counting.clone());
+        let came = Arc::default();
+        let kept = (told.clone(), counting.clone(), Arc::clone(&came));
         let gateway = gateway(&registry, registrar, sessions, &control, kept);
         let fleet = settings.serves == Serves::Fleet;
         if fleet {
             control.models(Models::new(registry.clone(), counting, gateway.clone()));
             control.repair(Repair::new(registry.clone(), told, gateway.clone()));
+            control.agents(Agents::new(registry.clone(), gateway.clone(), came));
             control.guard(SessionGuard::new(registry.clone(), gateway.clone()));
         }
         let overview = Overview::new(registry.clone(), control.links.clone(), gateway.clone());
@@ -210,6 +216,7 @@ impl Hub {
             strangers: Arc::new(Strangers::new(BoxCloneSyncService::new(gateway.service_for_strangers()))),
             tls,
             clock: clock.clone(),
+            started: gateway.started(),
         };
         let connections = Connections::new(settings.access.connections_per_address);
         let lanes = Lanes::new(lanes::STAY).context("starting threads for heavy requests")?;
@@ -338,15 +345,14 @@ fn gateway(
     registrar: Arc<dyn Registrar>,
     sessions: StoredSessions,
     control: &Control,
-    (told, counting): (Arc<Told>, Arc<Counting>),
+    kept: (Arc<Told>, Arc<Counting>, Arc<Queue<Key>>),
 ) -> Arc<Gateway> {
     let reports = Reports::new(
         registry.clone(),
         control.links.clone(),
         control.recorder.clone(),
         control.clusters.clone(),
-        told,
-        counting,
+        kept,
     );
     let ports = Ports {
         works: Arc::new(CachedWorks::new(registry.clone())),
@@ -363,12 +369,7 @@ fn api_server(
     url: &str,
     stop: &CancellationToken,
     (audit, seats, aggregator): (Option<Arc<Audit>>, Option<Arc<Fairness>>, Arc<Aggregator>),
-    (overview, workqueues, renewal, started): (
-        Arc<Overview>,
-        Arc<Workqueues>,
-        Arc<Renewal>,
-        jiff::Timestamp,
-    ),
+    (overview, workqueues, renewal, started): (Arc<Overview>, Arc<Workqueues>, Arc<Renewal>, jiff::Timestamp),
 ) -> Arc<ApiServer> {
     let options = ServerOptions {
         git_version: KUBERNETES_VERSION.to_owned(),
@@ -381,7 +382,13 @@ fn api_server(
     let shown_requests = requests.clone();
     let page = move || {
         let mut out = metrics::page(&shown, shown_seats.as_deref(), shown_log.as_deref());
-        let parts = [shown_requests.page(), workqueues.page(), overview.page(), renewal.page(), metrics::process(started)];
+        let parts = [
+            shown_requests.page(),
+            workqueues.page(),
+            overview.page(),
+            renewal.page(),
+            metrics::process(started),
+        ];
         out.extend(parts);
         out
     };

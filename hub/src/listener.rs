@@ -6,6 +6,7 @@
 //! bounded: by address and in time ([`connections`]), and in calls ([`strangers`]).
 
 mod connections;
+mod heard;
 mod strangers;
 
 use std::convert::Infallible;
@@ -30,14 +31,17 @@ use karmada_apiserver::auth::ProxyPeer;
 use karmada_apiserver::http::{ApiServer, CertificateUser, HeavyRequests, RefusedCertificate};
 use karmada_apiserver::registry::{Clock, User};
 use karmada_certs::{CertError, PeerIdentity};
+use karmada_proto::pulse::Pulse;
 use rustls::pki_types::CertificateDer;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service;
 
 pub use self::connections::Connections;
 use self::connections::{Busy, Place};
+use self::heard::Heard;
 use self::strangers::Calls;
 pub use self::strangers::Strangers;
 use crate::lanes::Lanes;
@@ -72,6 +76,8 @@ pub struct Services {
     pub tls: Arc<PortTls>,
     /// By which certificates end.
     pub clock: Clock,
+    /// Where the clock begins by which bytes are heard: the gateway's.
+    pub started: Instant,
 }
 
 /// Everything behind the port.
@@ -85,12 +91,7 @@ pub struct Doors {
 }
 
 /// Takes connections until `closing`, serves them until `stop`, then drains.
-pub async fn serve(
-    listener: TcpListener,
-    doors: Doors,
-    closing: CancellationToken,
-    stop: CancellationToken,
-) {
+pub async fn serve(listener: TcpListener, doors: Doors, closing: CancellationToken, stop: CancellationToken) {
     let Doors { services, lanes, connections: places } = doors;
     let connections = TaskTracker::new();
     loop {
@@ -136,15 +137,12 @@ struct Arrived {
     place: Arc<Place>,
 }
 
-async fn connection(
-    arrived: Arrived,
-    services: Services,
-    streams: Streams,
-    stop: CancellationToken,
-) {
+async fn connection(arrived: Arrived, services: Services, streams: Streams, stop: CancellationToken) {
     let Arrived { socket, from, place } = arrived;
     let _ = socket.set_nodelay(true);
     let shown = services.tls.shown();
+    let pulse = Pulse::default();
+    let socket = Heard::new(socket, services.started, pulse.clone());
     // Boxed, as other things are below that end long before the connection does: a task is as large as its largest moment, and
     // there is one for each agent.
     let accepted = Box::pin(tokio::time::timeout(HANDSHAKE, shown.acceptor.accept(socket)));
@@ -170,6 +168,7 @@ async fn connection(
         request.extensions_mut().insert(from);
         request.extensions_mut().insert(from.0);
         request.extensions_mut().insert(load.clone());
+        request.extensions_mut().insert(pulse.clone());
         async move {
             let answer = answer(services, peer, calls, request).await;
             Ok::<_, Infallible>(answer.map(|body| Held { body, _busy: busy }))

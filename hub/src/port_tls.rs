@@ -53,7 +53,8 @@ impl PortTls {
         proxies: Option<&str>,
         now: Timestamp,
     ) -> Result<Arc<PortTls>> {
-        let proxies = proxies.map(karmada_certs::certificates).transpose().context("reading the proxies' CA")?;
+        let proxies =
+            proxies.map(karmada_certs::certificates).transpose().context("reading the proxies' CA")?;
         let proxies = proxies.unwrap_or_default();
         let shown = RwLock::new(Arc::new(make(data, &names, &proxies, now)?));
         Ok(Arc::new(PortTls { data: data.clone(), names, proxies, shown }))

@@ -139,6 +139,7 @@ mod tests {
                 revision: 3,
                 object_uids: vec!["o4".into()],
                 never_held: true,
+                held: true,
             }),
             B::Orphans(Orphans { keys: vec!["k1".into()] }),
             B::Renew(RenewRequest { csr: Bytes::from_static(b"c1") }),

@@ -1,7 +1,8 @@
 //! The fleet's end of the stream, on the hub.
 //!
 //! Comes in: agents' gRPC calls, already authenticated by the listener (the verified peer's
-//! `karmada_certs::PeerIdentity` is found in the request's extensions; none means no client certificate). Goes
+//! `karmada_certs::PeerIdentity` is found in the request's extensions; none means no client certificate; beside it, where the
+//! listener tells, the connection's `karmada_proto::pulse::Pulse`). Goes
 //! out: Works to agents, reports to the hub's ports. Mount [`Gateway::service`] on the hub's one port.
 //!
 //! - [`session`]: one agent's session as a pure state machine; [`stream`]: the shell around it.
@@ -222,9 +223,10 @@ impl Gateway {
     /// second for the last have passed. Stop accepting connections first: who leaves comes back at once.
     pub async fn drain(&self, within: Duration) {
         let handles = self.registry.all();
-        let count = handles.len().max(1) as u32;
-        for (at, handle) in (0u32..).zip(&handles) {
-            handle.order(session::Control::Drain(within / 2 * at / count));
+        for handle in &handles {
+            // Drawn, so that two hubs that stop at once do not send their agents to a third in the same order.
+            let after = (within / 2).mul_f64((self.random)() as f64 / u64::MAX as f64);
+            handle.order(session::Control::Drain(after));
         }
         let until = Instant::now() + within + Duration::from_secs(1);
         while self.registry.count() > 0 && Instant::now() < until {
@@ -244,6 +246,12 @@ impl Gateway {
             let again = admission::close(CloseCode::Recycle, RetryClass::RetryNow, after, message);
             handle.order(session::Control::Close(again));
         }
+    }
+
+    /// Where the gateway's clock begins: what tells it of a connection's bytes (`karmada_proto::pulse::Pulse`, in a request's
+    /// extensions) counts from here.
+    pub fn started(&self) -> Instant {
+        self.started
     }
 
     /// Monotonic time since this gateway began.

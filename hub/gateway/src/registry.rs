@@ -17,6 +17,9 @@ use tokio::sync::Notify;
 use crate::admission::close;
 use crate::session::Control;
 
+/// The longest version of an agent that is kept.
+const VERSION: usize = 64;
+
 /// What others see of a session, and how they reach it.
 #[derive(Debug)]
 pub struct Handle {
@@ -57,7 +60,7 @@ impl Handle {
             cluster: cluster.to_owned(),
             seq,
             boot_id: hello.boot_id.clone(),
-            agent_version: hello.agent_version.clone(),
+            agent_version: hello.agent_version.chars().filter(|c| !c.is_control()).take(VERSION).collect(),
             since_ms,
             peer: None,
             waker: AtomicWaker::new(),

@@ -12,7 +12,6 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
-use karmada_proto::FEATURE_CREDIT;
 use karmada_proto::cadence::{dead_after, late_after};
 use karmada_proto::credit::{Ledger, Purse};
 use karmada_proto::v1::{self, Close, CloseCode, NackCode, RetryClass, agent_frame, hub_frame};
@@ -108,8 +107,6 @@ pub struct Session {
     effects: VecDeque<Effect>,
     purse: Purse,
     credit: Ledger,
-    /// The agent pays for all that it reports, not for statuses alone.
-    pays_for_all: bool,
     refused: u64,
     inbox: Inbox,
     reports_held_until: Option<Duration>,
@@ -164,12 +161,11 @@ impl Session {
             credit: Some(credit.window()),
             hub_clock_ms: opening.hub_clock_ms,
             frame_limit: CHUNK as u32,
-            features: vec![FEATURE_CREDIT.to_owned()],
             timeline: opening.timeline,
             epoch_seal: opening.epoch_seal.clone(),
             trust_bundle_revision: opening.trust_revision,
+            features: Vec::new(),
         };
-        let pays_for_all = hello.features.iter().any(|feature| feature == FEATURE_CREDIT);
         let mut session = Self {
             epoch: opening.epoch,
             dispatch: Dispatch::new(opening.epoch, hello, opening.resumed, opening.holds_deletes),
@@ -177,7 +173,6 @@ impl Session {
             effects: [Effect::State(LinkState::Connected)].into(),
             purse,
             credit,
-            pays_for_all,
             refused: 0,
             inbox: Inbox::default(),
             reports_held_until: None,
@@ -320,7 +315,7 @@ impl Session {
             B::ClusterStatus(status) => Some(status.body.len() as u64),
             // The answer to a tombstone of this very session was asked for.
             B::Removed(removed) if removed.never_held => None,
-            B::Removed(_) | B::Orphans(_) | B::Event(_) if self.pays_for_all => Some(credit::cost(body)),
+            B::Removed(_) | B::Orphans(_) | B::Event(_) => Some(credit::cost(body)),
             _ => None,
         }
     }
@@ -346,8 +341,9 @@ impl Session {
     }
 
     fn removed(&mut self, removed: v1::Removed) {
-        let v1::Removed { key, uid, object_uids, never_held, .. } = removed;
-        if !never_held {
+        let v1::Removed { key, uid, object_uids, never_held, held, .. } = removed;
+        // Who does not say that the body was held has looked for nothing.
+        if !never_held && (held || !object_uids.is_empty()) {
             self.dispatch.removed(&key);
             let objects = object_uids.into_iter().take(EVIDENCE).map(|uid| bounded(uid, 64)).collect();
             self.inbox.put(Report::Finalize { key, uid, objects });
@@ -487,6 +483,16 @@ impl Session {
     /// The next thing for the shell to do.
     pub fn next_effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()
+    }
+
+    /// Bytes of the agent came at `at`, though perhaps no whole frame: it is alive.
+    pub fn heard_bytes(&mut self, at: Duration) {
+        if at > self.heard {
+            self.heard = at;
+            if self.state == LinkState::Late {
+                self.enter(LinkState::Connected);
+            }
+        }
     }
 
     /// Looks at the clock.

@@ -117,7 +117,8 @@ async fn the_hubs_certificate_is_replaced_while_it_listens() {
         let start = format!(
             "karmada_hub_certificate_expiration_timestamp_seconds{{certificate=\"{end}\",authority=\"CN=karmada-ca-"
         );
-        let line = page.lines().find(|line| line.starts_with(&start)).unwrap_or_else(|| panic!("{end}: {page}"));
+        let line =
+            page.lines().find(|line| line.starts_with(&start)).unwrap_or_else(|| panic!("{end}: {page}"));
         let ends: i64 = line.rsplit(' ').next().unwrap().parse().unwrap();
         assert!(ends > second.not_before.as_second() + 300 * DAY, "{line}");
     }
@@ -188,8 +189,10 @@ async fn the_ca_is_changed_under_agents_that_run_and_one_that_was_away() {
     .await;
     let last = world.hub.data.authorities().bundle_pem();
     assert_eq!(open.send("GET", "/api/v1/namespaces").await.unwrap().0, 401, "on a live connection");
-    eventually("nobody shows the way to the older CA", || async { world.shown(&first).await.is_none().then_some(()) })
-        .await;
+    eventually("nobody shows the way to the older CA", || async {
+        world.shown(&first).await.is_none().then_some(())
+    })
+    .await;
     for agent in [&mut stays, &mut away] {
         eventually("the agent trusts the new CA alone", || async {
             (agent.identity().await.ca_bundle == last).then_some(())

@@ -57,6 +57,13 @@ async fn while_the_holder_is_connected_another_key_is_refused_and_told_nothing()
     assert_eq!((refusal.code(), refusal.holder.as_str()), (JoinRefusalCode::ClusterTaken, ""));
     assert!(!refusal.message.contains("north"), "{}", refusal.message);
     assert!(world.cluster("south").is_none());
+    // Whoever looks after the cluster hears of it.
+    let told = || {
+        let events = world.events("north", "JoinRefused");
+        let count: i64 = events.iter().map(|event| event["count"].as_i64().unwrap_or(1)).sum();
+        count == 3 && events.iter().all(|event| event["type"] == "Warning")
+    };
+    until("the refusals as events", told).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -128,6 +128,25 @@ impl World {
         self.hub.registry.get(&clusters, "", name).ok().map(|cluster| cluster.value())
     }
 
+    /// The events about a Cluster with this reason.
+    pub fn events(&self, cluster: &str, reason: &str) -> Vec<Value> {
+        let events = self.hub.registry.definition("", "v1", "events").unwrap();
+        let all = self.hub.registry.cache().shard(&events.storage).snapshot("").items;
+        let all = all.iter().map(|event| event.value());
+        all.filter(|event| event["reason"] == reason && event["involvedObject"]["name"] == cluster).collect()
+    }
+
+    /// Puts a Work into the execution namespace of a cluster.
+    pub async fn place(&self, cluster: &str, name: &str) {
+        let works = self.hub.registry.definition("work.karmada.io", "v1alpha1", "works").unwrap();
+        let manifest = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}});
+        let work = json!({"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work",
+            "metadata": {"name": name, "finalizers": ["karmada.io/execution-controller"]},
+            "spec": {"workload": {"manifests": [manifest]}}});
+        let namespace = format!("karmada-es-{cluster}");
+        self.hub.registry.create(&works, &namespace, work, &options()).await.unwrap();
+    }
+
     /// Changes annotations of a Cluster, as who may update clusters does.
     pub async fn annotate(&self, cluster: &str, key: &str, value: &str) {
         let clusters = self.hub.registry.definition("cluster.karmada.io", "v1alpha1", "clusters").unwrap();
@@ -172,7 +191,12 @@ impl World {
         let subject = agent_subject(cluster);
         let request = CertificateRequest::from_der(&key.request(&subject).unwrap()).unwrap();
         key.with_certificate(
-            self.hub.data.authorities().signing().issue_client(&subject, &request, life, Timestamp::now()).unwrap(),
+            self.hub
+                .data
+                .authorities()
+                .signing()
+                .issue_client(&subject, &request, life, Timestamp::now())
+                .unwrap(),
         )
     }
 
@@ -356,6 +380,38 @@ impl Https {
         let status = response.status().as_u16();
         let body = response.into_body().collect().await.ok()?.to_bytes();
         Some((status, serde_json::from_slice(&body).unwrap_or_default()))
+    }
+
+    /// The same with headers and a body.
+    pub async fn send_body(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> (u16, Value) {
+        use http_body_util::BodyExt;
+        self.sender.ready().await.unwrap();
+        let mut request = http::Request::builder().method(method).uri(format!("https://localhost{path}"));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let body = bytes::Bytes::copy_from_slice(body);
+        let response = self.sender.send_request(request.body(body.into()).unwrap()).await.unwrap();
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (status, serde_json::from_slice(&body).unwrap_or_default())
+    }
+
+    /// The `Warning` headers of the answer to a create.
+    pub async fn warnings_of_create(&mut self, path: &str, object: &Value) -> Vec<String> {
+        let request = http::Request::builder().method("POST").uri(format!("https://localhost{path}"));
+        let request = request.header("content-type", "application/json");
+        let body = bytes::Bytes::from(object.to_string());
+        let response = self.sender.send_request(request.body(body.into()).unwrap()).await.unwrap();
+        assert_eq!(response.status(), 201);
+        let all = response.headers().get_all("warning");
+        all.iter().map(|text| text.to_str().unwrap().to_owned()).collect()
     }
 
     /// A body as text.

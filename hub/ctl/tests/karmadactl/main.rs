@@ -148,12 +148,13 @@ fn stderr(output: &Output) -> String {
 /// The printed command's arguments, for a member, with the token.
 async fn register_line(hub: &Cluster) -> (String, String) {
     let line = hub.succeed("token create --print-register-command").await;
-    let line = line.trim().strip_prefix("karmadactl ").unwrap().to_owned();
+    let (echoed, line) = line.trim().split_once(" | karmadactl ").unwrap();
     assert!(
-        line.starts_with(&format!("register {} --token ", hub.hub.address))
+        line.starts_with(&format!("register {} --token-file - ", hub.hub.address))
             && line.contains("--discovery-token-ca-cert-hash sha256:")
     );
-    let token = line.split_whitespace().nth(3).unwrap().to_owned();
+    let token = echoed.strip_prefix("echo ").unwrap().to_owned();
+    let line = line.replace("--token-file -", &format!("--token {token}"));
     (format!("{line} --cluster-name shop -n {NAMESPACE}"), token)
 }
 
