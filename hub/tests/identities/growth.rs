@@ -55,7 +55,8 @@ impl Small {
     }
 
     async fn map(&mut self, name: &str) {
-        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": "b"}});
+        let map =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": "b"}});
         assert_eq!(self.create(MAPS, &map).await.0, 201);
     }
 }
@@ -65,7 +66,8 @@ async fn field_managers_are_few_and_their_names_short() {
     let mut small = Small::start().await;
     small.map("m").await;
     for at in 0..40 {
-        let (path, body) = (format!("{MAPS}/m?fieldManager=updater-{at}"), json!({"data": {format!("k{at}"): "v"}}));
+        let (path, body) =
+            (format!("{MAPS}/m?fieldManager=updater-{at}"), json!({"data": {format!("k{at}"): "v"}}));
         assert_eq!(small.send("PATCH", &path, MERGE, body.to_string().as_bytes()).await.0, 200);
     }
     let (_, map) = small.send("GET", &format!("{MAPS}/m"), JSON, b"").await;
@@ -86,8 +88,10 @@ async fn field_managers_are_few_and_their_names_short() {
 async fn what_appliers_own_of_an_object_ends_where_an_object_does() {
     let mut small = Small::start().await;
     small.map("m").await;
-    let data: serde_json::Map<String, Value> = (0..3000).map(|at| (format!("k{at}"), json!("v"))).collect();
-    let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": data}).to_string();
+    let data: serde_json::Map<String, Value> =
+        (0..240).map(|at| (format!("{at:0>240}"), json!("v"))).collect();
+    let body =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": data}).to_string();
     let mut largest = 0;
     for at in 0..120 {
         let path = format!("{MAPS}/m?fieldManager=applier-{at}&force=true");
@@ -106,7 +110,8 @@ async fn what_appliers_own_of_an_object_ends_where_an_object_does() {
 async fn deep_field_sets_and_paths_are_refused() {
     let mut small = Small::start().await;
     small.map("m").await;
-    let deep = |open: &str, close: &str, levels: usize| format!("{}{}", open.repeat(levels), close.repeat(levels));
+    let deep =
+        |open: &str, close: &str, levels: usize| format!("{}{}", open.repeat(levels), close.repeat(levels));
     let fields = deep("{\"f:a\":", "}", 7000).replace(":}", ":{}}");
     let managed = format!(
         r#"{{"metadata":{{"managedFields":[{{"manager":"m","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{fields}}}]}}}}"#
@@ -119,14 +124,17 @@ async fn deep_field_sets_and_paths_are_refused() {
         small.send("PATCH", &format!("{MAPS}/m"), "application/json-patch+json", patch.as_bytes()).await;
     assert!((400..500).contains(&status), "{status} {told}");
     let yaml = "&a [".repeat(5000);
-    let (status, told) = small.send("PATCH", &format!("{MAPS}/m?fieldManager=f"), APPLY, yaml.as_bytes()).await;
+    let (status, told) =
+        small.send("PATCH", &format!("{MAPS}/m?fieldManager=f"), APPLY, yaml.as_bytes()).await;
     assert!((400..500).contains(&status), "{status} {told}");
     // Each line names the one before it nine times.
-    let mut bomb = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\nx0: &x0 [a,a,a,a,a,a,a,a,a]\n".to_owned();
+    let mut bomb =
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\nx0: &x0 [a,a,a,a,a,a,a,a,a]\n".to_owned();
     for at in 1..12 {
         bomb.push_str(&format!("x{at}: &x{at} [{}]\n", vec![format!("*x{}", at - 1); 9].join(",")));
     }
-    let (status, told) = small.send("PATCH", &format!("{MAPS}/m?fieldManager=f"), APPLY, bomb.as_bytes()).await;
+    let (status, told) =
+        small.send("PATCH", &format!("{MAPS}/m?fieldManager=f"), APPLY, bomb.as_bytes()).await;
     assert!((400..500).contains(&status), "{status} {told}");
 }
 
@@ -190,7 +198,11 @@ async fn strings_of_expressions_end_at_their_budget() {
         ("joined", format!("size({lists}) > 0")),
         ("replaced", "size(variables.v12.replace('', variables.v12)) > 0".to_owned()),
         ("split", "size(variables.v14.split('').map(x, variables.v14)) > 0".to_owned()),
-        ("formatted", "size('%s%s%s%s'.format([variables.v20, variables.v20, variables.v20, variables.v20])) > 0".to_owned()),
+        (
+            "formatted",
+            "size('%s%s%s%s'.format([variables.v20, variables.v20, variables.v20, variables.v20])) > 0"
+                .to_owned(),
+        ),
     ] {
         let policy = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
             "metadata": {"name": name}, "spec": {"failurePolicy": "Fail", "variables": variables,
@@ -210,7 +222,10 @@ async fn strings_of_expressions_end_at_their_budget() {
         for _ in 0..20 {
             let (status, told) = small.create(MAPS, &map).await;
             refused = status != 201;
-            assert!(status == 201 || status == 422 || status == 403 || status == 500, "{name}: {status} {told}");
+            assert!(
+                status == 201 || status == 422 || status == 403 || status == 500,
+                "{name}: {status} {told}"
+            );
             assert!(told.to_string().len() < 100_000, "{name}");
             if refused {
                 break;
