@@ -94,8 +94,9 @@ impl Identity {
         PeerIdentity::from_pem(&self.certificate)
     }
 
-    /// Takes a renewal; refuses one that is not for this key and name, so that a mistake cannot lock us out.
-    pub fn renewed(&mut self, reply: RenewReply) -> Result<(), String> {
+    /// Takes a renewal; refuses one that is not for this key and name, so that a mistake cannot lock us out. True where the hub's CA is
+    /// another since.
+    pub fn renewed(&mut self, reply: RenewReply) -> Result<bool, String> {
         if !reply.refusal.is_empty() {
             return Err(reply.refusal);
         }
@@ -104,6 +105,7 @@ impl Identity {
         if new.key_fingerprint != old.key_fingerprint || new.common_name != old.common_name {
             return Err("the new certificate is for somebody else".into());
         }
+        let before = (old.issuer, self.trust_revision());
         if !reply.ca_bundle.is_empty() {
             // One that trusts nobody would never find its hub again.
             certificates(&reply.ca_bundle).map_err(|error| format!("the new CA bundle: {error}"))?;
@@ -115,7 +117,7 @@ impl Identity {
                 self.endpoints.push(endpoint);
             }
         }
-        Ok(())
+        Ok(before != (new.issuer, self.trust_revision()))
     }
 }
 
@@ -324,7 +326,12 @@ mod tests {
         let before = identity.certificate.clone();
         assert!(identity.renewed(nobody).is_err() && identity.trust_revision() != 0);
         assert_eq!(identity.certificate, before);
-        identity.renewed(reply(new.clone())).unwrap();
+        assert!(!identity.renewed(reply(new.clone())).unwrap());
         assert_eq!(identity.certificate, new);
+        let (next, _) = Authority::create(Timestamp::now()).unwrap();
+        let bundle = format!("{}{}", next.certificate_pem(), ca.certificate_pem());
+        let of_next = || RenewReply { ca_bundle: bundle.clone(), ..reply(issue(&next, &key, "site1")) };
+        assert!(identity.renewed(of_next()).unwrap(), "the CA is another one");
+        assert!(!identity.renewed(of_next()).unwrap());
     }
 }

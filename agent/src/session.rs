@@ -226,7 +226,7 @@ impl Session {
         // A signature differs each time it is made: one proof of an epoch is enough, unless ours is by a CA that is on its way out.
         let signs = self.seal_keys.first();
         let proved_for_longer =
-            signs.verify(epoch, &self.seal) < signs.verify(welcome.epoch, &welcome.epoch_seal);
+            !signs.verify(epoch, &self.seal) && signs.verify(welcome.epoch, &welcome.epoch_seal);
         if welcome.epoch != epoch || proved && !ours_is_proved || proved_for_longer {
             self.intake.sealed(seal);
         }
@@ -367,7 +367,7 @@ impl Session {
         self.trust.take()
     }
 
-    /// Leaves to come back at once with the new certificate, which thereby proves to be of use while the old one still is.
+    /// Leaves to come back at once with a certificate of another CA, which thereby proves to be of use while the old one still is.
     pub fn return_renewed(&mut self) {
         let reason = "the certificate was renewed";
         self.out.push_back(agent_frame::Body::Bye(v1::Bye { reason: reason.to_owned() }));

@@ -416,17 +416,20 @@ fn ask_for_renewal(link: &Link, session: &mut Session) -> Duration {
     }
 }
 
-/// True where there is a new certificate.
+/// True where there is a new certificate, and of another CA.
 async fn renewed(link: &mut Link, reply: karmada_proto::v1::RenewReply) -> bool {
-    if let Err(refusal) = link.identity.renewed(reply) {
-        tracing::warn!(refusal = %quoted(&refusal), "the certificate was not renewed");
-        return false;
-    }
+    let of_another_ca = match link.identity.renewed(reply) {
+        Ok(of_another_ca) => of_another_ca,
+        Err(refusal) => {
+            tracing::warn!(refusal = %quoted(&refusal), "the certificate was not renewed");
+            return false;
+        }
+    };
     match link.keeper.save(&link.identity).await {
         Ok(()) => tracing::info!("the certificate was renewed"),
         Err(error) => tracing::error!(%error, "keeping the renewed certificate"),
     }
-    true
+    of_another_ca
 }
 
 #[cfg(test)]

@@ -136,6 +136,11 @@ impl Gateway {
         self.registry.get(cluster)?.peer.clone()
     }
 
+    /// When the certificate of the agent of `cluster` ends, the one that it was given last.
+    pub fn certificate_ends(&self, cluster: &str) -> Option<jiff::Timestamp> {
+        self.registry.get(cluster)?.certificate_ends()
+    }
+
     /// Takes a session out, so that nothing it says counts any more, and has its stream closed.
     fn end(&self, handle: &registry::Handle, close: Close) {
         let user = handle.peer.as_ref().map(|peer| peer.common_name.as_str());

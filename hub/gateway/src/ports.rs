@@ -298,6 +298,10 @@ pub trait StatusSink: Send + Sync + 'static {
     fn persisted(&self, cluster: &str, revision: u64) {
         let _ = (cluster, revision);
     }
+    /// The agent of `cluster` was given a new certificate. Must return at once.
+    fn agent_renewed(&self, cluster: &str) {
+        let _ = cluster;
+    }
     /// The identity of `cluster` was shown by two living processes. Must return at once.
     fn clone_seen(&self, cluster: &str) {
         let _ = cluster;

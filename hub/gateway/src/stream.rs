@@ -334,6 +334,10 @@ async fn renew(gateway: &Gateway, handle: &Handle, peer: &PeerIdentity, csr: &[u
     match gateway.ports.registrar.renew(&handle.cluster, peer, request).await {
         Ok(grant) => {
             note(None);
+            if let Ok(new) = PeerIdentity::from_pem(&grant.certificate) {
+                handle.renewed(new.not_after);
+                gateway.ports.statuses.agent_renewed(&handle.cluster);
+            }
             RenewReply {
                 certificate: grant.certificate,
                 ca_bundle: grant.ca_bundle,

@@ -1,6 +1,6 @@
 //! What is known of each agent, kept on its Cluster for the time when it is away: its version, and the certificate that it showed.
 //!
-//! In: agents that come. Out: the annotation [`AGENT`], written where it differs: once for a new version or a new certificate. Whoever
+//! In: agents that come, or are given a new certificate. Out: the annotation [`AGENT`], written where it differs: once for a new version or a new certificate. Whoever
 //! drops a CA sees there which sites still come with a certificate of it.
 
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub struct AgentNote {
     pub version: String,
     /// The CA of the certificate that it showed last.
     pub authority: String,
-    /// When that certificate ends.
+    /// When its certificate ends.
     pub certificate_ends: Timestamp,
 }
 
@@ -38,12 +38,10 @@ impl AgentNote {
         serde_json::from_str(cluster["metadata"]["annotations"][AGENT].as_str()?).ok()
     }
 
-    fn new(version: &str, peer: &PeerIdentity) -> AgentNote {
-        AgentNote {
-            version: version.to_owned(),
-            authority: peer.issuer.clone(),
-            certificate_ends: peer.not_after,
-        }
+    /// Of an agent that showed `peer`, and has a certificate now that ends at `ends`. A new one that was never shown may not have come
+    /// through: its CA is not told.
+    fn new(version: &str, peer: &PeerIdentity, ends: Timestamp) -> AgentNote {
+        AgentNote { version: version.to_owned(), authority: peer.issuer.clone(), certificate_ends: ends }
     }
 }
 
@@ -93,7 +91,8 @@ impl Controller for Agents {
     async fn reconcile(&self, key: &Key) -> Result<Action, Error> {
         let (session, peer) = (self.gateway.session(&key.name), self.gateway.peer(&key.name));
         let (Some(session), Some(peer)) = (session, peer) else { return Ok(Action::Done) };
-        match self.write(&key.name, &AgentNote::new(&session.agent_version, &peer)).await {
+        let ends = self.gateway.certificate_ends(&key.name).unwrap_or(peer.not_after);
+        match self.write(&key.name, &AgentNote::new(&session.agent_version, &peer, ends)).await {
             Err(status) if status.reason != "NotFound" => Err(Error::Other(status.message)),
             _ => Ok(Action::Done),
         }

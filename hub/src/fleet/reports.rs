@@ -275,6 +275,10 @@ impl StatusSink for Reports {
         self.links.set(cluster, state);
     }
 
+    fn agent_renewed(&self, cluster: &str) {
+        self.came.add(Key { namespace: Arc::from(""), name: Arc::from(cluster) });
+    }
+
     fn clone_seen(&self, cluster: &str) {
         tracing::warn!(cluster, "two living agents showed this cluster's identity; the newcomer was refused");
     }

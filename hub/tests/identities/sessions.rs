@@ -134,3 +134,27 @@ async fn what_nothing_acts_on_is_told_in_a_header() {
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].starts_with("299 - \"") && told[0].contains("spec.propagateDeps"), "{told:?}");
 }
+
+/// What is kept of an agent for the time when it is away: also the end of a certificate that it was given in its session.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_an_agents_certificate_is_kept_on_its_cluster() {
+    let world = World::start().await;
+    let owner = key();
+    let certificate = world.join("north", "u1", &owner).await.certificate(&owner);
+    let mut session = world.connect(&certificate, "north").await;
+    session.welcomed().await;
+    let note = || {
+        let cluster = world.cluster("north").unwrap();
+        let text = cluster["metadata"]["annotations"]["edge.karmada.io/agent"].as_str()?.to_owned();
+        serde_json::from_str::<serde_json::Value>(&text).ok()
+    };
+    let ends = || Some(note()?["certificateEnds"].as_str()?.parse::<jiff::Timestamp>().unwrap().as_second());
+    until("the note", || ends().is_some()).await;
+    let (before, authority) = (ends().unwrap(), note().unwrap()["authority"].clone());
+    assert_eq!(authority, world.hub.data.authorities().ends()[0].name);
+    const MONTH: i64 = 30 * 24 * 3600;
+    world.pass(MONTH);
+    session.renew("north", &owner).await.unwrap();
+    until("the renewed one's end", || ends().unwrap() >= before + MONTH - 60).await;
+    assert_eq!(note().unwrap()["authority"], authority);
+}
