@@ -1,7 +1,7 @@
 //! What the agent says of itself in the member, where karmadactl and people read it: the annotation
-//! [`STATE`] of the identity's Secret, JSON `{"state","cause","message","at"}`.
+//! [`STATE`] of the identity's Secret, JSON `{"state","cause","message","at"}`, and `"ledger"` while that is in trouble.
 //!
-//! Comes in: where the link stands. Goes out: a merge patch of that Secret where the words changed, and nothing
+//! Comes in: where the link and the ledger stand. Goes out: a merge patch of that Secret where the words changed, and nothing
 //! otherwise. An agent that keeps its identity in a directory says it in its log alone.
 
 use std::time::Duration;
@@ -22,13 +22,21 @@ const AGAIN: Duration = Duration::from_secs(5);
 /// What the end of the process waits for the last word.
 const FAREWELL: Duration = Duration::from_secs(3);
 
-/// Keeps the annotation as the link stands. Ends with the link's sender.
-pub async fn run(keeper: Keeper, mut link: watch::Receiver<LinkView>) {
+/// Keeps the annotation as the link and the ledger stand. Ends with a sender of either.
+pub async fn run(
+    keeper: Keeper,
+    mut link: watch::Receiver<LinkView>,
+    mut trouble: watch::Receiver<Option<String>>,
+) {
     loop {
-        let view = link.borrow_and_update().clone();
-        match say(&keeper, &view).await {
+        let (view, wrong) = (link.borrow_and_update().clone(), trouble.borrow_and_update().clone());
+        match say(&keeper, &view, wrong.as_deref()).await {
             Ok(()) => {
-                if link.changed().await.is_err() {
+                let changed = tokio::select! {
+                    changed = link.changed() => changed,
+                    changed = trouble.changed() => changed,
+                };
+                if changed.is_err() {
                     return;
                 }
             }
@@ -42,32 +50,37 @@ pub async fn run(keeper: Keeper, mut link: watch::Receiver<LinkView>) {
 
 /// The last word of a process that ends.
 pub async fn farewell(keeper: &Keeper, view: &LinkView) {
-    let _ = tokio::time::timeout(FAREWELL, say(keeper, view)).await;
+    let _ = tokio::time::timeout(FAREWELL, say(keeper, view, None)).await;
 }
 
-async fn say(keeper: &Keeper, view: &LinkView) -> Result<(), MemberError> {
+async fn say(keeper: &Keeper, view: &LinkView, trouble: Option<&str>) -> Result<(), MemberError> {
     let Keeper::Secret { member, namespace, name } = keeper else { return Ok(()) };
     let id = secret_id(namespace, name);
     // Only a Secret that is there: who removes it (unregister) means it.
     let Some(secret) = member.get(&id).await? else { return Ok(()) };
     let standing =
         secret.pointer("/metadata/annotations").and_then(|all| all.get(STATE)).and_then(Value::as_str);
-    let Some(said) = words(standing, view, Timestamp::now()) else { return Ok(()) };
+    let Some(said) = words(standing, view, trouble, Timestamp::now()) else { return Ok(()) };
     member.merge(&id, &json!({"metadata": {"annotations": {STATE: said}}})).await.map(drop)
 }
 
 /// What is to stand there instead of `standing`; `None` where that says it already.
-fn words(standing: Option<&str>, view: &LinkView, now: Timestamp) -> Option<String> {
+fn words(standing: Option<&str>, view: &LinkView, trouble: Option<&str>, now: Timestamp) -> Option<String> {
     let (state, cause, message) = match view {
         // A failure, or a connection, stands until there is news: a restart alone is none.
-        LinkView::Starting if standing.is_some() => return None,
+        LinkView::Starting if standing.is_some() && trouble.is_none() => return None,
         LinkView::Starting => ("Joining", String::new(), "asking the hub".to_owned()),
         LinkView::Connected { .. } => ("Connected", String::new(), "the hub welcomed the agent".to_owned()),
         LinkView::Away { cause, reason } => ("Failed", cause.to_string(), reason.clone()),
     };
     let mut said = json!({"state": state, "cause": cause, "message": message});
+    if let Some(trouble) = trouble {
+        said["ledger"] = json!(format!("in memory alone, and nothing is acknowledged: {trouble}"));
+    }
     let before: Option<Value> = standing.and_then(|text| serde_json::from_str(text).ok());
-    if before.is_some_and(|before| ["state", "cause", "message"].iter().all(|f| before[*f] == said[*f])) {
+    if before
+        .is_some_and(|before| ["state", "cause", "message", "ledger"].iter().all(|f| before[*f] == said[*f]))
+    {
         return None;
     }
     said["at"] = json!(now);
@@ -87,9 +100,9 @@ mod tests {
     fn only_news_is_written() {
         let now = Timestamp::UNIX_EPOCH;
         let away = |cause, reason: &str| LinkView::Away { cause, reason: reason.to_owned() };
-        let joining = words(None, &LinkView::Starting, now).unwrap();
+        let joining = words(None, &LinkView::Starting, None, now).unwrap();
         assert!(joining.contains(r#""state":"Joining""#), "{joining}");
-        let failed = words(Some(&joining), &away(Cause::Http2Refused, "a proxy"), now).unwrap();
+        let failed = words(Some(&joining), &away(Cause::Http2Refused, "a proxy"), None, now).unwrap();
         let parsed: Value = serde_json::from_str(&failed).unwrap();
         let expected = json!({"state": "Failed", "cause": "HTTP2Refused", "message": "a proxy", "at": now});
         assert_eq!(parsed, expected);
@@ -98,10 +111,10 @@ mod tests {
             (&failed, LinkView::Starting),
             (&failed, away(Cause::Http2Refused, "a proxy")),
         ] {
-            assert_eq!(words(Some(standing), &view, Timestamp::MAX), None, "{view:?}");
+            assert_eq!(words(Some(standing), &view, None, Timestamp::MAX), None, "{view:?}");
         }
-        assert!(words(Some(&failed), &away(Cause::Tcp, "a proxy"), now).is_some());
-        assert!(words(Some("no JSON"), &LinkView::Connected { epoch: 1 }, now).is_some());
+        assert!(words(Some(&failed), &away(Cause::Tcp, "a proxy"), None, now).is_some());
+        assert!(words(Some("no JSON"), &LinkView::Connected { epoch: 1 }, None, now).is_some());
     }
 
     #[tokio::test]
@@ -109,14 +122,18 @@ mod tests {
         let member: Arc<dyn Member> = Arc::new(MemoryMember::new("m", 1, Duration::ZERO));
         let keeper =
             Keeper::Secret { member: member.clone(), namespace: "default".into(), name: "id".into() };
-        say(&keeper, &LinkView::Starting).await.unwrap();
+        say(&keeper, &LinkView::Starting, None).await.unwrap();
         assert!(member.get(&secret_id("default", "id")).await.unwrap().is_none(), "it makes no Secret");
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "id", "namespace": "default"},
             "data": {"identity.json": "e30="}});
         member.create(&secret).await.unwrap();
-        say(&keeper, &LinkView::Connected { epoch: 1 }).await.unwrap();
+        say(&keeper, &LinkView::Connected { epoch: 1 }, Some("the disk is full")).await.unwrap();
         let secret = member.get(&secret_id("default", "id")).await.unwrap().unwrap();
         assert!(secret["metadata"]["annotations"][STATE].as_str().unwrap().contains("Connected"));
+        assert!(secret["metadata"]["annotations"][STATE].as_str().unwrap().contains("the disk is full"));
+        say(&keeper, &LinkView::Connected { epoch: 1 }, None).await.unwrap();
+        let secret = member.get(&secret_id("default", "id")).await.unwrap().unwrap();
+        assert!(!secret["metadata"]["annotations"][STATE].as_str().unwrap().contains("ledger"), "it is over");
         assert_eq!(secret["data"]["identity.json"], "e30=");
     }
 }

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use karmada_certs::{CertError, ClientKey, KeyedCertificate, PeerIdentity, Trust, files};
+use karmada_certs::{
+    CertError, ClientKey, KeyedCertificate, PeerIdentity, Trust, bundle_revision, certificates, files,
+};
 use karmada_proto::v1::RenewReply;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -82,13 +84,19 @@ impl Identity {
         Trust::Bundle(self.ca_bundle.clone())
     }
 
+    /// What tells the CAs that are trusted from others.
+    pub fn trust_revision(&self) -> u64 {
+        bundle_revision(&self.ca_bundle)
+    }
+
     /// What the certificate says.
     pub fn peer(&self) -> Result<PeerIdentity, CertError> {
         PeerIdentity::from_pem(&self.certificate)
     }
 
-    /// Takes a renewal; refuses one that is not for this key and name, so that a mistake cannot lock us out.
-    pub fn renewed(&mut self, reply: RenewReply) -> Result<(), String> {
+    /// Takes a renewal; refuses one that is not for this key and name, so that a mistake cannot lock us out. True where the hub's CA is
+    /// another since.
+    pub fn renewed(&mut self, reply: RenewReply) -> Result<bool, String> {
         if !reply.refusal.is_empty() {
             return Err(reply.refusal);
         }
@@ -97,16 +105,19 @@ impl Identity {
         if new.key_fingerprint != old.key_fingerprint || new.common_name != old.common_name {
             return Err("the new certificate is for somebody else".into());
         }
-        self.certificate = reply.certificate;
+        let before = (old.issuer, self.trust_revision());
         if !reply.ca_bundle.is_empty() {
+            // One that trusts nobody would never find its hub again.
+            certificates(&reply.ca_bundle).map_err(|error| format!("the new CA bundle: {error}"))?;
             self.ca_bundle = reply.ca_bundle;
         }
+        self.certificate = reply.certificate;
         for endpoint in reply.endpoints {
             if !self.endpoints.contains(&endpoint) {
                 self.endpoints.push(endpoint);
             }
         }
-        Ok(())
+        Ok(before != (new.issuer, self.trust_revision()))
     }
 }
 
@@ -311,7 +322,16 @@ mod tests {
         assert!(identity.renewed(reply(issue(&ca, &key, "site2"))).is_err());
         assert!(identity.renewed(RenewReply { refusal: "no".into(), ..RenewReply::default() }).is_err());
         let new = issue(&ca, &key, "site1");
-        identity.renewed(reply(new.clone())).unwrap();
+        let nobody = RenewReply { ca_bundle: "no pem".into(), ..reply(new.clone()) };
+        let before = identity.certificate.clone();
+        assert!(identity.renewed(nobody).is_err() && identity.trust_revision() != 0);
+        assert_eq!(identity.certificate, before);
+        assert!(!identity.renewed(reply(new.clone())).unwrap());
         assert_eq!(identity.certificate, new);
+        let (next, _) = Authority::create(Timestamp::now()).unwrap();
+        let bundle = format!("{}{}", next.certificate_pem(), ca.certificate_pem());
+        let of_next = || RenewReply { ca_bundle: bundle.clone(), ..reply(issue(&next, &key, "site1")) };
+        assert!(identity.renewed(of_next()).unwrap(), "the CA is another one");
+        assert!(!identity.renewed(of_next()).unwrap());
     }
 }

@@ -180,10 +180,11 @@ impl From<MemberError> for AgentError {
 /// A join that cannot succeed, or a ledger that cannot be kept. The network is never a reason to end, once joined.
 pub async fn run(config: Config, parts: Parts, stop: CancellationToken) -> Result<(), AgentError> {
     let (keeper, link) = (parts.keeper.clone(), parts.link.clone());
-    let said = announce::run(keeper.clone(), link.subscribe());
+    let (trouble, of_the_ledger) = watch::channel(None);
+    let said = announce::run(keeper.clone(), link.subscribe(), of_the_ledger);
     let worked = tokio::select! {
         biased;
-        worked = Box::pin(work(config, parts, stop)) => worked,
+        worked = Box::pin(work(config, parts, trouble, stop)) => worked,
         () = async { said.await; std::future::pending().await } => Ok(()),
     };
     if let Err(error) = &worked {
@@ -194,7 +195,32 @@ pub async fn run(config: Config, parts: Parts, stop: CancellationToken) -> Resul
     worked
 }
 
-async fn work(config: Config, parts: Parts, stop: CancellationToken) -> Result<(), AgentError> {
+/// Passes on why the ledger is in memory alone, as long as it is.
+async fn tell_trouble(
+    mut standing: watch::Receiver<ledger::Standing>,
+    trouble: watch::Sender<Option<String>>,
+    stop: CancellationToken,
+) {
+    loop {
+        let now = standing.borrow_and_update().trouble.clone();
+        trouble.send_if_modified(|told| {
+            let news = *told != now;
+            *told = now;
+            news
+        });
+        tokio::select! {
+            () = stop.cancelled() => return,
+            changed = standing.changed() => if changed.is_err() { return },
+        }
+    }
+}
+
+async fn work(
+    config: Config,
+    parts: Parts,
+    trouble: watch::Sender<Option<String>>,
+    stop: CancellationToken,
+) -> Result<(), AgentError> {
     let enrolment = Enrolment { config: config.clone(), parts: parts.clone() };
     let identity = tokio::select! {
         biased;
@@ -226,6 +252,7 @@ async fn work(config: Config, parts: Parts, stop: CancellationToken) -> Result<(
         None => Ledger::in_memory()?,
     };
     let shared = Shared::new(ledger, parts.link.clone());
+    let told = tell_trouble(shared.ledger.standing(), trouble, stop.clone());
     let cluster = identity.cluster_name.clone();
     let engine = reconcile::engine::Parts {
         shared: shared.clone(),
@@ -249,8 +276,9 @@ async fn work(config: Config, parts: Parts, stop: CancellationToken) -> Result<(
         stop.cancel();
         task
     };
-    let (elsewhere, engine, link, (), (), (), ()) = tokio::join!(
+    let (elsewhere, (), engine, link, (), (), (), ()) = tokio::join!(
         elsewhere,
+        told,
         async { guarded(Box::pin(reconcile::engine::run(engine, stop.clone())).await).await },
         async { guarded(Box::pin(link::run(link, stop.clone())).await).await },
         Box::pin(summary::run(shared.clone(), parts.member.clone(), stop.clone())),

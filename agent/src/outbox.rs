@@ -118,7 +118,7 @@ impl Outbox {
     pub fn removed(&mut self, key: &str, uid: &str, revision: u64, object_uids: Vec<String>) {
         self.drop_work(key);
         let (key_told, uid) = (key.to_owned(), uid.to_owned());
-        let removed = Removed { key: key_told, uid, revision, object_uids, never_held: false };
+        let removed = Removed { key: key_told, uid, revision, object_uids, never_held: false, held: true };
         self.removed.insert(key.to_owned(), (removed, true));
     }
 
@@ -175,8 +175,8 @@ impl Outbox {
         }
     }
 
-    /// The next removal, orphans or event: said as soon as there is anything, and free where the hub does not count them.
-    pub fn next_free(&mut self) -> Option<agent_frame::Body> {
+    /// The next removal, orphans or event: said before any status.
+    pub fn next_prompt(&mut self) -> Option<agent_frame::Body> {
         if !self.removals_held
             && let Some((removed, dirty)) = self.removed.values_mut().find(|(_, dirty)| *dirty)
         {
@@ -282,11 +282,11 @@ mod tests {
         let mut outbox = Outbox::default();
         outbox.removed("a", "u", 2, Vec::new());
         outbox.hold_removals(true);
-        assert_eq!(outbox.next_free(), None);
+        assert_eq!(outbox.next_prompt(), None);
         outbox.session_begins();
-        assert_eq!(outbox.next_free(), None, "nor to a new session");
+        assert_eq!(outbox.next_prompt(), None, "nor to a new session");
         outbox.hold_removals(false);
-        assert!(matches!(outbox.next_free(), Some(agent_frame::Body::Removed(_))));
+        assert!(matches!(outbox.next_prompt(), Some(agent_frame::Body::Removed(_))));
     }
 
     #[test]
@@ -309,12 +309,12 @@ mod tests {
         outbox.work("a", standing(1));
         outbox.removed("a", "u", 2, Vec::new());
         assert_eq!(reports(&mut outbox, 1), [0; 0]);
-        assert!(matches!(outbox.next_free(), Some(agent_frame::Body::Removed(_))));
-        assert!(outbox.next_free().is_none());
+        assert!(matches!(outbox.next_prompt(), Some(agent_frame::Body::Removed(_))));
+        assert!(outbox.next_prompt().is_none());
         outbox.session_begins();
-        assert!(outbox.next_free().is_some());
+        assert!(outbox.next_prompt().is_some());
         outbox.forget("a");
         outbox.session_begins();
-        assert!(outbox.next_free().is_none());
+        assert!(outbox.next_prompt().is_none());
     }
 }

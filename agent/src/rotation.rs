@@ -31,6 +31,8 @@ mod tests {
         let certificate = PeerIdentity {
             common_name: String::new(),
             organizations: Vec::new(),
+            subject: String::new(),
+            issuer: String::new(),
             serial: String::new(),
             not_before: at(0),
             not_after: at(300),

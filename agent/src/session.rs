@@ -16,7 +16,7 @@ use karmada_proto::body::Assembly;
 use karmada_proto::cadence::{Cadence, dead_after};
 use karmada_proto::credit::{Ledger as CreditLedger, Purse};
 use karmada_proto::v1::{self, AgentFrame, CloseCode, Credit, HubFrame, RetryClass, agent_frame, hub_frame};
-use karmada_proto::{FEATURE_CREDIT, PROTOCOL, credit, frame};
+use karmada_proto::{PROTOCOL, credit, frame};
 
 use self::intake::Intake;
 pub use self::intake::{Change, Held, Phase};
@@ -81,8 +81,6 @@ pub struct Session {
     out: VecDeque<agent_frame::Body>,
     credit: CreditLedger,
     purse: Purse,
-    /// The hub counts all that is reported, not statuses alone.
-    pays_for_all: bool,
     cadence: Cadence,
     pings: u64,
     awaiting_pong: bool,
@@ -92,6 +90,7 @@ pub struct Session {
     resync: v1::Resync,
     renewed: Option<v1::RenewReply>,
     resource_models: Option<Bytes>,
+    trust: Option<u64>,
     ended: Option<Ended>,
 }
 
@@ -119,7 +118,7 @@ impl Session {
             key_fingerprint: opening.key_fingerprint,
             boot_id: opening.boot_id,
             agent_version: env!("CARGO_PKG_VERSION").to_owned(),
-            features: vec![FEATURE_CREDIT.to_owned()],
+            features: Vec::new(),
             epoch: opening.epoch,
             cursor: opening.cursor,
             objects: held.len() as u32,
@@ -142,7 +141,6 @@ impl Session {
             out: [agent_frame::Body::Hello(hello)].into(),
             credit,
             purse: Purse::default(),
-            pays_for_all: false,
             cadence,
             pings: 0,
             awaiting_pong: false,
@@ -152,6 +150,7 @@ impl Session {
             resync: v1::Resync::default(),
             renewed: None,
             resource_models: None,
+            trust: None,
             ended: None,
         }
     }
@@ -184,6 +183,7 @@ impl Session {
             B::Resync(again) => {
                 self.resync.statuses |= again.statuses;
                 self.resync.cluster |= again.cluster;
+                self.is_to_trust(again.trust_bundle_revision);
                 if !again.resource_models.is_empty() {
                     self.resource_models = Some(again.resource_models);
                 }
@@ -223,18 +223,27 @@ impl Session {
             self.intake.enter(welcome.epoch);
         }
         let seal = if proved { welcome.epoch_seal.clone() } else { Bytes::new() };
-        // A signature differs each time it is made: one proof of an epoch is enough.
-        if welcome.epoch != epoch || proved && !ours_is_proved {
+        // A signature differs each time it is made: one proof of an epoch is enough, unless ours is by a CA that is on its way out.
+        let signs = self.seal_keys.first();
+        let proved_for_longer =
+            !signs.verify(epoch, &self.seal) && signs.verify(welcome.epoch, &welcome.epoch_seal);
+        if welcome.epoch != epoch || proved && !ours_is_proved || proved_for_longer {
             self.intake.sealed(seal);
         }
         self.intake.speaks_with(welcome.timeline);
         self.welcomed = true;
+        self.is_to_trust(welcome.trust_bundle_revision);
         self.purse.add(&welcome.credit.unwrap_or_default());
-        self.pays_for_all = welcome.features.iter().any(|feature| feature == FEATURE_CREDIT);
         self.retry_hint = Duration::from_millis(welcome.retry_hint_ms);
         self.cadence
             .bound(Duration::from_millis(welcome.ping_min_ms), Duration::from_millis(welcome.ping_max_ms));
         self.hub_offset_ms = Some(welcome.hub_clock_ms.saturating_sub(self.clock_ms));
+    }
+
+    fn is_to_trust(&mut self, revision: u64) {
+        if revision != 0 {
+            self.trust = Some(revision);
+        }
     }
 
     fn close(&mut self, close: v1::Close) {
@@ -320,20 +329,15 @@ impl Session {
         if let Some(keys) = self.intake.take_orphans() {
             outbox.orphans(keys);
         }
-        if self.purse.room() == 0 && self.pays_for_all {
+        if self.purse.room() == 0 {
             return None;
         }
-        if let Some(body) = outbox.next_free() {
+        if let Some(body) = outbox.next_prompt() {
             if let agent_frame::Body::Removed(removed) = &body {
                 self.intake.removed(&removed.key);
             }
-            if self.pays_for_all {
-                self.purse.spend(credit::cost(&body));
-            }
+            self.purse.spend(credit::cost(&body));
             return Some(body);
-        }
-        if self.purse.room() == 0 {
-            return None;
         }
         let (body, cost) = outbox.next_report(now)?;
         self.purse.spend(cost);
@@ -356,6 +360,18 @@ impl Session {
     /// The grades by which the hub wants free nodes counted from now on: JSON of `spec.resourceModels`.
     pub fn take_resource_models(&mut self) -> Option<Bytes> {
         self.resource_models.take()
+    }
+
+    /// What tells the CAs that the hub wants trusted from others, where it said so since this was asked.
+    pub fn take_trust(&mut self) -> Option<u64> {
+        self.trust.take()
+    }
+
+    /// Leaves to come back at once with a certificate of another CA, which thereby proves to be of use while the old one still is.
+    pub fn return_renewed(&mut self) {
+        let reason = "the certificate was renewed";
+        self.out.push_back(agent_frame::Body::Bye(v1::Bye { reason: reason.to_owned() }));
+        self.end(reason.to_owned(), Advice::Now);
     }
 
     /// The hub's answer to [`Session::renew`].

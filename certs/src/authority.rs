@@ -16,7 +16,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
-use crate::{CertError, CertificateRequest, Pin, files, usage};
+use crate::{CertError, CertificateRequest, PeerIdentity, Pin, files, usage};
 
 /// A certificate of ours is valid from this long before it was made: other clocks run behind.
 const BACKDATE: Duration = Duration::from_secs(3600);
@@ -83,15 +83,7 @@ impl Authority {
     /// A new CA and its key as PEM.
     pub fn create(now: Timestamp) -> Result<(Self, String), CertError> {
         let key = new_key()?;
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages =
-            vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
-        // Its own name per key: a verifier that holds two CAs of one name would try the wrong one.
-        let pin = Pin::of_spki(&key.subject_public_key_info()).hex();
-        let common_name = format!("karmada-ca-{}", &pin[..16]);
-        params.distinguished_name = name(&Subject { common_name, organizations: Vec::new() })?;
-        params.serial_number = Some(serial()?);
+        let mut params = authority_params(&Pin::of_spki(&key.subject_public_key_info()))?;
         set_validity(&mut params, now, AUTHORITY_LIFE);
         let certificate = params.self_signed(&key)?;
         let (certificate_pem, key_pem) = (certificate.pem(), key.serialize_pem());
@@ -129,6 +121,16 @@ impl Authority {
     /// A signature over `text` with the CA's key. What is signed says what it is for.
     pub(crate) fn sign(&self, text: &[u8]) -> Result<Vec<u8>, CertError> {
         Ok(self.issuer.key().sign(text)?)
+    }
+
+    /// The key of `other` certified by this CA, until this one ends: whoever trusts this one believes that one by it. PEM.
+    pub(crate) fn certify(&self, other: &Authority, now: Timestamp) -> Result<String, CertError> {
+        let end = PeerIdentity::from_der(&self.certificate)?.not_after;
+        let left = u64::try_from(end.as_second().saturating_sub(now.as_second())).unwrap_or(0);
+        let mut params = authority_params(&other.pin())?;
+        params.use_authority_key_identifier_extension = true;
+        set_validity(&mut params, now, Duration::from_secs(left));
+        Ok(params.signed_by(other.issuer.key(), &self.issuer)?.pem())
     }
 
     /// What `--discovery-token-ca-cert-hash` names.
@@ -240,6 +242,19 @@ fn host_of(url: &str) -> &str {
     }
 }
 
+/// Of a CA by its key.
+fn authority_params(pin: &Pin) -> Result<CertificateParams, CertError> {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages =
+        vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+    // Its own name per key: a verifier that holds two CAs of one name would try the wrong one.
+    let common_name = format!("karmada-ca-{}", &pin.hex()[..16]);
+    params.distinguished_name = name(&Subject { common_name, organizations: Vec::new() })?;
+    params.serial_number = Some(serial()?);
+    Ok(params)
+}
+
 fn client_params(
     subject: &Subject,
     validity: Duration,
@@ -304,7 +319,7 @@ fn serial() -> Result<SerialNumber, CertError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ClientKey, PeerIdentity, agent_subject};
+    use crate::{ClientKey, agent_subject};
 
     fn now() -> Timestamp {
         Timestamp::from_second(1_760_000_000).unwrap()

@@ -35,6 +35,16 @@ pub fn read(path: &Path) -> Result<Option<String>, CertError> {
     }
 }
 
+/// Removes the file, where it is there.
+pub fn remove(path: &Path) -> Result<(), CertError> {
+    match fs::remove_file(path) {
+        Err(source) if source.kind() != ErrorKind::NotFound => {
+            Err(CertError::File { action: "removing", path: path.to_owned(), source })
+        }
+        _ => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,6 +15,10 @@ pub struct PeerIdentity {
     pub common_name: String,
     /// The user's groups.
     pub organizations: Vec<String>,
+    /// The whole name that the certificate is for.
+    pub subject: String,
+    /// The name of the CA that signed it.
+    pub issuer: String,
     /// Serial number, lowercase hex.
     pub serial: String,
     /// When the certificate begins to be valid.
@@ -39,6 +43,8 @@ impl PeerIdentity {
         Ok(Self {
             common_name,
             organizations,
+            subject: certificate.subject().to_string(),
+            issuer: certificate.issuer().to_string(),
             serial: Pin::to_hex(certificate.raw_serial()),
             not_before: time(certificate.validity().not_before)?,
             not_after: time(certificate.validity().not_after)?,
@@ -96,6 +102,8 @@ mod tests {
         let peer = |cn: &str, orgs: &[&str]| PeerIdentity {
             common_name: cn.into(),
             organizations: orgs.iter().map(|&o| o.into()).collect(),
+            subject: String::new(),
+            issuer: String::new(),
             serial: String::new(),
             not_before: Timestamp::UNIX_EPOCH,
             not_after: Timestamp::UNIX_EPOCH,

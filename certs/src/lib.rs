@@ -5,6 +5,7 @@
 //! and ready TLS configurations. Hub and agent both use it; it knows neither of them. Private keys are made
 //! where they are used and never leave: a request carries the public half.
 
+mod authorities;
 mod authority;
 mod error;
 pub mod files;
@@ -18,6 +19,7 @@ mod tls;
 mod token;
 mod usage;
 
+pub use authorities::{Authorities, AuthorityEnd, bundle_revision};
 pub use authority::{Authority, KeyedCertificate, Subject, server_names};
 pub use error::CertError;
 pub use handshake::HandshakeFailure;

@@ -30,6 +30,12 @@ impl SealKeys {
         Self(certificates.filter_map(|der| public_key(&der)).collect())
     }
 
+    /// The key of the first CA alone: the one that signs.
+    #[must_use]
+    pub fn first(&self) -> Self {
+        Self(self.0.first().cloned().into_iter().collect())
+    }
+
     /// Whether `seal` proves that `epoch` was handed out. The largest number has no successor, so none is ever made of it.
     pub fn verify(&self, epoch: u64, seal: &[u8]) -> bool {
         let text = text(epoch);

@@ -219,7 +219,7 @@ impl ServerCertVerifier for PinVerifier {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Authority, PeerIdentity, agent_subject, server_names};
+    use crate::{Authorities, Authority, PeerIdentity, agent_subject, server_names};
     use jiff::{SignedDuration, Timestamp};
     use rustls::{ClientConnection, ServerConnection};
     use std::time::Duration;
@@ -359,6 +359,39 @@ mod tests {
                 assert!(kind.is_some() && server.peer_certificates().is_some());
             }
         }
+    }
+
+    /// While the CA is changed, whoever trusts or pinned either of the two reaches the hub, with a certificate of either.
+    #[test]
+    fn a_change_of_the_ca_locks_nobody_out_until_the_older_one_is_dropped() {
+        let now = Timestamp::now();
+        let dir = tempfile::tempdir().unwrap();
+        let first = Authorities::load_or_create(dir.path(), now).unwrap();
+        let both = Authorities::change(dir.path(), now).unwrap();
+        Authorities::drop_older(dir.path()).unwrap();
+        let last = Authorities::load(dir.path()).unwrap();
+        let client =
+            |of: &Authorities| of.signing().issue_client_with_key(&agent_subject("site1"), DAY, now).unwrap();
+        let passes = |hub: &Authorities, trust: &Trust, identity: &KeyedCertificate| {
+            let names = server_names(None, &[]);
+            let certificate = hub.issue_server(&names, DAY, now).unwrap();
+            let server = server_config(&certificate, &hub.trusted()).unwrap();
+            handshake(server, client_config_h2(trust, Some(identity)).unwrap(), "localhost").is_ok()
+        };
+        let bundle = |of: &Authorities| Trust::Bundle(of.signing().certificate_pem().to_owned());
+        let pin = |of: &Authorities| Trust::Pinned(vec![of.signing().pin()]);
+        for trust in
+            [bundle(&first), bundle(&last), Trust::Bundle(both.bundle_pem()), pin(&first), pin(&last)]
+        {
+            for identity in [client(&first), client(&both)] {
+                assert!(passes(&both, &trust, &identity), "{trust:?}");
+            }
+        }
+        assert!(passes(&last, &bundle(&last), &client(&both)));
+        assert!(
+            !passes(&last, &bundle(&first), &client(&both)) && !passes(&last, &pin(&first), &client(&both))
+        );
+        assert!(!passes(&last, &bundle(&last), &client(&first)), "a certificate of the CA that was dropped");
     }
 
     #[test]

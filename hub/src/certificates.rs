@@ -53,6 +53,7 @@ impl Signer for HubSigner {
         now: jiff::Timestamp,
     ) -> Result<String, String> {
         let parsed = CertificateRequest::from_pem(request).map_err(|error| error.to_string())?;
-        self.data.authority.issue_requested(&parsed, usages, lives, now).map_err(|error| error.to_string())
+        let authorities = self.data.authorities();
+        authorities.signing().issue_requested(&parsed, usages, lives, now).map_err(|error| error.to_string())
     }
 }

@@ -26,6 +26,7 @@ use karmada_controllers::workqueues::Workqueues;
 use karmada_core::cluster::Grace;
 use karmada_core::skip::SkipRules;
 use karmada_interpreter::Chain;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -33,7 +34,7 @@ use crate::access::HubTokens;
 use crate::api_port::RegistryApi;
 use crate::certificates::HubSigner;
 use crate::data_dir::DataDir;
-use crate::fleet::{Links, Models, Repair, SessionGuard};
+use crate::fleet::{Agents, Links, Models, Repair, SessionGuard};
 use crate::other_servers::Aggregated;
 use crate::settings::Serves;
 
@@ -91,8 +92,8 @@ impl Control {
         &self,
         data: &Arc<DataDir>,
         own_names: Vec<String>,
-        others: &Arc<Aggregator>,
-        serves: Serves,
+        (others, serves): (&Arc<Aggregator>, Serves),
+        ca_pem: watch::Receiver<Arc<str>>,
     ) -> anyhow::Result<()> {
         let recorder = self.recorder.clone();
         let stop = self.stop.clone();
@@ -100,7 +101,7 @@ impl Control {
         if serves == Serves::Fleet {
             self.fleet().await?;
         }
-        self.platform(data, own_names, others);
+        self.platform(data, own_names, others, ca_pem);
         // Whoever is bound to `view` in the first moment may look at once.
         let gathered = platform::aggregation::settled(&*self.shared.api);
         if tokio::time::timeout(GATHERED, gathered).await.is_err() {
@@ -143,6 +144,12 @@ impl Control {
         self.run(models, queue, vec![Source::own(CLUSTER_API, "Cluster").but_status()]);
     }
 
+    /// Starts the loop that keeps what is known of agents.
+    pub fn agents(&self, agents: Arc<Agents>) {
+        let queue = agents.queue();
+        self.run(agents, queue, Vec::new());
+    }
+
     /// Starts the loop that holds Clusters to what their agents said.
     pub fn repair(&self, repair: Arc<Repair>) {
         self.run(repair, Arc::default(), vec![Source::own(CLUSTER_API, "Cluster")]);
@@ -153,13 +160,19 @@ impl Control {
         self.run(guard, Arc::default(), vec![Source::own(CLUSTER_API, "Cluster")]);
     }
 
-    fn platform(&self, data: &Arc<DataDir>, own_names: Vec<String>, others: &Arc<Aggregator>) {
+    fn platform(
+        &self,
+        data: &Arc<DataDir>,
+        own_names: Vec<String>,
+        others: &Arc<Aggregator>,
+        ca_pem: watch::Receiver<Arc<str>>,
+    ) {
         let parts = Platform {
             clock: self.shared.clock.clone(),
             tokens: Arc::new(HubTokens(data.clone())),
             signer: Arc::new(HubSigner { data: data.clone(), own_names }),
             others: Arc::new(Aggregated(others.clone())),
-            ca_pem: Arc::from(data.authority.certificate_pem()),
+            ca_pem,
         };
         self.tasks.spawn(platform::run(self.shared.api.clone(), parts, self.stop.clone()));
     }

@@ -122,7 +122,7 @@ async fn start_agent(
     let config = Config {
         hub: vec![hub.address.to_string()],
         token: Some(token.clone()),
-        pins: vec![hub.data.authority.pin()],
+        pins: vec![hub.data.authorities().signing().pin()],
         cluster_name: name.clone(),
         ..Config::default()
     };

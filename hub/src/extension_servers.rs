@@ -34,7 +34,7 @@ pub async fn publish(registry: &Registry, data: &DataDir, in_front: Option<&Prox
 /// The CAs and headers by which those servers know this hub and its clients, and, where there is one, the proxy in front.
 fn contents(data: &DataDir, in_front: Option<&ProxySettings>) -> Value {
     let list = |items: &[String]| json!(items).to_string();
-    let mut authorities = data.front_proxy.certificate_pem().to_owned();
+    let mut authorities = data.front_proxy().bundle_pem();
     let mut names = vec![FRONT_PROXY.to_owned()];
     if let Some(proxy) = in_front {
         authorities.push_str(&proxy.ca_pem);
@@ -46,7 +46,7 @@ fn contents(data: &DataDir, in_front: Option<&ProxySettings>) -> Value {
     }
     let one = |name: &str| list(&[name.to_owned()]);
     json!({
-        "client-ca-file": data.authority.certificate_pem(),
+        "client-ca-file": data.authorities().bundle_pem(),
         "requestheader-allowed-names": list(&names),
         "requestheader-client-ca-file": authorities,
         "requestheader-extra-headers-prefix": one("X-Remote-Extra-"),

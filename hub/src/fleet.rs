@@ -1,5 +1,6 @@
 //! The gateway's ports, over the store and the registry: where Works come from, where reports go, who may join.
 
+mod agents;
 mod cluster_report;
 mod guard;
 mod keys;
@@ -14,6 +15,7 @@ mod sessions;
 mod tokens;
 mod works;
 
+pub use agents::{AgentNote, Agents};
 pub use guard::SessionGuard;
 pub use links::Links;
 pub use models::{Counting, Models};

@@ -19,13 +19,16 @@ use karmada_apiserver::http::{ApiServer, ServerOptions};
 use karmada_apiserver::registry::{Clock, Registry, Standing, User, WriteOptions};
 use karmada_apiserver::request_metrics::RequestMetrics;
 use karmada_apiserver::{kinds, kubernetes_service};
-use karmada_certs::{KeyedCertificate, SignedBy};
+use karmada_certs::{KeyedCertificate, PeerIdentity};
+use karmada_controllers::port::Key;
+use karmada_controllers::queue::Queue;
 use karmada_controllers::workqueues::Workqueues;
 use karmada_gateway::ports::{Ports, Registrar};
 use karmada_gateway::{Gateway, Options};
 use karmada_store::{MemoryStore, SqliteOptions, SqliteStore, Store};
 use serde_json::json;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::util::BoxCloneSyncService;
@@ -38,13 +41,14 @@ use crate::control::Control;
 use crate::data_dir::DataDir;
 use crate::extension_servers;
 use crate::fleet::{
-    CachedWorks, Counting, HubRegistrar, Models, Overview, Repair, Reports, SessionGuard, StoredSessions,
-    Told,
+    Agents, CachedWorks, Counting, HubRegistrar, Models, Overview, Repair, Reports, SessionGuard,
+    StoredSessions, Told,
 };
 use crate::lanes::{self, Lanes};
-use crate::listener::{self, Connections, Doors, Services, Signers, Strangers};
+use crate::listener::{self, Connections, Doors, Services, Strangers};
 use crate::metrics;
-use crate::renewal;
+use crate::port_tls::PortTls;
+use crate::renewal::{Holders, Renewal};
 use crate::settings::{AuditSettings, Serves, Settings, StoreKind};
 
 /// The Kubernetes version that clients see: kubectl picks its behaviour by it.
@@ -128,13 +132,15 @@ impl Hub {
         let address = listener.local_addr().context("reading the listener's address")?;
         let url = url(&settings.advertise, address);
         data.write_kubeconfig(&url, now)?;
-        cluster_info::publish(&registry, &url, data.authority.certificate_pem()).await?;
-        let (tls, signers) = tls(&data, settings, now)?;
+        cluster_info::publish(&registry, &url, &data.authorities().bundle_pem()).await?;
+        let proxies = settings.access.proxy.as_ref().map(|proxy| proxy.ca_pem.as_str());
+        let tls = PortTls::new(&data, own_names(settings), proxies, now)?;
         tasks.spawn(keeper.run(stop.clone()));
-        tasks.spawn(renewal::run(data.clone(), url.clone(), clock.clone(), stop.clone()));
         tasks.spawn(fairness::keep::run(registry.clone(), stop.clone()));
         extension_servers::publish(&registry, &data, settings.access.proxy.as_ref()).await?;
         let KeyedCertificate { certificate_pem, key_pem } = data.front_proxy_client(now)?;
+        let proxy =
+            PeerIdentity::from_pem(&certificate_pem).context("reading the front proxy's certificate")?;
         let public = public_address(&settings.advertise, address);
         kubernetes_service::settle(&registry, address.port(), public)
             .await
@@ -150,9 +156,10 @@ impl Hub {
         let seats = settings.access.seats.map(|seats| Fairness::new(registry.cache(), seats));
         let audit_log = audit.as_ref().map(|audit| audit.log().clone());
         let control = Control::new(&registry, &clock, &tasks, &stop);
+        let (bundle, told_bundle) = watch::channel(data.authorities().bundle_pem().into());
         if settings.controllers {
             control
-                .start(&data, own_names(settings), &aggregator, settings.serves)
+                .start(&data, own_names(settings), (&aggregator, settings.serves), told_bundle)
                 .await
                 .context("starting the controllers")?;
             tasks.spawn(type_check::run(registry.clone(), stop.clone()));
@@ -161,42 +168,60 @@ impl Hub {
         let registrar =
             HubRegistrar::new(registry.clone(), data.clone(), vec![endpoint], control.links.clone())
                 .approved(settings.access.approval)
-                .audited(audit.clone());
+                .audited(audit.clone())
+                .recording(control.recorder.clone());
         let registrar: Arc<dyn Registrar> = Arc::new(registrar);
         let told = Arc::new(Told::default());
         let counting = Arc::new(Counting::default());
-        let kept = (told.clone(), counting.clone());
+        let came = Arc::default();
+        let kept = (told.clone(), counting.clone(), Arc::clone(&came));
         let gateway = gateway(&registry, registrar, sessions, &control, kept);
         let fleet = settings.serves == Serves::Fleet;
         if fleet {
             control.models(Models::new(registry.clone(), counting, gateway.clone()));
             control.repair(Repair::new(registry.clone(), told, gateway.clone()));
+            control.agents(Agents::new(registry.clone(), gateway.clone(), came));
             control.guard(SessionGuard::new(registry.clone(), gateway.clone()));
         }
         let overview = Overview::new(registry.clone(), control.links.clone(), gateway.clone());
         if let Ok(clusters) = registry.definition("cluster.karmada.io", "v1alpha1", "clusters") {
             let _ = clusters.live.set(overview.clone().columns());
         }
+        let renewal = Renewal::new(
+            Holders {
+                data: data.clone(),
+                url: url.clone(),
+                tls: tls.clone(),
+                aggregator: aggregator.clone(),
+                registry: registry.clone(),
+                in_front: settings.access.proxy.clone(),
+                bundle,
+                gateway: gateway.clone(),
+            },
+            proxy,
+        );
+        tasks.spawn(renewal.clone().run(clock.clone(), stop.clone()));
         let api = api_server(
             &registry,
             access,
             &url,
             &stop,
             (audit, seats, aggregator),
-            (overview, control.workqueues.clone(), now),
+            (overview, control.workqueues.clone(), renewal, now),
         );
         let closing = CancellationToken::new();
         let services = Services {
             api,
             agents: BoxCloneSyncService::new(gateway.service()),
             strangers: Arc::new(Strangers::new(BoxCloneSyncService::new(gateway.service_for_strangers()))),
-            signers,
+            tls,
             clock: clock.clone(),
+            started: gateway.started(),
         };
         let connections = Connections::new(settings.access.connections_per_address);
         let lanes = Lanes::new(lanes::STAY).context("starting threads for heavy requests")?;
         let doors = Doors { services, lanes, connections };
-        tasks.spawn(listener::serve(listener, tls, doors, closing.clone(), stop.clone()));
+        tasks.spawn(listener::serve(listener, doors, closing.clone(), stop.clone()));
         Ok(Hub {
             address,
             url,
@@ -315,42 +340,19 @@ fn own_names(settings: &Settings) -> Vec<String> {
     karmada_certs::server_names(hostname.as_deref().map(str::trim), &settings.advertise)
 }
 
-/// The port's TLS, and what tells certificates apart where a proxy in front has a CA of its own.
-fn tls(
-    data: &DataDir,
-    settings: &Settings,
-    now: jiff::Timestamp,
-) -> Result<(tokio_rustls::TlsAcceptor, Option<Arc<Signers>>)> {
-    let certificate = data.server_certificate(&own_names(settings), now)?;
-    let mut authorities = vec![data.authority.certificate().clone()];
-    let signers = match &settings.access.proxy {
-        None => None,
-        Some(proxy) => {
-            let proxies = karmada_certs::certificates(&proxy.ca_pem).context("reading the proxies' CA")?;
-            let signers =
-                Signers { clients: SignedBy::new(&authorities)?, proxies: SignedBy::new(&proxies)? };
-            authorities.extend(proxies);
-            Some(Arc::new(signers))
-        }
-    };
-    let config = karmada_certs::server_config(&certificate, &authorities)?;
-    Ok((tokio_rustls::TlsAcceptor::from(Arc::new(config)), signers))
-}
-
 fn gateway(
     registry: &Arc<Registry>,
     registrar: Arc<dyn Registrar>,
     sessions: StoredSessions,
     control: &Control,
-    (told, counting): (Arc<Told>, Arc<Counting>),
+    kept: (Arc<Told>, Arc<Counting>, Arc<Queue<Key>>),
 ) -> Arc<Gateway> {
     let reports = Reports::new(
         registry.clone(),
         control.links.clone(),
         control.recorder.clone(),
         control.clusters.clone(),
-        told,
-        counting,
+        kept,
     );
     let ports = Ports {
         works: Arc::new(CachedWorks::new(registry.clone())),
@@ -367,7 +369,7 @@ fn api_server(
     url: &str,
     stop: &CancellationToken,
     (audit, seats, aggregator): (Option<Arc<Audit>>, Option<Arc<Fairness>>, Arc<Aggregator>),
-    (overview, workqueues, started): (Arc<Overview>, Arc<Workqueues>, jiff::Timestamp),
+    (overview, workqueues, renewal, started): (Arc<Overview>, Arc<Workqueues>, Arc<Renewal>, jiff::Timestamp),
 ) -> Arc<ApiServer> {
     let options = ServerOptions {
         git_version: KUBERNETES_VERSION.to_owned(),
@@ -380,7 +382,13 @@ fn api_server(
     let shown_requests = requests.clone();
     let page = move || {
         let mut out = metrics::page(&shown, shown_seats.as_deref(), shown_log.as_deref());
-        let parts = [shown_requests.page(), workqueues.page(), overview.page(), metrics::process(started)];
+        let parts = [
+            shown_requests.page(),
+            workqueues.page(),
+            overview.page(),
+            renewal.page(),
+            metrics::process(started),
+        ];
         out.extend(parts);
         out
     };

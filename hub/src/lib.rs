@@ -6,6 +6,7 @@ mod access;
 mod addresses;
 mod api_port;
 mod certificates;
+pub mod certs_command;
 mod cluster_info;
 mod control;
 mod data_dir;
@@ -19,6 +20,7 @@ mod listener;
 pub mod logging;
 mod metrics;
 mod other_servers;
+mod port_tls;
 mod renewal;
 mod settings;
 

@@ -6,6 +6,7 @@
 //! bounded: by address and in time ([`connections`]), and in calls ([`strangers`]).
 
 mod connections;
+mod heard;
 mod strangers;
 
 use std::convert::Infallible;
@@ -29,19 +30,22 @@ use karmada_apiserver::audit::PeerAddress;
 use karmada_apiserver::auth::ProxyPeer;
 use karmada_apiserver::http::{ApiServer, CertificateUser, HeavyRequests, RefusedCertificate};
 use karmada_apiserver::registry::{Clock, User};
-use karmada_certs::{CertError, PeerIdentity, SignedBy};
+use karmada_certs::{CertError, PeerIdentity};
+use karmada_proto::pulse::Pulse;
 use rustls::pki_types::CertificateDer;
 use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::TlsAcceptor;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service;
 
 pub use self::connections::Connections;
 use self::connections::{Busy, Place};
+use self::heard::Heard;
 use self::strangers::Calls;
 pub use self::strangers::Strangers;
 use crate::lanes::Lanes;
+use crate::port_tls::{PortTls, Shown};
 
 /// A handshake that takes longer is given up: it holds a task and a socket.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -68,10 +72,12 @@ pub struct Services {
     pub agents: Grpc,
     /// The same for who shows none.
     pub strangers: Arc<Strangers>,
-    /// Tells certificates apart, where proxies have a CA of their own.
-    pub signers: Option<Arc<Signers>>,
+    /// What connections are received with, and whose certificates count.
+    pub tls: Arc<PortTls>,
     /// By which certificates end.
     pub clock: Clock,
+    /// Where the clock begins by which bytes are heard: the gateway's.
+    pub started: Instant,
 }
 
 /// Everything behind the port.
@@ -85,13 +91,7 @@ pub struct Doors {
 }
 
 /// Takes connections until `closing`, serves them until `stop`, then drains.
-pub async fn serve(
-    listener: TcpListener,
-    tls: TlsAcceptor,
-    doors: Doors,
-    closing: CancellationToken,
-    stop: CancellationToken,
-) {
+pub async fn serve(listener: TcpListener, doors: Doors, closing: CancellationToken, stop: CancellationToken) {
     let Doors { services, lanes, connections: places } = doors;
     let connections = TaskTracker::new();
     loop {
@@ -111,7 +111,7 @@ pub async fn serve(
                 let streams =
                     Streams { lanes: lanes.clone(), tracker: connections.clone(), load: load.clone() };
                 let arrived = Arrived { socket, from, place };
-                let serving = connection(arrived, tls.clone(), services.clone(), streams, stop.clone());
+                let serving = connection(arrived, services.clone(), streams, stop.clone());
                 lanes.run(&connections, load, serving);
             }
             Err(error) => {
@@ -137,18 +137,15 @@ struct Arrived {
     place: Arc<Place>,
 }
 
-async fn connection(
-    arrived: Arrived,
-    tls: TlsAcceptor,
-    services: Services,
-    streams: Streams,
-    stop: CancellationToken,
-) {
+async fn connection(arrived: Arrived, services: Services, streams: Streams, stop: CancellationToken) {
     let Arrived { socket, from, place } = arrived;
     let _ = socket.set_nodelay(true);
+    let shown = services.tls.shown();
+    let pulse = Pulse::default();
+    let socket = Heard::new(socket, services.started, pulse.clone());
     // Boxed, as other things are below that end long before the connection does: a task is as large as its largest moment, and
     // there is one for each agent.
-    let accepted = Box::pin(tokio::time::timeout(HANDSHAKE, tls.accept(socket)));
+    let accepted = Box::pin(tokio::time::timeout(HANDSHAKE, shown.acceptor.accept(socket)));
     let accepted = tokio::select! {
         accepted = accepted => accepted,
         () = place.leave.cancelled() => return,
@@ -158,10 +155,11 @@ async fn connection(
         Ok(Err(error)) => return tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => return tracing::debug!("a TLS handshake took too long"),
     };
-    let peer = match peer(stream.get_ref().1.peer_certificates(), &services) {
+    let peer = match peer(stream.get_ref().1.peer_certificates(), &shown) {
         Ok(peer) => peer,
         Err(error) => return tracing::debug!(%error, "a client certificate cannot be read"),
     };
+    drop(shown);
     let builder = settings(streams.clone(), peer.is_stranger());
     let (load, here, calls) = (streams.load, place.clone(), Calls::default());
     let service = service_fn(move |mut request: Request<Incoming>| {
@@ -170,6 +168,7 @@ async fn connection(
         request.extensions_mut().insert(from);
         request.extensions_mut().insert(from.0);
         request.extensions_mut().insert(load.clone());
+        request.extensions_mut().insert(pulse.clone());
         async move {
             let answer = answer(services, peer, calls, request).await;
             Ok::<_, Infallible>(answer.map(|body| Held { body, _busy: busy }))
@@ -282,24 +281,16 @@ impl Peer {
 }
 
 /// Where proxies have a CA of their own, who signed says what a certificate is good for.
-fn peer(chain: Option<&[CertificateDer<'static>]>, services: &Services) -> Result<Peer, CertError> {
+fn peer(chain: Option<&[CertificateDer<'static>]>, shown: &Shown) -> Result<Peer, CertError> {
     let Some((leaf, _)) = chain.and_then(<[_]>::split_first) else { return Ok(Peer::default()) };
     let identity = PeerIdentity::from_der(leaf)?;
     let ends = Some(identity.not_after);
-    let Some(signers) = &services.signers else {
+    let Some(signers) = &shown.signers else {
         return Ok(Peer { identity: Some(identity), proxy: None, ends });
     };
     let chain = chain.unwrap_or_default();
     let proxy = signers.proxies.signed(chain).then(|| ProxyPeer(identity.common_name.clone()));
     Ok(Peer { identity: signers.clients.signed(chain).then_some(identity), proxy, ends })
-}
-
-/// Tells clients' certificates from proxies'.
-pub struct Signers {
-    /// The hub's own CA.
-    pub clients: SignedBy,
-    /// The CA of proxies in front.
-    pub proxies: SignedBy,
 }
 
 async fn answer(
@@ -316,7 +307,7 @@ async fn answer(
     }
     let extensions = request.extensions_mut();
     match peer.identity {
-        Some(peer) if !has_ended && !peer.is_of_an_agent() => {
+        Some(peer) if !has_ended && !peer.is_of_an_agent() && services.tls.trusts(&peer) => {
             extensions.insert(CertificateUser(user(peer)));
         }
         Some(_) => {

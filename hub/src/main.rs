@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
 use karmada_hub::Hub;
+use karmada_hub::certs_command::Certs;
 use karmada_hub::flags::Serve;
 use karmada_hub::logging::Logging;
 use tokio::signal::unix::{SignalKind, signal};
@@ -26,6 +27,9 @@ struct Arguments {
 enum Command {
     /// Run a hub.
     Serve(Box<Serve>),
+    /// Change the hub's CA.
+    #[command(subcommand)]
+    Certs(Certs),
     /// Try it: a hub, agents and embedded members in one process, with a sample spread over them.
     Demo {
         /// How many clusters.
@@ -49,12 +53,18 @@ fn main() -> ExitCode {
     };
     let outcome = match arguments.command {
         Command::Serve(serve) => runtime.block_on(run(*serve)),
+        Command::Certs(certs) => certs.run(jiff::Timestamp::now()).map(|said| say(&said)),
         Command::Demo { clusters } => runtime.block_on(demo(clusters)),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error),
     }
+}
+
+#[allow(clippy::print_stdout, reason = "whoever gave the command is told the outcome")]
+fn say(outcome: &str) {
+    println!("{outcome}");
 }
 
 fn fail(error: &anyhow::Error) -> ExitCode {

@@ -139,6 +139,7 @@ mod tests {
                 revision: 3,
                 object_uids: vec!["o4".into()],
                 never_held: true,
+                held: true,
             }),
             B::Orphans(Orphans { keys: vec!["k1".into()] }),
             B::Renew(RenewRequest { csr: Bytes::from_static(b"c1") }),
@@ -223,7 +224,12 @@ mod tests {
                 endpoints: vec!["e3".into()],
                 refusal: "r4".into(),
             }),
-            B::Resync(Resync { statuses: true, cluster: false, resource_models: "m3".into() }),
+            B::Resync(Resync {
+                statuses: true,
+                cluster: false,
+                resource_models: "m3".into(),
+                trust_bundle_revision: 4,
+            }),
             B::SnapshotStart(SnapshotStart { epoch: 1 }),
         ]
         .into_iter()

@@ -40,8 +40,5 @@ pub const BODY_LIMIT: usize = 3 * 1024 * 1024;
 /// The largest decoded status of one Work or of a cluster: what is parsed grows manyfold.
 pub const STATUS_LIMIT: usize = 1024 * 1024;
 
-/// Says in a hello or a welcome that removals, orphans and events cost credit as statuses do.
-pub const FEATURE_CREDIT: &str = "credit-for-all";
-
 /// The largest message either end decodes: one chunk and its envelope, with room for a JSON status.
 pub const MESSAGE_LIMIT: usize = 4 * 1024 * 1024;

@@ -281,8 +281,14 @@ async fn converse(
             tracing::info!(epoch = session.epoch(), offset_ms = session.hub_offset_ms(), "connected");
         }
         if let Some(reply) = session.take_renewed() {
-            renewed(link, reply).await;
+            if renewed(link, reply).await {
+                session.return_renewed();
+            }
             renewal = Instant::now() + renew_after(&link.identity);
+        }
+        if session.take_trust().is_some_and(|revision| revision != link.identity.trust_revision()) {
+            tracing::info!("the hub's CA changes: a new certificate is asked for");
+            renewal = Instant::now() + ask_for_renewal(link, session);
         }
         if let Some(models) = session.take_resource_models() {
             shared.count_by(&models);
@@ -410,15 +416,20 @@ fn ask_for_renewal(link: &Link, session: &mut Session) -> Duration {
     }
 }
 
-async fn renewed(link: &mut Link, reply: karmada_proto::v1::RenewReply) {
-    if let Err(refusal) = link.identity.renewed(reply) {
-        tracing::warn!(refusal = %quoted(&refusal), "the certificate was not renewed");
-        return;
-    }
+/// True where there is a new certificate, and of another CA.
+async fn renewed(link: &mut Link, reply: karmada_proto::v1::RenewReply) -> bool {
+    let of_another_ca = match link.identity.renewed(reply) {
+        Ok(of_another_ca) => of_another_ca,
+        Err(refusal) => {
+            tracing::warn!(refusal = %quoted(&refusal), "the certificate was not renewed");
+            return false;
+        }
+    };
     match link.keeper.save(&link.identity).await {
         Ok(()) => tracing::info!("the certificate was renewed"),
         Err(error) => tracing::error!(%error, "keeping the renewed certificate"),
     }
+    of_another_ca
 }
 
 #[cfg(test)]

@@ -449,3 +449,52 @@ fn the_cursor_is_kept_with_the_start_that_told_it() {
     hear(&mut session, Body::Upsert(upsert("a", 6, "two", 6)));
     assert_eq!(written(&mut session), ["put a@6", "cursor 6"], "written once");
 }
+
+/// While the hub's CA is changed, a proof by the one that is on its way out gives way to one by the one that stays, once.
+#[test]
+fn the_proof_of_an_epoch_is_kept_by_the_ca_that_stays() {
+    let now = jiff::Timestamp::now();
+    let (older, signing) =
+        (karmada_certs::Authority::create(now).unwrap().0, karmada_certs::Authority::create(now).unwrap().0);
+    let bundle = format!("{}{}", signing.certificate_pem(), older.certificate_pem());
+    let seal = |ca: &karmada_certs::Authority| Bytes::from(ca.seal_epoch(7).unwrap());
+    for (ours, theirs, kept) in [
+        (seal(&older), seal(&signing), true),
+        (seal(&signing), seal(&signing), false),
+        (seal(&older), seal(&older), false),
+        (seal(&signing), seal(&older), false),
+        (Bytes::new(), seal(&older), true),
+    ] {
+        let seal_keys = SealKeys::of_bundle(&bundle);
+        let opening = Opening { epoch: 7, epoch_seal: ours, seal_keys, ..Opening::default() };
+        let mut session =
+            Session::open(opening, BTreeMap::new(), Assembly::default(), Cadence::default(), Duration::ZERO);
+        hear(
+            &mut session,
+            Body::Welcome(Welcome { epoch: 7, epoch_seal: theirs.clone(), ..Welcome::default() }),
+        );
+        let changes = session.take_changes();
+        assert_eq!(changes.contains(&Change::Seal(theirs)), kept, "{changes:?}");
+    }
+}
+
+#[test]
+fn whom_to_trust_is_told_in_the_welcome_and_while_the_session_runs() {
+    let mut session = open(7, 0, &[]);
+    welcome(&mut session, 7);
+    assert_eq!(session.take_trust(), None, "an older hub says nothing of it");
+    let told = |revision| v1::Resync { trust_bundle_revision: revision, ..v1::Resync::default() };
+    hear(&mut session, Body::Resync(told(0)));
+    assert_eq!(session.take_trust(), None);
+    hear(&mut session, Body::Resync(told(5)));
+    assert_eq!((session.take_trust(), session.take_trust()), (Some(5), None));
+    let mut session = open(7, 0, &[]);
+    hear(&mut session, Body::Welcome(Welcome { epoch: 7, trust_bundle_revision: 6, ..Welcome::default() }));
+    assert_eq!(session.take_trust(), Some(6));
+    session.return_renewed();
+    assert_eq!(
+        session.ended().map(|ended| ended.advice),
+        Some(Advice::Now),
+        "the new certificate is tried at once"
+    );
+}

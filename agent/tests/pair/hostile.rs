@@ -84,6 +84,7 @@ proptest! {
         let credit = Some(Credit { messages: 100, bytes: 1 << 20 });
         let hello = Hello { boot_id: "b".into(), objects: 3, credit, ..Hello::default() };
         let opening = gateway::Opening {
+            trust_revision: 0,
             protocol: 1,
             session_seq: 1,
             epoch: 1,

@@ -226,6 +226,7 @@ pub(crate) fn session(hub: &mut Hub, site: &mut Site, budget: usize) -> Passed {
     let resume = admission::resume(&hello, hub.epoch, in_our_past);
     let (full, events) = hub.since(resume);
     let opening = Opening {
+        trust_revision: 0,
         protocol: admission::check("m", &hello).unwrap(),
         session_seq: 1,
         epoch: hub.epoch,

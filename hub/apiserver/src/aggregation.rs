@@ -78,7 +78,7 @@ struct Registered {
 pub struct Aggregator {
     cache: Arc<Cache>,
     shard: Arc<Shard>,
-    identity: ClientIdentity,
+    identity: ArcSwap<ClientIdentity>,
     now: ArcSwap<Registered>,
     described: RwLock<BTreeMap<Place, Arc<Described>>>,
 }
@@ -135,10 +135,15 @@ impl Aggregator {
         Arc::new(Aggregator {
             cache: cache.clone(),
             shard,
-            identity,
+            identity: ArcSwap::from_pointee(identity),
             now: ArcSwap::default(),
             described: RwLock::default(),
         })
+    }
+
+    /// Asks as `identity` from now on.
+    pub fn identify(&self, identity: ClientIdentity) {
+        self.identity.store(Arc::new(identity));
     }
 
     /// What is handed over now.

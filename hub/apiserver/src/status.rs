@@ -97,6 +97,13 @@ impl Status {
         Status::new(401, "Unauthorized", "Unauthorized")
     }
 
+    /// The same, with a cause that its holder may know.
+    pub fn unauthorized_because(reason: &'static str) -> Self {
+        let cause = Cause { reason: Cow::Borrowed(reason), message: String::new(), field: String::new() };
+        let details = Details { causes: vec![cause], ..Details::default() };
+        Status { details: Some(Box::new(details)), ..Status::unauthorized() }
+    }
+
     /// 403 about an object.
     pub fn forbidden(definition: &ResourceDefinition, name: &str, why: &str) -> Self {
         let what = qualified(definition, name);

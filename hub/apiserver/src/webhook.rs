@@ -22,6 +22,28 @@ use crate::resource::StorageId;
 
 /// The largest answer that is read: what objects may weigh, many at once.
 const LARGEST: usize = 64 << 20;
+/// What may be answered to a request that says next to nothing.
+const LEAST: usize = 4 << 20;
+
+/// How much is read of the answer to a request of so many bytes: an answer is parsed into many times its size, and who sends little is
+/// answered little.
+fn room(sent: usize) -> usize {
+    sent.saturating_mul(4).saturating_add(LEAST).min(LARGEST)
+}
+
+/// A body of at most so many bytes.
+async fn read<B>(body: B, most: usize) -> Result<Bytes, String>
+where
+    B: http_body::Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let read = Limited::new(body, most).collect().await;
+    read.map(http_body_util::Collected::to_bytes).map_err(|error| {
+        let too_long = error.downcast_ref::<http_body_util::LengthLimitError>().is_some();
+        let why = if too_long { format!("it is longer than {most} bytes") } else { error.to_string() };
+        format!("the answer broke off: {why}")
+    })
+}
 
 /// Where a webhook is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,6 +171,7 @@ async fn exchange(
     body: Bytes,
 ) -> Result<Value, String> {
     let (host, port) = &target.address;
+    let most = room(body.len());
     let tcp = TcpStream::connect((host.as_str(), *port)).await;
     let tcp = tcp.map_err(|error| match error.kind() {
         std::io::ErrorKind::ConnectionRefused => {
@@ -173,8 +196,7 @@ async fn exchange(
     let answer = async {
         let response = sender.send_request(request).await.map_err(|error| format!("http: {error}"))?;
         let code = response.status();
-        let read = Limited::new(response.into_body(), LARGEST).collect().await;
-        let bytes = read.map_err(|error| format!("the answer broke off: {error}"))?.to_bytes();
+        let bytes = read(response.into_body(), most).await?;
         if code != http::StatusCode::OK {
             let text = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).trim().to_owned();
             return Err(format!("the server answered {code}: {text}"));
@@ -240,6 +262,15 @@ mod tests {
         let service = Target::of_service("n", "s", "", ("10.0.0.1".into(), 9443), 443);
         assert_eq!((service.server_name.as_str(), service.url.as_str()), ("s.n.svc", "https://s.n.svc:443/"));
         assert!(Target::of_url("https://").is_err());
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_read_as_far_as_what_was_sent_is_worth() {
+        assert_eq!((room(0), room(1 << 20), room(usize::MAX)), (4 << 20, 8 << 20, 64 << 20));
+        let body = |bytes: usize| Full::new(Bytes::from(vec![b' '; bytes]));
+        assert_eq!(read(body(100), 100).await.unwrap().len(), 100);
+        let refused = read(body(101), 100).await.unwrap_err();
+        assert_eq!(refused, "the answer broke off: it is longer than 100 bytes");
     }
 
     #[tokio::test]

@@ -29,6 +29,11 @@ pub trait ContactSource: Send + Sync + 'static {
 
     /// Whether a session is live now.
     fn connected(&self, cluster: &str) -> bool;
+
+    /// It joined, perhaps again: its grace begins now, whenever it was heard before.
+    fn joined(&self, cluster: &str) {
+        let _ = cluster;
+    }
 }
 
 /// How often an ending cluster is looked at while its agent removes its objects, and one that came back while the namespace

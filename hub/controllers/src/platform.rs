@@ -24,6 +24,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use karmada_api::names;
 use serde_json::Value;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -43,7 +44,7 @@ pub struct Platform {
     /// Who answers groups that are handed over.
     pub others: Arc<dyn other_servers::OtherServers>,
     /// The CA that clients verify the hub by, as PEM.
-    pub ca_pem: Arc<str>,
+    pub ca_pem: watch::Receiver<Arc<str>>,
 }
 
 /// Runs every platform controller until told to stop.
@@ -199,7 +200,7 @@ mod tests {
             tokens: Arc::new(NoTokens),
             signer: Arc::new(NoSigner),
             others: Arc::new(other_servers::Nobody),
-            ca_pem: "PEM".into(),
+            ca_pem: watch::channel("PEM".into()).1,
         };
         let made = api.create(&namespaces, serde_json::json!({"metadata": {"name": "shop"}})).await.unwrap();
         let stop = CancellationToken::new();

@@ -144,6 +144,15 @@ impl Connection {
         self.send(Method::GET, path, &[("accept", "application/json")], None).await
     }
 
+    /// Reads what is no object.
+    pub async fn text(&self, path: &str) -> Result<String, ApiError> {
+        let answer = match Request::builder().uri(path).body(Vec::new()) {
+            Ok(request) => self.client.request_text(request).await,
+            Err(error) => Err(kube::Error::HttpError(error)),
+        };
+        answer.map_err(|error| self.explain(Method::GET, path, error))
+    }
+
     /// Reads an object that may not be there.
     pub async fn find(&self, path: &str) -> Result<Option<Value>, ApiError> {
         absent_is_none(self.get(path).await)

@@ -5,6 +5,7 @@
 
 mod access;
 mod adopt;
+mod certs;
 mod cluster_name;
 mod confirm;
 mod connection;
@@ -74,6 +75,9 @@ enum Command {
     Release(release::Arguments),
     /// Add taints to clusters, or remove them.
     Taint(taint::Arguments),
+    /// Look after certificates.
+    #[command(subcommand)]
+    Certs(certs::Command),
     /// Show the version of this program and of the hub.
     Version(version::Arguments),
     /// Print the completion script of a shell.
@@ -124,6 +128,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Command::Confirm(command) => confirm::run(&access, &command).await,
         Command::Release(command) => release::run(&access, &command, jiff::Timestamp::now()).await,
         Command::Taint(command) => taint::run(&access, &command).await,
+        Command::Certs(command) => certs::run(&access, command).await,
         Command::Version(command) => version::run(&access, &command).await,
         Command::Completion { shell } => completion(&shell),
     }

@@ -137,7 +137,11 @@ fn pin(hub: &Connection) -> Result<Pin> {
 
 /// The line to run beside the member's kubeconfig.
 fn register_command(address: &HubAddress, token: &JoinToken, pin: &Pin) -> String {
-    format!("karmadactl register {address} --token {} --discovery-token-ca-cert-hash {pin}", token.reveal())
+    // By way of standard input: an argument is seen by everybody who may list processes; a shell's own echo is no process.
+    format!(
+        "echo {} | karmadactl register {address} --token-file - --discovery-token-ca-cert-hash {pin}",
+        token.reveal()
+    )
 }
 
 /// The Secret of a token, as kubeadm's.
@@ -290,7 +294,7 @@ mod tests {
         assert_eq!(
             register_command(&address, &token(), &pin),
             format!(
-                "karmadactl register hub.example:5443 --token abcdef.0123456789abcdef --discovery-token-ca-cert-hash {pin}"
+                "echo abcdef.0123456789abcdef | karmadactl register hub.example:5443 --token-file - --discovery-token-ca-cert-hash {pin}"
             )
         );
         for (line, kind) in [

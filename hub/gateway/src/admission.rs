@@ -67,6 +67,13 @@ pub fn resume(hello: &Hello, epoch: u64, in_our_past: bool) -> Option<u64> {
     (in_our_past && hello.epoch == epoch && hello.cursor > 0).then_some(hello.cursor)
 }
 
+/// Whether the agent has seen a life of the hub that was taken back: it comes out of another epoch, or was told a cursor by a start
+/// that is none of this hub's past. What was to be deleted then may be so no more.
+pub fn saw_another_life(hello: &Hello, epoch: u64, in_our_past: bool) -> bool {
+    let told_elsewhere = hello.epoch == epoch && hello.cursor > 0 && !in_our_past;
+    hello.objects > 0 && (hello.epoch != 0 && hello.epoch != epoch || told_elsewhere)
+}
+
 /// When an agent that is sent away may come back: all `live` of them spread over the time that the hub takes for them.
 /// `random` is one agent's draw.
 pub fn spread(random: u64, live: usize, rate: u32) -> Duration {

@@ -1,7 +1,8 @@
 //! The fleet's end of the stream, on the hub.
 //!
 //! Comes in: agents' gRPC calls, already authenticated by the listener (the verified peer's
-//! `karmada_certs::PeerIdentity` is found in the request's extensions; none means no client certificate). Goes
+//! `karmada_certs::PeerIdentity` is found in the request's extensions; none means no client certificate; beside it, where the
+//! listener tells, the connection's `karmada_proto::pulse::Pulse`). Goes
 //! out: Works to agents, reports to the hub's ports. Mount [`Gateway::service`] on the hub's one port.
 //!
 //! - [`session`]: one agent's session as a pure state machine; [`stream`]: the shell around it.
@@ -135,6 +136,11 @@ impl Gateway {
         self.registry.get(cluster)?.peer.clone()
     }
 
+    /// When the certificate of the agent of `cluster` ends, the one that it was given last.
+    pub fn certificate_ends(&self, cluster: &str) -> Option<jiff::Timestamp> {
+        self.registry.get(cluster)?.certificate_ends()
+    }
+
     /// Takes a session out, so that nothing it says counts any more, and has its stream closed.
     fn end(&self, handle: &registry::Handle, close: Close) {
         let user = handle.peer.as_ref().map(|peer| peer.common_name.as_str());
@@ -172,6 +178,31 @@ impl Gateway {
         true
     }
 
+    /// Closes the sessions of peers that are not to stay as they are; they may come back at once, spread. How many they were.
+    pub fn send_away(&self, goes: impl Fn(&PeerIdentity) -> bool) -> usize {
+        let all = self.registry.all();
+        let going: Vec<_> = all.iter().filter(|handle| handle.peer.as_ref().is_some_and(&goes)).collect();
+        for handle in &going {
+            let message = "the CA of the agent's certificate is not trusted any more".to_owned();
+            let after = admission::spread((self.random)(), going.len(), self.options.accept_rate);
+            let again = admission::close(CloseCode::Recycle, RetryClass::RetryNow, after, message);
+            self.end(handle, again);
+        }
+        going.len()
+    }
+
+    /// Tells every agent which CAs are to be trusted now, so many a second as may also come: each asks for a new certificate then.
+    pub async fn tell_trust(&self, revision: u64) {
+        let mut pace = 0;
+        for handle in self.registry.all() {
+            handle.order(session::Control::Trust(revision));
+            pace += 1;
+            if pace % self.options.accept_rate.max(1) == 0 {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        }
+    }
+
     /// Has the agent of `cluster` tell the cluster's status again. True where it is connected.
     pub fn ask_cluster_status(&self, cluster: &str) -> bool {
         let Some(handle) = self.registry.get(cluster) else { return false };
@@ -197,9 +228,10 @@ impl Gateway {
     /// second for the last have passed. Stop accepting connections first: who leaves comes back at once.
     pub async fn drain(&self, within: Duration) {
         let handles = self.registry.all();
-        let count = handles.len().max(1) as u32;
-        for (at, handle) in (0u32..).zip(&handles) {
-            handle.order(session::Control::Drain(within / 2 * at / count));
+        for handle in &handles {
+            // Drawn, so that two hubs that stop at once do not send their agents to a third in the same order.
+            let after = (within / 2).mul_f64((self.random)() as f64 / u64::MAX as f64);
+            handle.order(session::Control::Drain(after));
         }
         let until = Instant::now() + within + Duration::from_secs(1);
         while self.registry.count() > 0 && Instant::now() < until {
@@ -219,6 +251,12 @@ impl Gateway {
             let again = admission::close(CloseCode::Recycle, RetryClass::RetryNow, after, message);
             handle.order(session::Control::Close(again));
         }
+    }
+
+    /// Where the gateway's clock begins: what tells it of a connection's bytes (`karmada_proto::pulse::Pulse`, in a request's
+    /// extensions) counts from here.
+    pub fn started(&self) -> Instant {
+        self.started
     }
 
     /// Monotonic time since this gateway began.

@@ -305,6 +305,10 @@ pub trait StatusSink: Send + Sync + 'static {
     fn persisted(&self, cluster: &str, revision: u64) {
         let _ = (cluster, revision);
     }
+    /// The agent of `cluster` was given a new certificate. Must return at once.
+    fn agent_renewed(&self, cluster: &str) {
+        let _ = cluster;
+    }
     /// The identity of `cluster` was shown by two living processes. Must return at once.
     fn clone_seen(&self, cluster: &str) {
         let _ = cluster;
@@ -405,6 +409,10 @@ pub trait Registrar: Send + Sync + 'static {
     async fn join(&self, ask: JoinAsk) -> Result<JoinOutcome, PortError>;
     /// The cluster that `peer` speaks for: its key holds now, and its certificate has not ended.
     async fn authorize_session(&self, peer: &PeerIdentity) -> Result<String, SessionRefusal>;
+    /// What tells the CAs that agents are to trust from others: one that trusts others asks for a new certificate. Zero: not told.
+    fn trust_revision(&self) -> u64 {
+        0
+    }
     /// Takes note for the audit log. Must return at once.
     fn note(&self, occurrence: &Occurrence<'_>) {
         let _ = occurrence;

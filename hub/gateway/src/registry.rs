@@ -17,6 +17,9 @@ use tokio::sync::Notify;
 use crate::admission::close;
 use crate::session::Control;
 
+/// The longest version of an agent that is kept.
+const VERSION: usize = 64;
+
 /// What others see of a session, and how they reach it.
 #[derive(Debug)]
 pub struct Handle {
@@ -42,6 +45,8 @@ pub struct Handle {
     backlog: AtomicU64,
     controls: Mutex<VecDeque<Control>>,
     fenced: Mutex<bool>,
+    /// When the certificate ends that was given in this session.
+    renewed_until: Mutex<Option<jiff::Timestamp>>,
 }
 
 impl Handle {
@@ -57,7 +62,7 @@ impl Handle {
             cluster: cluster.to_owned(),
             seq,
             boot_id: hello.boot_id.clone(),
-            agent_version: hello.agent_version.clone(),
+            agent_version: hello.agent_version.chars().filter(|c| !c.is_control()).take(VERSION).collect(),
             since_ms,
             peer: None,
             waker: AtomicWaker::new(),
@@ -68,6 +73,7 @@ impl Handle {
             backlog: AtomicU64::new(0),
             controls: Mutex::default(),
             fenced: Mutex::new(false),
+            renewed_until: Mutex::default(),
         }
     }
 
@@ -76,6 +82,17 @@ impl Handle {
     pub fn of(mut self, peer: &PeerIdentity) -> Self {
         self.peer = Some(peer.clone());
         self
+    }
+
+    /// The agent was given a certificate that ends then.
+    pub fn renewed(&self, until: jiff::Timestamp) {
+        *self.renewed_until.lock() = Some(until);
+    }
+
+    /// When the agent's certificate ends, the one that it was given last.
+    pub fn certificate_ends(&self) -> Option<jiff::Timestamp> {
+        let renewed = *self.renewed_until.lock();
+        renewed.or_else(|| self.peer.as_ref().map(|peer| peer.not_after))
     }
 
     /// Gives the session an order.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 use karmada_certs::PeerIdentity;
+use karmada_proto::pulse::Pulse;
 use karmada_proto::v1::fleet_server::Fleet;
 use karmada_proto::v1::{
     AgentFrame, Close, CloseCode, Hello, HubFrame, JoinReply, JoinRequest, RetryClass, agent_frame, hub_frame,
@@ -48,6 +49,7 @@ impl Fleet for FleetService {
     async fn connect(&self, request: Request<Streaming<AgentFrame>>) -> Result<Response<Frames>, Status> {
         let peer = request.extensions().get::<PeerIdentity>().cloned();
         let from = request.extensions().get::<IpAddr>().copied();
+        let pulse = request.extensions().get::<Pulse>().cloned().unwrap_or_default();
         let Some(peer) = peer else {
             return Err(Status::unauthenticated("the stream needs the agent's client certificate"));
         };
@@ -55,7 +57,7 @@ impl Fleet for FleetService {
         let opened = Box::pin(open(&self.gateway, peer.clone(), request.into_inner())).await;
         note(&self.gateway, &peer, from, opened.as_ref().err());
         let frames = match opened {
-            Ok(stream) => stream.boxed(),
+            Ok(stream) => stream.heard_by(pulse).boxed(),
             Err(close) => futures::stream::iter([Ok(frame::hub(hub_frame::Body::Close(close)))]).boxed(),
         };
         Ok(Response::new(frames))
@@ -128,6 +130,7 @@ where
         holds_deletes,
         retry_hint: admission::retry_hint(gateway.registry.count(), gateway.options.accept_rate),
         hub_clock_ms,
+        trust_revision: gateway.ports.registrar.trust_revision(),
     };
     let version = quoted(&hello.agent_version);
     tracing::info!(cluster, session_seq, epoch, resumed = ?opening.resumed, %version, "session");
@@ -196,8 +199,8 @@ async fn probe_other(gateway: &Gateway, cluster: &str, hello: &Hello) -> Result<
     Ok(())
 }
 
-/// Whether deletes that are listed to this agent wait for a person. A site that comes out of another epoch has seen a life of
-/// the hub that was taken back, and what was to be deleted may be so no more; it stays so until somebody says otherwise.
+/// Whether deletes that are listed to this agent wait for a person: since its site saw a life of the hub that was taken back, and
+/// until somebody says otherwise.
 async fn holds_deletes(
     gateway: &Gateway,
     cluster: &str,
@@ -205,7 +208,8 @@ async fn holds_deletes(
     epoch: u64,
 ) -> Result<bool, PortError> {
     let sessions = &gateway.ports.sessions;
-    if hello.epoch != 0 && hello.epoch != epoch && hello.objects > 0 {
+    let in_our_past = sessions.in_our_past(hello.timeline, hello.cursor);
+    if admission::saw_another_life(hello, epoch, in_our_past) {
         sessions.hold_deletes(cluster, epoch).await?;
     }
     let held = sessions.holds_deletes(cluster).await?;

@@ -12,7 +12,6 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
-use karmada_proto::FEATURE_CREDIT;
 use karmada_proto::cadence::{dead_after, late_after};
 use karmada_proto::credit::{Ledger, Purse};
 use karmada_proto::v1::{self, Close, CloseCode, NackCode, RetryClass, agent_frame, hub_frame};
@@ -76,6 +75,8 @@ pub enum Control {
     AskCluster,
     /// Have the agent count free nodes by these grades: JSON of `spec.resourceModels`.
     CountBy(Bytes),
+    /// Tell the agent which CAs are to be trusted now.
+    Trust(u64),
     /// Close with this.
     Close(Close),
 }
@@ -106,8 +107,6 @@ pub struct Session {
     effects: VecDeque<Effect>,
     purse: Purse,
     credit: Ledger,
-    /// The agent pays for all that it reports, not for statuses alone.
-    pays_for_all: bool,
     refused: u64,
     inbox: Inbox,
     reports_held_until: Option<Duration>,
@@ -142,6 +141,8 @@ pub struct Opening {
     pub retry_hint: Duration,
     /// The hub's wall clock, milliseconds since 1970 UTC.
     pub hub_clock_ms: i64,
+    /// What tells the CAs that are to be trusted from others.
+    pub trust_revision: u64,
 }
 
 impl Session {
@@ -160,12 +161,11 @@ impl Session {
             credit: Some(credit.window()),
             hub_clock_ms: opening.hub_clock_ms,
             frame_limit: CHUNK as u32,
-            features: vec![FEATURE_CREDIT.to_owned()],
             timeline: opening.timeline,
             epoch_seal: opening.epoch_seal.clone(),
-            ..v1::Welcome::default()
+            trust_bundle_revision: opening.trust_revision,
+            features: Vec::new(),
         };
-        let pays_for_all = hello.features.iter().any(|feature| feature == FEATURE_CREDIT);
         let mut session = Self {
             epoch: opening.epoch,
             dispatch: Dispatch::new(opening.epoch, hello, opening.resumed, opening.holds_deletes),
@@ -173,7 +173,6 @@ impl Session {
             effects: [Effect::State(LinkState::Connected)].into(),
             purse,
             credit,
-            pays_for_all,
             refused: 0,
             inbox: Inbox::default(),
             reports_held_until: None,
@@ -316,7 +315,7 @@ impl Session {
             B::ClusterStatus(status) => Some(status.body.len() as u64),
             // The answer to a tombstone of this very session was asked for.
             B::Removed(removed) if removed.never_held => None,
-            B::Removed(_) | B::Orphans(_) | B::Event(_) if self.pays_for_all => Some(credit::cost(body)),
+            B::Removed(_) | B::Orphans(_) | B::Event(_) => Some(credit::cost(body)),
             _ => None,
         }
     }
@@ -342,8 +341,9 @@ impl Session {
     }
 
     fn removed(&mut self, removed: v1::Removed) {
-        let v1::Removed { key, uid, object_uids, never_held, .. } = removed;
-        if !never_held {
+        let v1::Removed { key, uid, object_uids, never_held, held, .. } = removed;
+        // Who does not say that the body was held has looked for nothing.
+        if !never_held && (held || !object_uids.is_empty()) {
             self.dispatch.removed(&key);
             let objects = object_uids.into_iter().take(EVIDENCE).map(|uid| bounded(uid, 64)).collect();
             self.inbox.put(Report::Finalize { key, uid, objects });
@@ -485,6 +485,16 @@ impl Session {
         self.effects.pop_front()
     }
 
+    /// Bytes of the agent came at `at`, though perhaps no whole frame: it is alive.
+    pub fn heard_bytes(&mut self, at: Duration) {
+        if at > self.heard {
+            self.heard = at;
+            if self.state == LinkState::Late {
+                self.enter(LinkState::Connected);
+            }
+        }
+    }
+
     /// Looks at the clock.
     pub fn tick(&mut self, now: Duration) {
         let silent = now.saturating_sub(self.heard);
@@ -539,6 +549,10 @@ impl Session {
             Control::CountBy(resource_models) => {
                 let otherwise = v1::Resync { resource_models, ..v1::Resync::default() };
                 self.out.push_back(hub_frame::Body::Resync(otherwise));
+            }
+            Control::Trust(trust_bundle_revision) => {
+                let others = v1::Resync { trust_bundle_revision, ..v1::Resync::default() };
+                self.out.push_back(hub_frame::Body::Resync(others));
             }
             Control::Close(close) => self.close(close),
         }

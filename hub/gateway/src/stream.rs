@@ -13,6 +13,7 @@ use futures::future::BoxFuture;
 use futures::stream::{BoxStream, FuturesUnordered, Stream};
 use futures::{FutureExt, StreamExt};
 use karmada_certs::{CertificateRequest, PeerIdentity};
+use karmada_proto::pulse::Pulse;
 use karmada_proto::v1::{AgentFrame, HubFrame, RenewReply, agent_frame};
 use karmada_proto::{STATUS_LIMIT, quoted};
 use tokio::time::{Sleep, sleep_until};
@@ -72,6 +73,8 @@ pub(crate) struct SessionStream<I> {
     unpacked: u32,
     renewal: Option<BoxFuture<'static, RenewReply>>,
     timer: Pin<Box<Sleep>>,
+    /// When the connection last brought a byte.
+    pulse: Pulse,
     over: bool,
 }
 
@@ -101,8 +104,15 @@ where
             unpacked: 0,
             renewal: None,
             timer,
+            pulse: Pulse::default(),
             over: false,
         }
+    }
+
+    /// The same over a connection that tells when it brings bytes, on the gateway's clock.
+    pub(crate) fn heard_by(mut self, pulse: Pulse) -> Self {
+        self.pulse = pulse;
+        self
     }
 
     /// Takes what has come in. True where anything had.
@@ -135,6 +145,7 @@ where
             self.session.renewed(reply);
             progress = true;
         }
+        self.session.heard_bytes(self.pulse.last());
         self.session.tick(now);
         progress
     }
@@ -323,6 +334,10 @@ async fn renew(gateway: &Gateway, handle: &Handle, peer: &PeerIdentity, csr: &[u
     match gateway.ports.registrar.renew(&handle.cluster, peer, request).await {
         Ok(grant) => {
             note(None);
+            if let Ok(new) = PeerIdentity::from_pem(&grant.certificate) {
+                handle.renewed(new.not_after);
+                gateway.ports.statuses.agent_renewed(&handle.cluster);
+            }
             RenewReply {
                 certificate: grant.certificate,
                 ca_bundle: grant.ca_bundle,

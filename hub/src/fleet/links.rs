@@ -19,6 +19,8 @@ pub struct Links {
     started: Timestamp,
     clock: Clock,
     links: Mutex<BTreeMap<String, Link>>,
+    /// When each joined, where that was since the hub's start.
+    joins: Mutex<BTreeMap<String, Timestamp>>,
     wake: Arc<Queue<Key>>,
 }
 
@@ -34,7 +36,7 @@ struct Link {
 impl Links {
     /// No link yet. `wake` is the cluster controller's queue.
     pub fn new(wake: Arc<Queue<Key>>, clock: Clock) -> Self {
-        Links { started: clock(), clock, links: Mutex::default(), wake }
+        Links { started: clock(), clock, links: Mutex::default(), joins: Mutex::default(), wake }
     }
 
     /// Takes note of a link's state and wakes the cluster's controller where it connected or went offline.
@@ -64,7 +66,13 @@ impl ContactSource for Links {
     fn contact(&self, cluster: &str, now: Timestamp) -> Contact {
         let known = self.links.lock().get(cluster).copied();
         let last_heard = known.map(|link| if link.connected { now } else { link.changed });
-        Contact { last_heard, listening_since: self.started }
+        let heard = Contact { last_heard, listening_since: self.started };
+        heard.of_one_made(self.joins.lock().get(cluster).copied())
+    }
+
+    fn joined(&self, cluster: &str) {
+        self.joins.lock().insert(cluster.to_owned(), (self.clock)());
+        self.wake.add(Key { namespace: Arc::from(""), name: Arc::from(cluster) });
     }
 
     fn connected(&self, cluster: &str) -> bool {
@@ -97,5 +105,19 @@ mod tests {
         assert_eq!(heard(&[(80, Connected), (90, Offline)], 99), Some(90), "a cut one");
         assert_eq!(heard(&[(100, Connected), (110, Late), (120, Connected), (130, Offline)], 140), Some(130));
         assert_eq!(heard(&[(150, Offline)], 160), Some(130), "told twice");
+        *time.lock() = 170;
+        links.joined("north");
+        let contact = links.contact("north", Timestamp::from_second(175).unwrap());
+        assert_eq!(
+            (contact.last_heard, contact.listening_since.as_second()),
+            (None, 170),
+            "its grace begins anew"
+        );
+        *time.lock() = 180;
+        links.set("north", Connected);
+        *time.lock() = 190;
+        links.set("north", Offline);
+        let contact = links.contact("north", Timestamp::from_second(195).unwrap());
+        assert_eq!(contact.last_heard.map(Timestamp::as_second), Some(190), "and is over once it was heard");
     }
 }

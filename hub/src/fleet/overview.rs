@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use karmada_api::cluster::{Cluster, ResourceSummary};
-use karmada_api::strings::conditions;
+use karmada_api::strings::{annotations, conditions};
 use karmada_apiserver::registry::Registry;
 use karmada_apiserver::resource::{LiveColumn, LiveColumns};
 use karmada_apiserver::table::human_duration;
@@ -17,13 +17,13 @@ use karmada_controllers::cluster::ContactSource;
 use karmada_gateway::Gateway;
 use serde_json::Value;
 
-use super::Links;
 use super::pending::PendingWorks;
+use super::{AgentNote, Links};
 
 /// The columns beside those that Karmada has.
 const COLUMNS: [LiveColumn; 4] = [
     LiveColumn { name: "Last-Seen", description: "How long ago the cluster's agent was last heard." },
-    LiveColumn { name: "Agent", description: "The version of the agent that is connected." },
+    LiveColumn { name: "Agent", description: "The version of the agent, or the last that it had." },
     LiveColumn { name: "Taints", description: "Why workloads may be kept away from the cluster." },
     LiveColumn {
         name: "Pending",
@@ -58,7 +58,12 @@ impl Overview {
             Some(session) => Some(session.silent),
             None => self.last_heard(name).map(|heard| since(heard, self.registry.now())),
         };
-        let version = session.map(|session| session.agent_version).filter(|version| !version.is_empty());
+        // Of one that is away, the version that it had.
+        let version = match session {
+            Some(session) => Some(session.agent_version),
+            None => AgentNote::of(cluster).map(|note| note.version),
+        };
+        let version = version.filter(|version| !version.is_empty());
         vec![
             silent
                 .map_or_else(|| "<unknown>".into(), |silent| human_duration(silent.as_secs() as i64).into()),
@@ -135,6 +140,15 @@ impl Overview {
         gauge("karmada_hub_send_queue_depth", "Works that wait to be sent to the agent.", &|cluster| {
             self.gateway.session(cluster.name()).map(|session| session.backlog as f64)
         });
+        gauge(
+            "karmada_hub_agent_certificate_expiration_timestamp_seconds",
+            "When the certificate ends that the agent showed last.",
+            &|cluster| {
+                let text = cluster.metadata.annotations.as_ref()?.get(annotations::AGENT)?;
+                let note: AgentNote = serde_json::from_str(text).ok()?;
+                Some(note.certificate_ends.as_second() as f64)
+            },
+        );
         let sessions = self.gateway.sessions().len();
         let _ = writeln!(
             out,

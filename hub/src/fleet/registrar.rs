@@ -21,6 +21,7 @@ use karmada_apiserver::resource::ResourceDefinition;
 use karmada_apiserver::status::Status;
 use karmada_certs::{CertificateRequest, PeerIdentity, agent_subject};
 use karmada_controllers::cluster::ContactSource;
+use karmada_controllers::events::{EventType, Recorder, Reference};
 use karmada_gateway::ports::{
     JoinAsk, JoinGrant, JoinOutcome, JoinRefusal, JoinRefusalCode, Occurrence, PortError, Registrar,
     SessionRefusal,
@@ -62,6 +63,7 @@ pub struct HubRegistrar {
     contacts: Arc<dyn ContactSource>,
     approval: Approval,
     audit: Option<Arc<Audit>>,
+    recorder: Option<Arc<Recorder>>,
     tokens: JoinTokens,
     /// Held while a join looks and makes: what it found free is still free when it takes it.
     making: Mutex<()>,
@@ -92,7 +94,7 @@ impl HubRegistrar {
     ) -> Self {
         let tokens = JoinTokens::new(registry.clone());
         let (approval, audit, making) = (Approval::default(), None, Mutex::new(()));
-        HubRegistrar { registry, data, endpoints, contacts, approval, audit, tokens, making }
+        HubRegistrar { registry, data, endpoints, contacts, approval, audit, recorder: None, tokens, making }
     }
 
     /// The same, letting `approval` say who decides about new names.
@@ -106,6 +108,13 @@ impl HubRegistrar {
     #[must_use]
     pub fn audited(mut self, audit: Option<Arc<Audit>>) -> Self {
         self.audit = audit;
+        self
+    }
+
+    /// The same, recording events of refused joins.
+    #[must_use]
+    pub fn recording(mut self, recorder: Arc<Recorder>) -> Self {
+        self.recorder = Some(recorder);
         self
     }
 
@@ -132,8 +141,17 @@ impl HubRegistrar {
         }
     }
 
-    /// Whether the member is in the fleet under another name.
-    fn is_elsewhere(&self, ask: &JoinAsk) -> Result<bool, Status> {
+    /// An event on a Cluster, for whoever looks after it; who asked is told nothing of it. It is held back where it comes often.
+    fn tell_refused(&self, cluster: &str, why: &str) {
+        let (Some(recorder), Some(found)) = (&self.recorder, self.cluster(cluster)) else { return };
+        let mut about = Reference::of(&found.value());
+        about.api_version = "cluster.karmada.io/v1alpha1".to_owned();
+        about.kind = "Cluster".to_owned();
+        recorder.record(&about, EventType::Warning, "JoinRefused", &format!("a join was refused: {why}"));
+    }
+
+    /// The other name under which the member is in the fleet.
+    fn elsewhere(&self, ask: &JoinAsk) -> Result<Option<String>, Status> {
         #[derive(Deserialize)]
         struct Cluster<'a> {
             #[serde(borrow, default)]
@@ -146,10 +164,12 @@ impl HubRegistrar {
         }
         let definition = self.clusters()?;
         let all = self.registry.cache().shard(&definition.storage).snapshot("");
-        Ok(all.items.iter().filter(|cluster| *cluster.key.name != *ask.cluster_name).any(|cluster| {
+        let mut others = all.items.iter().filter(|cluster| *cluster.key.name != *ask.cluster_name);
+        let holder = others.find(|cluster| {
             let json = cluster.json();
             serde_json::from_slice::<Cluster<'_>>(&json).is_ok_and(|c| c.spec.id == ask.cluster_uid)
-        }))
+        });
+        Ok(holder.map(|cluster| cluster.key.name.to_string()))
     }
 
     /// A join by who holds its token, while no other one looks or makes.
@@ -162,17 +182,25 @@ impl HubRegistrar {
         let place = self.place(ask);
         match place {
             Place::Own => {
+                self.contacts.joined(&ask.cluster_name);
                 return self.grant(&ask.cluster_name, &ask.request).map(|g| Ok(JoinOutcome::Granted(g)));
             }
             Place::Waiting => return Ok(Ok(JoinOutcome::Pending(WAITS))),
             Place::Leaving => return Ok(Ok(JoinOutcome::Pending(GIVEN_UP))),
-            Place::Taken => return Ok(Err(refusal(JoinRefusalCode::NameTaken, NAME_TAKEN))),
+            Place::Taken => {
+                self.tell_refused(
+                    &ask.cluster_name,
+                    "another key, which is not to have it, asked for the cluster's name",
+                );
+                return Ok(Err(refusal(JoinRefusalCode::NameTaken, NAME_TAKEN)));
+            }
             Place::Free | Place::Held => {}
         }
         if let Err(refused) = self.tokens.pace(&ask.token, allowance) {
             return Ok(Err(refused));
         }
-        if self.is_elsewhere(ask).map_err(later)? {
+        if let Some(holder) = self.elsewhere(ask).map_err(later)? {
+            self.tell_refused(&holder, "this member asked to join under another name, too");
             return Ok(Err(refusal(JoinRefusalCode::ClusterTaken, CLUSTER_TAKEN)));
         }
         self.tokens.spend(&ask.token).await.map_err(later)?;
@@ -211,6 +239,14 @@ impl HubRegistrar {
         };
         let at = ObjectKey::new("", &ask.cluster_name);
         self.registry.update(&definition, &at, &options(), false, &mut change).await?;
+        self.tell_refused(
+            &ask.cluster_name,
+            if written {
+                "another key asked for the cluster's name, and waits: karmadactl adopt gives it the name, karmadactl refuse does not"
+            } else {
+                "another key asked for the cluster's name, and more wait than are kept: karmadactl refuse clears them"
+            },
+        );
         if !written {
             tracing::warn!(
                 cluster = ask.cluster_name,
@@ -279,14 +315,14 @@ impl HubRegistrar {
 
     fn grant(&self, cluster: &str, request: &CertificateRequest) -> Result<JoinGrant, PortError> {
         let subject = agent_subject(cluster);
-        let certificate = self
-            .data
-            .authority
+        let authorities = self.data.authorities();
+        let certificate = authorities
+            .signing()
             .issue_client(&subject, request, AGENT_LIFE, self.registry.now())
             .map_err(|error| PortError::never(error.to_string()))?;
         Ok(JoinGrant {
             certificate,
-            ca_bundle: self.data.authority.certificate_pem().to_owned(),
+            ca_bundle: authorities.bundle_pem(),
             endpoints: self.endpoints.clone(),
             cluster_name: cluster.to_owned(),
         })
@@ -364,6 +400,10 @@ impl Registrar for HubRegistrar {
         if peer.not_after <= self.registry.now() {
             return Err(SessionRefusal::Revoked(format!("the certificate ended on {}", peer.not_after)));
         }
+        if !self.data.authorities().trusts(peer) {
+            let why = format!("the CA of the certificate ({}) is not trusted any more", peer.issuer);
+            return Err(SessionRefusal::Revoked(why));
+        }
         let cluster = self
             .cluster(name)
             .ok_or_else(|| unregistered(format!("the cluster {name} is not registered (any more)")))?
@@ -374,6 +414,10 @@ impl Registrar for HubRegistrar {
             )));
         }
         Ok(name.to_owned())
+    }
+
+    fn trust_revision(&self) -> u64 {
+        self.data.authorities().revision()
     }
 
     fn note(&self, occurrence: &Occurrence<'_>) {

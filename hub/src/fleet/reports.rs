@@ -30,20 +30,20 @@ pub struct Reports {
     clusters: Arc<Queue<Key>>,
     told: Arc<Told>,
     counting: Arc<Counting>,
+    came: Arc<Queue<Key>>,
 }
 
 impl Reports {
     /// A sink over a registry. `clusters` is the cluster controller's queue; `told` keeps what was said of clusters, `counting`
-    /// what agents count by.
+    /// what agents count by; into `came` go the clusters of agents that come.
     pub fn new(
         registry: Arc<Registry>,
         links: Arc<Links>,
         recorder: Arc<Recorder>,
         clusters: Arc<Queue<Key>>,
-        told: Arc<Told>,
-        counting: Arc<Counting>,
+        (told, counting, came): (Arc<Told>, Arc<Counting>, Arc<Queue<Key>>),
     ) -> Self {
-        Reports { registry, links, recorder, clusters, told, counting }
+        Reports { registry, links, recorder, clusters, told, counting, came }
     }
 
     fn works(&self) -> Result<Arc<ResourceDefinition>, PortError> {
@@ -295,10 +295,17 @@ impl StatusSink for Reports {
                 self.told.forget(cluster);
                 self.counting.left(cluster);
             }
-            LinkState::Connected => self.counting.came(cluster),
+            LinkState::Connected => {
+                self.counting.came(cluster);
+                self.came.add(Key { namespace: Arc::from(""), name: Arc::from(cluster) });
+            }
             LinkState::Late => {}
         }
         self.links.set(cluster, state);
+    }
+
+    fn agent_renewed(&self, cluster: &str) {
+        self.came.add(Key { namespace: Arc::from(""), name: Arc::from(cluster) });
     }
 
     fn clone_seen(&self, cluster: &str) {

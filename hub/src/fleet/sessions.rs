@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use karmada_certs::SealKeys;
+use karmada_certs::Pin;
 use karmada_gateway::ports::{PortError, Position, SessionStore};
 use karmada_store::{Expect, Store, StoreError};
 use parking_lot::Mutex;
@@ -38,10 +38,9 @@ struct Start {
 pub struct StoredSessions {
     store: Arc<dyn Store>,
     data: Arc<DataDir>,
-    trusted: SealKeys,
     starts: Vec<Start>,
-    /// The epoch that was sealed last: the same for every session.
-    sealed: Mutex<Option<(u64, Bytes)>>,
+    /// The epoch that was sealed last, and by which CA: the same for every session.
+    sealed: Mutex<Option<(u64, Pin, Bytes)>>,
 }
 
 impl StoredSessions {
@@ -56,8 +55,7 @@ impl StoredSessions {
         let value = serde_json::to_vec(&starts).unwrap_or_default();
         let expect = held.map_or(Expect::Absent, |kv| Expect::Revision(kv.mod_revision));
         store.put(STARTS, Bytes::from(value), expect).await?;
-        let trusted = data.authority.seal_keys();
-        Ok(Self { store, data, trusted, starts, sealed: Mutex::new(None) })
+        Ok(Self { store, data, starts, sealed: Mutex::new(None) })
     }
 }
 
@@ -109,12 +107,14 @@ impl SessionStore for StoredSessions {
     }
 
     fn seal(&self, epoch: u64) -> Bytes {
+        let authorities = self.data.authorities();
+        let signing = authorities.signing();
         let mut sealed = self.sealed.lock();
-        if let Some((_, seal)) = sealed.as_ref().filter(|(of, _)| *of == epoch) {
+        if let Some((.., seal)) = sealed.as_ref().filter(|(of, by, _)| *of == epoch && *by == signing.pin()) {
             return seal.clone();
         }
-        match self.data.authority.seal_epoch(epoch) {
-            Ok(seal) => sealed.insert((epoch, seal.into())).1.clone(),
+        match signing.seal_epoch(epoch) {
+            Ok(seal) => sealed.insert((epoch, signing.pin(), seal.into())).2.clone(),
             Err(error) => {
                 tracing::error!(epoch, %error, "sealing the epoch");
                 Bytes::new()
@@ -123,7 +123,7 @@ impl SessionStore for StoredSessions {
     }
 
     fn is_sealed(&self, epoch: u64, seal: &[u8]) -> bool {
-        self.trusted.verify(epoch, seal)
+        self.data.authorities().seal_keys().verify(epoch, seal)
     }
 
     fn in_our_past(&self, timeline: u64, cursor: u64) -> bool {

@@ -25,7 +25,13 @@ async fn an_agents_certificate_opens_no_route() {
         let organizations = groups.iter().map(|group| (*group).to_owned()).collect();
         let subject = Subject { common_name: name.to_owned(), organizations };
         let now = jiff::Timestamp::now();
-        world.hub.data.authority.issue_client_with_key(&subject, crate::world::HOUR, now).unwrap()
+        world
+            .hub
+            .data
+            .authorities()
+            .signing()
+            .issue_client_with_key(&subject, crate::world::HOUR, now)
+            .unwrap()
     };
     // Names that an older hub may have signed on approval.
     let odd = issue("system:karmada:agent:north", &["system:masters"]);

@@ -57,6 +57,13 @@ async fn while_the_holder_is_connected_another_key_is_refused_and_told_nothing()
     assert_eq!((refusal.code(), refusal.holder.as_str()), (JoinRefusalCode::ClusterTaken, ""));
     assert!(!refusal.message.contains("north"), "{}", refusal.message);
     assert!(world.cluster("south").is_none());
+    // Whoever looks after the cluster hears of it.
+    let told = || {
+        let events = world.events("north", "JoinRefused");
+        let count: i64 = events.iter().map(|event| event["count"].as_i64().unwrap_or(1)).sum();
+        count == 3 && events.iter().all(|event| event["type"] == "Warning")
+    };
+    until("the refusals as events", told).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -238,4 +245,24 @@ async fn where_a_person_approves_a_new_name_waits() {
     .await;
     world.join("north", "u1", &first).await.certificate(&first);
     assert_eq!(world.join("north", "u1", &second).await, Answer::Pending);
+}
+
+/// Who looks before a join is told that the token's time is over, where it is the right one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_is_over_is_told_as_such_to_who_holds_it() {
+    let world = World::start().await;
+    let (ended, used) = ("ended0.0123456789abcdef", "used00.0123456789abcdef");
+    world.token(ended, &[("expiration", "2020-01-01T00:00:00Z")]).await;
+    world.token(used, &[("uses-left", "0")]).await;
+    let mut https = world.https(None).await;
+    for (token, why) in [
+        (ended, "TokenExpired"),
+        (used, "TokenUsedUp"),
+        ("ended0.0000000000000000", ""),
+        ("nobody.0123456789abcdef", ""),
+    ] {
+        let (status, told) = https.send_with("GET", "/version", Some(token)).await.unwrap();
+        assert_eq!((status, &told["message"]), (401, &"Unauthorized".into()), "{token}");
+        assert_eq!(told["details"]["causes"][0]["reason"].as_str().unwrap_or(""), why, "{token}");
+    }
 }

@@ -1,10 +1,12 @@
 //! Identities against a hub in this process, over real TLS: who joins, who takes a name over, what a certificate still opens when
-//! its key was replaced or its time is over, and what strangers can take.
+//! its key was replaced or its time is over, what strangers can take, and what a small request can make of the hub.
 
 // Helpers of tests are no tests to the lint.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod authorities;
 mod certificates;
+mod growth;
 mod joins;
 mod sessions;
 mod strangers;

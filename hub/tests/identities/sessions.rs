@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use karmada_certs::ClientKey;
-use karmada_proto::v1::CloseCode;
+use karmada_proto::v1::{CloseCode, Credit, Removed, agent_frame, hub_frame};
+use serde_json::json;
 
 use crate::world::{HOUR, World, until};
 
@@ -74,4 +75,86 @@ async fn a_renewal_keeps_the_key_before_it_and_a_stale_one_renews_nothing() {
     world.annotate("north", KEY, &third.fingerprint()).await;
     assert!(session.renew("north", &first).await.is_err());
     assert_eq!(world.cluster("north").unwrap()["metadata"]["annotations"][KEY], third.fingerprint());
+}
+
+/// A cluster is deleted while a Work of it is there. Whoever is connected is asked to remove it and is waited for; for whoever is
+/// gone for good nobody waits.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_is_deleted_waits_for_its_works_and_not_for_a_site_that_is_gone() {
+    let world = World::start().await;
+    for answers in [true, false] {
+        let owner = key();
+        let certificate = world.join("north", &format!("u-{answers}"), &owner).await.certificate(&owner);
+        let mut session = world.connect(&certificate, "north").await;
+        session.welcomed().await;
+        session.say(agent_frame::Body::Credit(Credit { messages: 100, bytes: 1 << 20 })).await;
+        world.place("north", "w").await;
+        world.delete_cluster("north").await;
+        let tombstone = loop {
+            match session.next().await.expect("the session stays as long as there is something to remove") {
+                hub_frame::Body::Tombstone(tombstone) => break tombstone,
+                hub_frame::Body::Close(close) => panic!("{close:?}"),
+                _ => {}
+            }
+        };
+        assert_eq!(tombstone.key, "w");
+        tokio::time::sleep(2 * SECOND).await;
+        assert!(world.cluster("north").is_some(), "it is waited for");
+        if answers {
+            let uid = tombstone.uid.clone();
+            let removed = Removed { key: "w".into(), uid, held: true, ..Removed::default() };
+            session.say(agent_frame::Body::Removed(removed)).await;
+            until("the cluster's end", || world.cluster("north").is_none()).await;
+            assert_eq!(session.closed_within(2 * SECOND).await, Some(CloseCode::Unregistered));
+        } else {
+            drop(session);
+            until("the end of a cluster whose site is gone", || world.cluster("north").is_none()).await;
+        }
+        let namespaces = world.hub.registry.definition("", "v1", "namespaces").unwrap();
+        until("the end of its namespace", || {
+            world.hub.registry.get(&namespaces, "", "karmada-es-north").is_err()
+        })
+        .await;
+    }
+}
+
+/// What nothing acts on is told where kubectl shows it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nothing_acts_on_is_told_in_a_header() {
+    let world = World::start().await;
+    let mut https = world.https(Some(&world.administrator(HOUR))).await;
+    let selector = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "settings"});
+    let policy = |name: &str, more: bool| {
+        json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy", "metadata": {"name": name},
+            "spec": {"resourceSelectors": [selector], "propagateDeps": more}})
+    };
+    let path = "/apis/policy.karmada.io/v1alpha1/namespaces/default/propagationpolicies";
+    assert_eq!(https.warnings_of_create(path, &policy("plain", false)).await, [""; 0]);
+    let told = https.warnings_of_create(path, &policy("more", true)).await;
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].starts_with("299 - \"") && told[0].contains("spec.propagateDeps"), "{told:?}");
+}
+
+/// What is kept of an agent for the time when it is away: also the end of a certificate that it was given in its session.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_an_agents_certificate_is_kept_on_its_cluster() {
+    let world = World::start().await;
+    let owner = key();
+    let certificate = world.join("north", "u1", &owner).await.certificate(&owner);
+    let mut session = world.connect(&certificate, "north").await;
+    session.welcomed().await;
+    let note = || {
+        let cluster = world.cluster("north").unwrap();
+        let text = cluster["metadata"]["annotations"]["edge.karmada.io/agent"].as_str()?.to_owned();
+        serde_json::from_str::<serde_json::Value>(&text).ok()
+    };
+    let ends = || Some(note()?["certificateEnds"].as_str()?.parse::<jiff::Timestamp>().unwrap().as_second());
+    until("the note", || ends().is_some()).await;
+    let (before, authority) = (ends().unwrap(), note().unwrap()["authority"].clone());
+    assert_eq!(authority, world.hub.data.authorities().ends()[0].name);
+    const MONTH: i64 = 30 * 24 * 3600;
+    world.pass(MONTH);
+    session.renew("north", &owner).await.unwrap();
+    until("the renewed one's end", || ends().unwrap() >= before + MONTH - 60).await;
+    assert_eq!(note().unwrap()["authority"], authority);
 }

@@ -11,7 +11,7 @@ use karmada_agent::link::dial::{Tcp, dial};
 use karmada_apiserver::object::ObjectKey;
 use karmada_apiserver::registry::{Standing, User, WriteOptions};
 use karmada_certs::{
-    CertificateRequest, ClientKey, KeyedCertificate, Trust, agent_subject, client_config_h2,
+    CertificateRequest, ClientKey, KeyedCertificate, PeerIdentity, Trust, agent_subject, client_config_h2,
 };
 use karmada_hub::{Hub, Serves, Settings, StoreKind};
 use karmada_proto::v1::{
@@ -30,7 +30,7 @@ pub const HOUR: Duration = Duration::from_secs(3600);
 pub struct World {
     pub hub: Hub,
     ahead: Arc<AtomicI64>,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 /// What a join was answered.
@@ -62,6 +62,11 @@ impl World {
     }
 
     pub async fn with(change: impl FnOnce(&mut Settings)) -> World {
+        World::begun(0, change).await
+    }
+
+    /// One whose clock shows so many seconds more than this machine's when it starts.
+    pub async fn begun(ahead: i64, change: impl FnOnce(&mut Settings)) -> World {
         let directory = tempfile::tempdir().unwrap();
         let mut settings = Settings {
             serves: Serves::Fleet,
@@ -74,14 +79,19 @@ impl World {
             controllers: true,
         };
         change(&mut settings);
-        let ahead: Arc<AtomicI64> = Arc::default();
+        let ahead = Arc::new(AtomicI64::new(ahead));
         let read = ahead.clone();
         let clock = Arc::new(move || {
             Timestamp::now() + jiff::SignedDuration::from_secs(read.load(Ordering::Relaxed))
         });
-        let world = World { hub: Hub::start(&settings, clock).await.unwrap(), ahead, _directory: directory };
+        let world = World { hub: Hub::start(&settings, clock).await.unwrap(), ahead, directory };
         world.token(TOKEN, &[]).await;
         world
+    }
+
+    /// The directory of its CA.
+    pub fn authority_folder(&self) -> std::path::PathBuf {
+        self.directory.path().join("pki")
     }
 
     /// Sets the hub's clock ahead.
@@ -118,6 +128,25 @@ impl World {
         self.hub.registry.get(&clusters, "", name).ok().map(|cluster| cluster.value())
     }
 
+    /// The events about a Cluster with this reason.
+    pub fn events(&self, cluster: &str, reason: &str) -> Vec<Value> {
+        let events = self.hub.registry.definition("", "v1", "events").unwrap();
+        let all = self.hub.registry.cache().shard(&events.storage).snapshot("").items;
+        let all = all.iter().map(|event| event.value());
+        all.filter(|event| event["reason"] == reason && event["involvedObject"]["name"] == cluster).collect()
+    }
+
+    /// Puts a Work into the execution namespace of a cluster.
+    pub async fn place(&self, cluster: &str, name: &str) {
+        let works = self.hub.registry.definition("work.karmada.io", "v1alpha1", "works").unwrap();
+        let manifest = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}});
+        let work = json!({"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work",
+            "metadata": {"name": name, "finalizers": ["karmada.io/execution-controller"]},
+            "spec": {"workload": {"manifests": [manifest]}}});
+        let namespace = format!("karmada-es-{cluster}");
+        self.hub.registry.create(&works, &namespace, work, &options()).await.unwrap();
+    }
+
     /// Changes annotations of a Cluster, as who may update clusters does.
     pub async fn annotate(&self, cluster: &str, key: &str, value: &str) {
         let clusters = self.hub.registry.definition("cluster.karmada.io", "v1alpha1", "clusters").unwrap();
@@ -146,7 +175,7 @@ impl World {
     }
 
     pub fn trust(&self) -> Trust {
-        Trust::Bundle(self.hub.data.authority.certificate_pem().to_owned())
+        Trust::Bundle(self.hub.data.authorities().bundle_pem())
     }
 
     pub fn administrator(&self, life: Duration) -> KeyedCertificate {
@@ -154,7 +183,7 @@ impl World {
             common_name: "admin".to_owned(),
             organizations: vec!["system:masters".to_owned()],
         };
-        self.hub.data.authority.issue_client_with_key(&subject, life, Timestamp::now()).unwrap()
+        self.hub.data.authorities().signing().issue_client_with_key(&subject, life, Timestamp::now()).unwrap()
     }
 
     /// What the hub's CA would sign for an agent with this key.
@@ -162,7 +191,12 @@ impl World {
         let subject = agent_subject(cluster);
         let request = CertificateRequest::from_der(&key.request(&subject).unwrap()).unwrap();
         key.with_certificate(
-            self.hub.data.authority.issue_client(&subject, &request, life, Timestamp::now()).unwrap(),
+            self.hub
+                .data
+                .authorities()
+                .signing()
+                .issue_client(&subject, &request, life, Timestamp::now())
+                .unwrap(),
         )
     }
 
@@ -242,6 +276,16 @@ impl World {
         let mut config = karmada_certs::client_config(&self.trust(), identity).unwrap();
         config.alpn_protocols = vec![b"h2".to_vec()];
         Https::open(self.hub.address, config).await
+    }
+
+    /// The certificate that the hub shows now to who trusts these CAs; `None` where they do not lead to it.
+    pub async fn shown(&self, ca_pem: &str) -> Option<PeerIdentity> {
+        let config = karmada_certs::client_config(&Trust::Bundle(ca_pem.to_owned()), None).unwrap();
+        let tcp = tokio::net::TcpStream::connect(self.hub.address).await.unwrap();
+        let name = rustls::pki_types::ServerName::try_from("localhost").unwrap();
+        let tls = tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, tcp).await.ok()?;
+        let (_, connection) = tls.get_ref();
+        connection.peer_certificates().map(|chain| PeerIdentity::from_der(&chain[0]).unwrap())
     }
 }
 
@@ -336,6 +380,47 @@ impl Https {
         let status = response.status().as_u16();
         let body = response.into_body().collect().await.ok()?.to_bytes();
         Some((status, serde_json::from_slice(&body).unwrap_or_default()))
+    }
+
+    /// The same with headers and a body.
+    pub async fn send_body(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> (u16, Value) {
+        use http_body_util::BodyExt;
+        self.sender.ready().await.unwrap();
+        let mut request = http::Request::builder().method(method).uri(format!("https://localhost{path}"));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let body = bytes::Bytes::copy_from_slice(body);
+        let response = self.sender.send_request(request.body(body.into()).unwrap()).await.unwrap();
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (status, serde_json::from_slice(&body).unwrap_or_default())
+    }
+
+    /// The `Warning` headers of the answer to a create.
+    pub async fn warnings_of_create(&mut self, path: &str, object: &Value) -> Vec<String> {
+        let request = http::Request::builder().method("POST").uri(format!("https://localhost{path}"));
+        let request = request.header("content-type", "application/json");
+        let body = bytes::Bytes::from(object.to_string());
+        let response = self.sender.send_request(request.body(body.into()).unwrap()).await.unwrap();
+        assert_eq!(response.status(), 201);
+        let all = response.headers().get_all("warning");
+        all.iter().map(|text| text.to_str().unwrap().to_owned()).collect()
+    }
+
+    /// A body as text.
+    pub async fn text(&mut self, path: &str) -> String {
+        use http_body_util::BodyExt;
+        let request = http::Request::builder().uri(format!("https://localhost{path}"));
+        let request = request.body(http_body_util::Full::default()).unwrap();
+        let response = self.sender.send_request(request).await.unwrap();
+        String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
     }
 
     /// Whether the other end has said goodbye.

@@ -60,6 +60,8 @@ pub mod labels {
 pub mod annotations {
     /// On a Work: where it changes, the site tries again what it has put aside because it crashed the agent.
     pub const RETRY: &str = "edge.karmada.io/retry";
+    /// On a Cluster: what is known of its agent while that is away, JSON: version, CA and end of the certificate it showed last.
+    pub const AGENT: &str = "edge.karmada.io/agent";
     /// On a Cluster: the epoch in whose first listing the held-back deletes may go out.
     pub const CONFIRM_DELETES: &str = "edge.karmada.io/confirm-deletes";
     /// Namespace of the claiming PropagationPolicy.

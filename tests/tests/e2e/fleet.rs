@@ -297,12 +297,14 @@ impl RegisterCommand {
     pub fn make(hub: &Hub, flags: &[&str]) -> RegisterCommand {
         let args = [&["token", "create", "--print-register-command"], flags].concat();
         let line = karmadactl(&hub.kubeconfig(), &args).ok();
-        let words: Vec<&str> = line.split_whitespace().collect();
+        let (echoed, command) = line.trim().split_once(" | ").expect("the token is piped");
+        let words: Vec<&str> = command.split_whitespace().collect();
         assert_eq!(words[..2], ["karmadactl", "register"], "{line}");
         let flags: BTreeMap<&str, &str> = words[3..].chunks(2).map(|pair| (pair[0], pair[1])).collect();
+        assert_eq!(flags["--token-file"], "-", "{line}");
         RegisterCommand {
             hub: words[2].to_owned(),
-            token: flags["--token"].to_owned(),
+            token: echoed.strip_prefix("echo ").expect("it is echoed").to_owned(),
             ca_hash: flags["--discovery-token-ca-cert-hash"].to_owned(),
         }
     }

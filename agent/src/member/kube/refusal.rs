@@ -11,7 +11,7 @@ use crate::member::MemberError;
 pub(super) fn of_answer(status: StatusCode, headers: &http::HeaderMap, body: &[u8]) -> MemberError {
     let parsed: Option<Value> = serde_json::from_slice(body).ok();
     let text = |key: &str| parsed.as_ref().and_then(|s| s.get(key)).and_then(Value::as_str);
-    let message = text("message").map_or_else(|| format!("the member answered {status}"), str::to_owned);
+    let message = text("message").map_or_else(|| format!("the member answered {status}"), one_line);
     match status.as_u16() {
         404 => MemberError::NotFound(message),
         // Gone: history or a continue token; like a conflict, it is solved by reading anew.
@@ -25,6 +25,19 @@ pub(super) fn of_answer(status: StatusCode, headers: &http::HeaderMap, body: &[u
         502..=504 => MemberError::Unreachable(message),
         _ => MemberError::Other(message),
     }
+}
+
+/// The most of a member's words that is kept.
+const WORDS: usize = 2048;
+
+/// A member's words on one line and bounded: they go into logs, events and conditions.
+fn one_line(text: &str) -> String {
+    let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let mut line: String = plain.take(WORDS).collect();
+    if line.len() < text.len() {
+        line.push('…');
+    }
+    line
 }
 
 /// `Retry-After` in seconds, as kube-apiserver gives it.
@@ -67,6 +80,10 @@ mod tests {
         assert!(matches!(of(429, ""), MemberError::Throttled(_)));
         assert!(matches!(of(503, ""), MemberError::Unreachable(_)));
         assert!(matches!(of(422, r#"{"message":"field is immutable"}"#), MemberError::Invalid(_)));
+        let forged =
+            serde_json::json!({"message": format!("no\n2026-01-01 INFO all is well{}", "x".repeat(1 << 20))});
+        let MemberError::Invalid(told) = of(422, &forged.to_string()) else { panic!() };
+        assert!(!told.contains('\n') && told.len() < 3000 && told.starts_with("no 2026"), "{}", told.len());
         let mut asks = http::HeaderMap::new();
         asks.insert(header::RETRY_AFTER, http::HeaderValue::from_static("7"));
         for status in [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE] {

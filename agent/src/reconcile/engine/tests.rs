@@ -208,7 +208,7 @@ async fn a_tombstone_removes_reports_and_only_then() {
     let told = |rig: &Rig| {
         let mut outbox = rig.shared.outbox.lock();
         outbox.session_begins();
-        std::iter::from_fn(|| outbox.next_free()).any(
+        std::iter::from_fn(|| outbox.next_prompt()).any(
             |body| matches!(body, agent_frame::Body::Removed(removed) if removed.object_uids == [uid.clone()]),
         )
     };

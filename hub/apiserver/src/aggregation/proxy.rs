@@ -68,7 +68,7 @@ impl Aggregator {
     ) -> Result<Response<hyper::body::Incoming>, String> {
         let trust =
             Trust { server_name: handed.server_name(), ca_pem: &handed.ca_pem, insecure: handed.insecure };
-        Box::pin(connection::send(address, &trust, &self.identity, request)).await
+        Box::pin(connection::send(address, &trust, &self.identity.load_full(), request)).await
     }
 }
 

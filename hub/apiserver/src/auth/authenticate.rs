@@ -55,7 +55,8 @@ impl Authenticator {
         }
         match bearer(headers) {
             Some(token) => {
-                self.of_token(token, &[]).map(|accepted| accepted.user).map_err(|_| Status::unauthorized())
+                let accepted = self.of_token(token, &[]);
+                accepted.map(|accepted| accepted.user).map_err(|_| self.unauthorized(token))
             }
             None => Ok(anonymous()),
         }
@@ -78,6 +79,15 @@ impl Authenticator {
             None => self.of_service_account(token, asked)?,
         };
         Ok(Accepted { user: known(accepted.user), ..accepted })
+    }
+
+    /// The refusal of a token; whoever holds the right one is told that its time is over.
+    fn unauthorized(&self, token: &str) -> Status {
+        let over = bootstrap::parts(token).and_then(|(id, secret)| {
+            let object = self.object("secrets", "kube-system", &format!("bootstrap-token-{id}"))?;
+            bootstrap::over(&object.value(), secret, self.registry.now())
+        });
+        over.map_or_else(Status::unauthorized, Status::unauthorized_because)
     }
 
     fn of_bootstrap_token(&self, id: &str, secret: &str) -> Option<User> {

@@ -54,6 +54,23 @@ pub(super) fn user(object: &Value, id: &str, secret: &str, now: jiff::Timestamp)
     Some(User { name: format!("{USER}{id}"), groups, ..User::default() })
 }
 
+/// Why a token that is the right one opens nothing any more, in a word. Nothing is told to who sent another secret.
+pub(super) fn over(object: &Value, secret: &str, now: jiff::Timestamp) -> Option<&'static str> {
+    let field = |name: &str| {
+        let bytes = object["data"][name].as_str().and_then(|text| STANDARD.decode(text).ok());
+        bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
+    };
+    let held = field("token-secret");
+    if object["type"] != TYPE || held.is_empty() || !same_secret(held.as_bytes(), secret.as_bytes()) {
+        return None;
+    }
+    match () {
+        () if expired(&field("expiration"), now) => Some("TokenExpired"),
+        () if field("uses-left") == "0" => Some("TokenUsedUp"),
+        () => None,
+    }
+}
+
 /// Whether the time is over; what cannot be read as a time is over.
 fn expired(expiration: &str, now: jiff::Timestamp) -> bool {
     !expiration.is_empty() && expiration.parse::<jiff::Timestamp>().map_or(true, |end| end <= now)

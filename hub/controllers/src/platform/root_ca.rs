@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{find, resource, runs_nothing};
@@ -19,19 +20,47 @@ const WORDS: &str = "Contains a CA bundle that can be used to verify the kube-ap
                      Kubernetes clusters.";
 
 /// Runs the publisher until told to stop.
-pub async fn run(api: Arc<dyn Api>, ca_pem: Arc<str>, stop: CancellationToken) {
+pub async fn run(api: Arc<dyn Api>, ca_pem: watch::Receiver<Arc<str>>, stop: CancellationToken) {
     let namespace_of = |change: &Change| {
         let key = key_of(change);
         if &*key.name == NAME { vec![Key { namespace: "".into(), name: key.namespace }] } else { Vec::new() }
     };
     let sources = vec![Source::own("v1", "Namespace"), Source::new("v1", "ConfigMap", namespace_of)];
-    let publisher = Arc::new(RootCa { api: api.clone(), ca_pem });
-    runner::run(api, publisher, Arc::new(Queue::default()), sources, 1, stop).await;
+    let publisher = Arc::new(RootCa { api: api.clone(), ca_pem: ca_pem.clone() });
+    let queue = Arc::new(Queue::default());
+    let publishing = runner::run(api.clone(), publisher, queue.clone(), sources, 1, stop.clone());
+    tokio::join!(publishing, on_change(&api, ("v1", "Namespace"), ca_pem, stop, |one| queue.add(one)));
+}
+
+/// Wakes every object of a kind once the CA is another, until told to stop.
+pub(super) async fn on_change(
+    api: &Arc<dyn Api>,
+    (version, kind): (&str, &str),
+    mut ca_pem: watch::Receiver<Arc<str>>,
+    stop: CancellationToken,
+    wake: impl Fn(Key),
+) {
+    loop {
+        let changed = tokio::select! {
+            () = stop.cancelled() => return,
+            changed = ca_pem.changed() => changed,
+        };
+        if changed.is_err() {
+            return;
+        }
+        let Some(resource) = api.resource_of(version, kind) else { return };
+        match api.list(&resource, "").await {
+            Ok(all) => all.into_iter().for_each(|one| wake(one.key.clone())),
+            Err(error) => {
+                tracing::warn!(%error, kind, "the changed CA is published when they change, or at the next start");
+            }
+        }
+    }
 }
 
 struct RootCa {
     api: Arc<dyn Api>,
-    ca_pem: Arc<str>,
+    ca_pem: watch::Receiver<Arc<str>>,
 }
 
 #[async_trait::async_trait]
@@ -49,14 +78,15 @@ impl Controller for RootCa {
         if namespace.is_none_or(|namespace| namespace.deleting) || runs_nothing(&key.name) {
             return Ok(Action::Done);
         }
+        let ca_pem = self.ca_pem.borrow().clone();
         match find(&*self.api, &maps, &key.name, NAME).await? {
             None => {
                 let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
                     "metadata": {"name": NAME, "namespace": &*key.name}});
-                self.api.create(&maps, published(map, &self.ca_pem)).await?;
+                self.api.create(&maps, published(map, &ca_pem)).await?;
             }
             Some(object) => {
-                let (old, new) = (object.value()?, published(object.value()?, &self.ca_pem));
+                let (old, new) = (object.value()?, published(object.value()?, &ca_pem));
                 if new != old {
                     self.api.update(&maps, new).await?;
                 }
@@ -90,12 +120,20 @@ mod tests {
             let maps = api.resource_of("v1", "ConfigMap").unwrap();
             api.update(&maps, map).await.unwrap();
         };
-        tokio::join!(settle(run(api.clone(), "PEM".into(), stop.clone()), stop), spoilt);
-        let map = api.value("v1", "ConfigMap", "shop", NAME).unwrap();
-        assert_eq!(map["data"], json!({"ca.crt": "PEM"}));
+        let (ca, told) = watch::channel(Arc::from("PEM"));
+        let held = || api.value("v1", "ConfigMap", "shop", NAME).unwrap()["data"].clone();
+        tokio::join!(settle(run(api.clone(), told.clone(), stop.clone()), stop), spoilt);
+        assert_eq!(held(), json!({"ca.crt": "PEM"}));
         let quiet = api.revision();
         let stop = CancellationToken::new();
-        settle(run(api.clone(), "PEM".into(), stop.clone()), stop).await;
+        settle(run(api.clone(), told.clone(), stop.clone()), stop).await;
         assert_eq!(api.revision(), quiet);
+        let stop = CancellationToken::new();
+        let changes = async {
+            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+            ca.send_replace("NEW and PEM".into());
+        };
+        tokio::join!(settle(run(api.clone(), told, stop.clone()), stop), changes);
+        assert_eq!(held(), json!({"ca.crt": "NEW and PEM"}), "a CA that changes while the hub runs");
     }
 }

@@ -11,6 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::root_ca::on_change;
 use super::{Platform, find, gone_is_fine, mentions, resource, runs_nothing};
 use crate::port::{Api, Change, Key, Object, Propagation};
 use crate::queue::Queue;
@@ -30,6 +31,7 @@ pub trait AccountTokens: Send + Sync {
 /// Runs both halves until told to stop.
 pub async fn run(api: Arc<dyn Api>, parts: Platform, stop: CancellationToken) {
     let accounts = Arc::new(DefaultAccounts { api: api.clone() });
+    let ca_pem = parts.ca_pem.clone();
     let secrets = Arc::new(TokenSecrets { api: api.clone(), parts });
     let namespace_of = |change: &Change| {
         let key = key_of(change);
@@ -46,9 +48,13 @@ pub async fn run(api: Arc<dyn Api>, parts: Platform, stop: CancellationToken) {
         Source::new("v1", "Secret", token_secret).mapped(Wake::Secret),
         Source::own("v1", "ServiceAccount").mapped(Wake::Account),
     ];
+    let wake = queue.clone();
+    let of_a_changed_ca =
+        on_change(&api, ("v1", "Secret"), ca_pem, stop.clone(), move |key| wake.add(Wake::Secret(key)));
     tokio::join!(
         runner::run(api.clone(), accounts, Arc::new(Queue::default()), of_namespaces, 1, stop.clone()),
         runner::run(api.clone(), secrets, queue, of_secrets, 1, stop.clone()),
+        of_a_changed_ca,
     );
 }
 
@@ -145,7 +151,8 @@ impl TokenSecrets {
         let name = value["metadata"]["annotations"][NAME].as_str().unwrap_or("");
         let account = find(&*self.api, &accounts, &secret.key.namespace, name).await?;
         let issue = |uid: &str| self.parts.tokens.token(&secret.key.namespace, name, uid, &secret.key.name);
-        let verdict = judge(&value, account.as_ref().map(|a| &*a.uid), &self.parts.ca_pem, &issue);
+        let ca_pem = self.parts.ca_pem.borrow().clone();
+        let verdict = judge(&value, account.as_ref().map(|a| &*a.uid), &ca_pem, &issue);
         match verdict.map_err(Error::Other)? {
             Verdict::Keep => {}
             Verdict::Delete => {
@@ -202,7 +209,7 @@ mod tests {
             clock: fixed(),
             tokens: Arc::new(Plain),
             signer: Arc::new(NoSigner),
-            ca_pem: "PEM".into(),
+            ca_pem: tokio::sync::watch::channel("PEM".into()).1,
         };
         let stop = CancellationToken::new();
         settle(run(api.clone(), parts, stop.clone()), stop).await;

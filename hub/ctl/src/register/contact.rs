@@ -183,10 +183,17 @@ fn token(answer: &Answer) -> Result<(), Obstacle> {
     let groups = answer.body["status"]["userInfo"]["groups"].as_array();
     let joins = groups.is_some_and(|groups| groups.iter().any(|group| group == BOOTSTRAP_GROUP));
     let message = answer.body["message"].as_str().unwrap_or_default();
+    let why = answer.body["details"]["causes"][0]["reason"].as_str().unwrap_or_default();
     match answer.status {
+        StatusCode::UNAUTHORIZED if why == "TokenExpired" => {
+            Err(Obstacle::new("TokenExpired", "the token has expired"))
+        }
+        StatusCode::UNAUTHORIZED if why == "TokenUsedUp" => {
+            Err(Obstacle::new("TokenUsedUp", "the token was used as often as it may be"))
+        }
         StatusCode::UNAUTHORIZED => Err(Obstacle::new(
             "TokenUnknown",
-            "the hub does not take this token: it was mistyped, deleted or used up, has expired, or was made on another hub",
+            "the hub does not take this token: it was mistyped, deleted, made on another hub, or ended more than a day ago",
         )),
         status if status.is_success() && joins => Ok(()),
         status if status.is_success() => {
@@ -211,10 +218,16 @@ mod tests {
     fn a_token_must_be_known_and_for_joining() {
         assert_eq!(token(&answer(201, &["system:authenticated", BOOTSTRAP_GROUP])), Ok(()));
         assert_eq!(token(&answer(403, &[])), Ok(()));
+        let over = |why: &str| {
+            let body = json!({"message": "Unauthorized", "details": {"causes": [{"reason": why}]}});
+            Answer { status: StatusCode::UNAUTHORIZED, date: String::new(), body }
+        };
         for (refused, cause) in [
             (answer(401, &[]), "TokenUnknown"),
             (answer(201, &["system:bootstrappers"]), "TokenUnknown"),
             (answer(503, &[]), "Failed"),
+            (over("TokenExpired"), "TokenExpired"),
+            (over("TokenUsedUp"), "TokenUsedUp"),
         ] {
             assert_eq!(token(&refused).unwrap_err().cause, cause);
         }

@@ -39,7 +39,7 @@ impl Agent {
         let config = Config {
             hub: vec![hub.hub.address.to_string()],
             token: Some(JoinToken::parse(token.trim()).unwrap()),
-            pins: vec![hub.hub.data.authority.pin()],
+            pins: vec![hub.hub.data.authorities().signing().pin()],
             cluster_name: name.to_owned(),
             ..Config::default()
         };
@@ -234,4 +234,33 @@ async fn the_demos_members_are_clusters_to_look_at() {
     stop.cancel();
     demo.await.unwrap().unwrap();
     assert!(!folder.exists(), "it leaves nothing behind");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_ends_of_certificates_are_shown_and_an_agents_version_outlives_its_session() {
+    let (hub, member) = (Cluster::start().await, Cluster::member().await);
+    let agent = Agent::start(&hub, &member, "north").await;
+    let path = "/apis/cluster.karmada.io/v1alpha1/clusters/north";
+    let noted = |found: Option<&Value>| {
+        found.is_some_and(|cluster| cluster["metadata"]["annotations"]["edge.karmada.io/agent"].is_string())
+    };
+    until(&hub, "what is kept of the agent", path, noted).await;
+    let ends = hub.succeed("certs check-expiration").await;
+    let ca = hub.hub.data.authorities().ends()[0].name.clone();
+    for row in ["server ", "admin.kubeconfig ", "agent/north "] {
+        let line = ends.lines().find(|line| line.starts_with(row)).unwrap_or_else(|| panic!("{row}: {ends}"));
+        assert!(line.ends_with(&ca) && line.contains(" UTC "), "{line}");
+    }
+    assert!(ends.lines().any(|line| line.starts_with("ca ") && line.contains("3649d")), "{ends}");
+    drop(agent);
+    tokio::time::timeout(PATIENCE, async {
+        let sessions = || http::Request::get("/metrics").body(Vec::new()).unwrap();
+        while !hub.client.request_text(sessions()).await.unwrap().contains("karmada_hub_sessions 0\n") {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    })
+    .await
+    .unwrap();
+    let wide = hub.succeed("get clusters -o wide").await;
+    assert!(wide.contains(env!("CARGO_PKG_VERSION")), "{wide}");
 }

@@ -148,12 +148,13 @@ fn stderr(output: &Output) -> String {
 /// The printed command's arguments, for a member, with the token.
 async fn register_line(hub: &Cluster) -> (String, String) {
     let line = hub.succeed("token create --print-register-command").await;
-    let line = line.trim().strip_prefix("karmadactl ").unwrap().to_owned();
+    let (echoed, line) = line.trim().split_once(" | karmadactl ").unwrap();
     assert!(
-        line.starts_with(&format!("register {} --token ", hub.hub.address))
+        line.starts_with(&format!("register {} --token-file - ", hub.hub.address))
             && line.contains("--discovery-token-ca-cert-hash sha256:")
     );
-    let token = line.split_whitespace().nth(3).unwrap().to_owned();
+    let token = echoed.strip_prefix("echo ").unwrap().to_owned();
+    let line = line.replace("--token-file -", &format!("--token {token}"));
     (format!("{line} --cluster-name shop -n {NAMESPACE}"), token)
 }
 
@@ -283,7 +284,7 @@ async fn a_hub_that_cannot_be_joined_is_told_before_anything_is_made() {
                 tokio::io::AsyncWriteExt::write_all(&mut stream, b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
         }
     });
-    let pin = hub.hub.data.authority.pin().to_string();
+    let pin = hub.hub.data.authorities().signing().pin().to_string();
     let once = hub.succeed("token create --ttl 1s").await.trim().to_owned();
     tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
     for (line, told) in [

@@ -27,6 +27,7 @@ fn opening(resumed: Option<u64>) -> Opening {
         holds_deletes: false,
         retry_hint: Duration::ZERO,
         hub_clock_ms: 0,
+        trust_revision: 7,
     }
 }
 
@@ -201,7 +202,13 @@ fn newest_wins_and_a_deletion_is_told_once_until_the_agent_answers() {
     assert_eq!(sent(&mut session), ["deleted a@23"]);
     session.work(deleting("a", 24));
     assert_eq!(sent(&mut session), [""; 0]);
-    let removed = v1::Removed { key: "a".into(), uid: "u-a".into(), revision: 23, ..v1::Removed::default() };
+    let removed = v1::Removed {
+        key: "a".into(),
+        uid: "u-a".into(),
+        revision: 23,
+        held: true,
+        ..v1::Removed::default()
+    };
     say(&mut session, agent_frame::Body::Removed(removed), secs(1));
     assert_eq!(
         session.next_report(secs(1)),
@@ -288,7 +295,9 @@ fn orders_are_obeyed() {
     session.control(Control::CountBy("[]".into()), secs(1));
     assert_eq!(
         sent(&mut session),
-        ["Resync(Resync { statuses: false, cluster: false, resource_models: b\"[]\" })"]
+        [
+            "Resync(Resync { statuses: false, cluster: false, resource_models: b\"[]\", trust_bundle_revision: 0 })"
+        ]
     );
     let mut session = open(0, Some(1), plenty());
     session.control(Control::Close(crate::admission::clone()), secs(1));
@@ -337,7 +346,7 @@ fn an_agent_that_never_held_it_is_sent_what_to_remove_once_and_only_evidence_fin
         uid: "u-a".into(),
         revision: 11,
         object_uids: vec!["o1".into()],
-        never_held: false,
+        ..v1::Removed::default()
     };
     say(&mut session, agent_frame::Body::Removed(evidence), secs(1));
     session.report_done(Report::Notice(notice), false, secs(1));
@@ -345,6 +354,21 @@ fn an_agent_that_never_held_it_is_sent_what_to_remove_once_and_only_evidence_fin
     assert_eq!(session.next_report(secs(1)), Some(gone));
     say(&mut session, never_held(11), secs(1));
     assert_eq!((sent(&mut session).len(), session.refused()), (0, 1), "nobody asked");
+}
+
+#[test]
+fn a_removal_without_evidence_is_no_removal() {
+    let mut session = open(1, Some(10), plenty());
+    session.work(deleting("a", 11));
+    assert_eq!(sent(&mut session), ["welcome", "deleted a@11"]);
+    let bare = || v1::Removed { key: "a".into(), uid: "u-a".into(), revision: 11, ..v1::Removed::default() };
+    say(&mut session, agent_frame::Body::Removed(bare()), secs(1));
+    assert_eq!(session.next_report(secs(1)), None, "it does not say that the body was held");
+    assert_eq!(sent(&mut session), ["upsert a@10 suspended", "deleted a@11"]);
+    let absent = v1::Removed { held: true, ..bare() };
+    say(&mut session, agent_frame::Body::Removed(absent), secs(1));
+    let gone = Report::Finalize { key: "a".into(), uid: "u-a".into(), objects: Vec::new() };
+    assert_eq!(session.next_report(secs(1)), Some(gone), "what it names was not there any more");
 }
 
 /// A Work in the store whose manifests cannot be read is told to be removed all the same.
@@ -385,7 +409,7 @@ fn who_overspends_is_closed_and_heard_no_more() {
 }
 
 #[test]
-fn removals_orphans_and_events_are_paid_for_by_who_says_so() {
+fn removals_orphans_and_events_are_paid_for_by_everybody() {
     let reports = || {
         let removed = v1::Removed { key: "a".into(), ..v1::Removed::default() };
         let orphans = v1::Orphans { keys: vec!["k".into()] };
@@ -395,14 +419,14 @@ fn removals_orphans_and_events_are_paid_for_by_who_says_so() {
             agent_frame::Body::Event(v1::EventReport::default()),
         ]
     };
-    for (features, closed) in [(vec![], false), (vec![FEATURE_CREDIT.to_owned()], true)] {
+    for features in [vec![], vec!["of-its-own".to_owned()]] {
         let hello = Hello { features, boot_id: "b".into(), ..Hello::default() };
         let opening = opening(Some(10));
         let mut session = Session::open(hello, &opening, &Options::default(), Duration::ZERO);
         for _ in 0..100 {
             reports().into_iter().for_each(|body| say(&mut session, body, secs(1)));
         }
-        assert_eq!(sent(&mut session).contains(&"close PROTOCOL".to_owned()), closed);
+        assert!(sent(&mut session).contains(&"close PROTOCOL".to_owned()));
     }
 }
 

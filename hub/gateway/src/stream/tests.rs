@@ -421,3 +421,114 @@ async fn after_a_restore_listed_deletes_wait_for_a_person_over_all_sessions() {
     let (_frames, mut session) = rig.open_with("m", |hello| hello.epoch = 5).await.unwrap();
     assert_eq!(tombstones(&turn(&mut session).await), 1, "it is remembered");
 }
+
+/// A frame takes as long as a slow link needs for it; as long as its bytes come, its sender is alive.
+#[tokio::test(start_paused = true)]
+async fn bytes_of_an_unfinished_frame_are_life() {
+    let rig = Rig::new();
+    for trickles in [true, false] {
+        let (frames, session) = rig.open().await.unwrap();
+        let pulse = Pulse::default();
+        let mut session = session.heard_by(pulse.clone());
+        let ping = Ping { seq: 1, next_ms: 1000 };
+        frames.unbounded_send(Ok(frame::agent(agent_frame::Body::Ping(ping)))).unwrap();
+        let mut said = turn(&mut session).await;
+        for _ in 0..60 {
+            if trickles {
+                pulse.beat(rig.gateway.started().elapsed());
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            said.extend(turn(&mut session).await);
+        }
+        let closed = said.iter().any(|body| matches!(body, hub_frame::Body::Close(_)));
+        assert_eq!(closed, !trickles);
+        let asked = said.iter().any(|body| matches!(body, hub_frame::Body::Ping(_)));
+        assert!(!trickles || !asked, "who is heard is not asked whether it is there");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_session_that_was_ended_has_under_way_is_dropped() {
+    let rig = Rig::new();
+    let (frames, mut session) = rig.open().await.unwrap();
+    rig.fake.gated.store(true, Ordering::SeqCst);
+    frames.unbounded_send(status("w", 1, 0)).unwrap();
+    turn(&mut session).await;
+    rig.fake.revoked.store(true, Ordering::SeqCst);
+    assert!(rig.gateway.review("m").await);
+    rig.fake.gated.store(false, Ordering::SeqCst);
+    rig.fake.gate.notify_waiters();
+    frames.unbounded_send(status("w2", 2, 0)).unwrap();
+    let said = turn(&mut session).await;
+    assert!(
+        said.iter().any(|body| matches!(body, hub_frame::Body::Close(c) if c.code() == CloseCode::Revoked)),
+        "{said:?}"
+    );
+    assert!(rig.fake.written.lock().is_empty(), "{:?}", rig.fake.written.lock());
+    assert_eq!(rig.fake.links.lock()["m"], LinkState::Offline);
+    assert!(rig.gateway.sessions().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_told_to_trust_others_and_who_is_sent_away() {
+    let rig = Rig::new();
+    let (_frames, mut session) = rig.open().await.unwrap();
+    turn(&mut session).await;
+    rig.gateway.tell_trust(9).await;
+    let said = turn(&mut session).await;
+    let told = said.iter().find_map(|body| match body {
+        hub_frame::Body::Resync(again) => Some(again.trust_bundle_revision),
+        _ => None,
+    });
+    assert_eq!(told, Some(9));
+    assert_eq!(rig.gateway.send_away(|_| false), 0);
+    let issuer = rig.peer.issuer.clone();
+    assert_eq!(rig.gateway.send_away(|peer| peer.issuer == issuer), 1);
+    let said = turn(&mut session).await;
+    let Some(hub_frame::Body::Close(close)) = said.last() else { panic!("{said:?}") };
+    assert_eq!((close.code(), close.retry()), (CloseCode::Recycle, karmada_proto::v1::RetryClass::RetryNow));
+    assert!(rig.gateway.sessions().is_empty());
+}
+
+/// The hub's file was copied back and nobody raised the epoch: the cursor that the agent was told says so.
+#[tokio::test(start_paused = true)]
+async fn deletes_are_held_from_who_was_told_a_cursor_by_another_life_of_the_hub() {
+    for (timeline, cursor, objects, held) in [(9, 5, 3, 1), (1, 5, 3, 0), (0, 0, 3, 0), (9, 5, 0, 0)] {
+        let rig = Rig::new();
+        rig.fake.deleting.store(true, Ordering::SeqCst);
+        let opened = rig.open_with("m", |hello| {
+            (hello.epoch, hello.timeline, hello.cursor, hello.objects) = (1, timeline, cursor, objects);
+        });
+        let (_frames, mut session) = opened.await.unwrap();
+        let said = turn(&mut session).await;
+        assert_eq!(rig.fake.held.load(Ordering::SeqCst), held, "{timeline} {cursor} {objects}");
+        let told = said.iter().any(|body| matches!(body, hub_frame::Body::Tombstone(_)));
+        assert_eq!(told, held == 0, "{timeline} {cursor} {objects}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_draws_when_each_is_to_leave() {
+    let rig = Rig::new();
+    let mut open = Vec::new();
+    for at in 0..8 {
+        open.push(rig.open_with(&format!("m{at}"), |_| {}).await.unwrap());
+    }
+    for (_, session) in &mut open {
+        turn(session).await;
+    }
+    let gateway = rig.gateway.clone();
+    tokio::spawn(async move { gateway.drain(Duration::from_secs(1000)).await });
+    let mut after = Vec::new();
+    for (_, session) in &mut open {
+        let said = turn(session).await;
+        after.extend(said.iter().find_map(|body| match body {
+            hub_frame::Body::Drain(drain) => Some(drain.after_ms),
+            _ => None,
+        }));
+    }
+    assert_eq!(after.len(), 8);
+    assert!(after.iter().all(|after| *after <= 500_000));
+    let by_position: Vec<u64> = (0..8).map(|at| 500_000 * at / 8).collect();
+    assert_ne!(after, by_position, "not by place");
+}
