@@ -22,6 +22,12 @@ const NAMED: [&str; 7] = [
     "services",
 ];
 
+/// What follows a device class's name in the name of the resource that claims of its devices count for.
+const OF_DEVICE_CLASS: &str = ".deviceclass.resource.k8s.io/devices";
+
+/// What a claim for all devices of a class counts for: as many as one claim can be given.
+const ALL_DEVICES: i64 = 32;
+
 /// Where objects are found.
 pub trait Objects {
     /// How many there are of a kind.
@@ -52,6 +58,9 @@ pub fn counts(name: &str) -> Option<(&str, &str)> {
     }
     if name.contains(".storageclass.storage.k8s.io/") || name == "requests.storage" {
         return Some(("", "persistentvolumeclaims"));
+    }
+    if name.ends_with(OF_DEVICE_CLASS) {
+        return Some(("resource.k8s.io", "resourceclaims"));
     }
     if name.starts_with("services.") {
         return Some(("", "services"));
@@ -131,6 +140,9 @@ pub fn usage(group: &str, plural: &str, object: &Value) -> Amounts {
     let one = Quantity::from_units(1);
     let suffix = if group.is_empty() { String::new() } else { format!(".{group}") };
     let mut used = Amounts::from([(format!("count/{plural}{suffix}"), one)]);
+    if (group, plural) == ("resource.k8s.io", "resourceclaims") {
+        devices(&object["spec"], &mut used);
+    }
     if !group.is_empty() || !NAMED.contains(&plural) {
         return used;
     }
@@ -216,6 +228,27 @@ fn claim(object: &Value, used: &mut Amounts) {
     }
     if let Some(asked) = asked {
         add(used, "requests.storage", asked);
+    }
+}
+
+/// The devices that a claim asks for, by class; of what may be given instead of each other, the most of each class.
+fn devices(spec: &Value, used: &mut Amounts) {
+    for request in spec["devices"]["requests"].as_array().into_iter().flatten() {
+        // Up to v1beta1, what is asked for stands in the request itself.
+        let exactly = [request.get("exactly").unwrap_or(request).clone()];
+        let instead = request["firstAvailable"].as_array().filter(|instead| !instead.is_empty());
+        let mut most = Amounts::new();
+        for one in instead.map_or(&exactly[..], Vec::as_slice) {
+            let Some(class) = one["deviceClassName"].as_str() else { continue };
+            let count = match one["allocationMode"].as_str() {
+                Some("ExactCount") => one["count"].as_i64().unwrap_or_default(),
+                Some("All") => ALL_DEVICES,
+                _ => 0,
+            };
+            let seen = most.entry(format!("{class}{OF_DEVICE_CLASS}")).or_default();
+            *seen = (*seen).max(Quantity::from_units(count));
+        }
+        add_all(used, &most);
     }
 }
 
@@ -356,6 +389,7 @@ mod tests {
             ("services.nodeports", Some(("", "services"))),
             ("count/deployments.apps", Some(("apps", "deployments"))),
             ("count/configmaps", Some(("", "configmaps"))),
+            ("gold.deviceclass.resource.k8s.io/devices", Some(("resource.k8s.io", "resourceclaims"))),
             ("bananas", None),
         ] {
             assert_eq!(counts(name), wanted, "{name}");
@@ -380,6 +414,29 @@ mod tests {
             assert_eq!(covers(&quota(scope), "", "pods", &pod), wanted, "{scope}");
         }
         assert!(!covers(&quota("NotTerminating"), "", "secrets", &pod));
+    }
+
+    #[test]
+    fn what_a_claim_of_devices_uses() {
+        let of = |class: &str, mode: &str, count: i64| json!({"deviceClassName": class, "allocationMode": mode, "count": count});
+        let requests = json!([
+            {"name": "a", "exactly": of("gold", "ExactCount", 2)},
+            {"name": "b", "firstAvailable": [of("gold", "ExactCount", 3), of("gold", "ExactCount", 1), of("tin", "All", 0)]},
+        ]);
+        let used = |requests: Value| -> Vec<String> {
+            let claim = json!({"spec": {"devices": {"requests": requests}}});
+            let used = usage("resource.k8s.io", "resourceclaims", &claim);
+            used.iter().map(|(name, amount)| format!("{name}={amount}")).collect()
+        };
+        let wanted = [
+            "count/resourceclaims.resource.k8s.io=1",
+            "gold.deviceclass.resource.k8s.io/devices=5",
+            "tin.deviceclass.resource.k8s.io/devices=32",
+        ];
+        assert_eq!(used(requests), wanted);
+        let mut older = of("gold", "ExactCount", 2);
+        older["name"] = json!("a");
+        assert_eq!(used(json!([older])), [wanted[0], "gold.deviceclass.resource.k8s.io/devices=2"]);
     }
 
     #[test]
