@@ -85,12 +85,37 @@ pub fn covers(quota: &Value, group: &str, plural: &str, object: &Value) -> bool 
     let mut plain = plain.filter_map(Value::as_str);
     let selected = spec["scopeSelector"]["matchExpressions"].as_array();
     let mut selected = selected.into_iter().flatten();
-    let is_pod = group.is_empty() && plural == "pods";
-    plain.all(|scope| is_pod && in_scope(scope, "Exists", &Value::Null, object))
+    let within = |scope: &str, operator: &str, values: &Value| match (group, plural) {
+        ("", "pods") => in_scope(scope, operator, values, object),
+        ("", "persistentvolumeclaims") => {
+            scope == "VolumeAttributesClass" && of_attributes_class(operator, values, object)
+        }
+        _ => false,
+    };
+    plain.all(|scope| within(scope, "Exists", &Value::Null))
         && selected.all(|one| {
             let text = |field: &str| one[field].as_str().unwrap_or_default();
-            is_pod && in_scope(text("scopeName"), text("operator"), &one["values"], object)
+            within(text("scopeName"), text("operator"), &one["values"])
         })
+}
+
+/// Whether a claim is of such a class of volume attributes: the one that it asks for, has, or is being given.
+fn of_attributes_class(operator: &str, values: &Value, claim: &Value) -> bool {
+    let (spec, status) = (&claim["spec"], &claim["status"]);
+    let all = [
+        &spec["volumeAttributesClassName"],
+        &status["currentVolumeAttributesClassName"],
+        &status["modifyVolumeStatus"]["targetVolumeAttributesClassName"],
+    ];
+    let names: Vec<&str> =
+        all.into_iter().filter_map(Value::as_str).filter(|name| !name.is_empty()).collect();
+    let among = |name: &&str| values.as_array().is_some_and(|values| values.iter().any(|one| one == *name));
+    match operator {
+        "In" => names.iter().any(among),
+        "NotIn" => names.is_empty() || names.iter().any(|name| !among(name)),
+        "DoesNotExist" => names.is_empty(),
+        _ => !names.is_empty(),
+    }
 }
 
 fn in_scope(scope: &str, operator: &str, values: &Value, pod: &Value) -> bool {
@@ -414,6 +439,34 @@ mod tests {
             assert_eq!(covers(&quota(scope), "", "pods", &pod), wanted, "{scope}");
         }
         assert!(!covers(&quota("NotTerminating"), "", "secrets", &pod));
+    }
+
+    #[test]
+    fn claims_are_counted_by_their_class_of_attributes() {
+        let quota = |operator: &str| {
+            json!({"spec": {"hard": {"persistentvolumeclaims": "1"}, "scopeSelector": {
+            "matchExpressions": [{"scopeName": "VolumeAttributesClass", "operator": operator, "values": ["gold"]}]}}})
+        };
+        let asked = |class: &str| json!({"spec": {"volumeAttributesClassName": class}});
+        let given = json!({"spec": {"volumeAttributesClassName": "tin"}, "status": {"currentVolumeAttributesClassName": "gold"}});
+        for (operator, claim, wanted) in [
+            ("In", asked("gold"), true),
+            ("In", asked("tin"), false),
+            ("In", given.clone(), true),
+            ("NotIn", asked("gold"), false),
+            ("NotIn", given, true),
+            ("NotIn", json!({}), true),
+            ("Exists", asked("tin"), true),
+            ("Exists", json!({}), false),
+            ("DoesNotExist", json!({}), true),
+        ] {
+            assert_eq!(
+                covers(&quota(operator), "", "persistentvolumeclaims", &claim),
+                wanted,
+                "{operator} {claim}"
+            );
+            assert!(!covers(&quota(operator), "", "services", &claim));
+        }
     }
 
     #[test]
