@@ -21,6 +21,9 @@ use crate::{CertError, CertificateRequest, PeerIdentity, Pin, files, usage};
 /// A certificate of ours is valid from this long before it was made: other clocks run behind.
 const BACKDATE: Duration = Duration::from_secs(3600);
 
+/// The same for certificates that somebody asked for by a CertificateSigningRequest, whose life is theirs to say.
+const REQUESTED_BACKDATE: Duration = Duration::from_secs(300);
+
 /// Ten years: a CA outlives what it signs.
 const AUTHORITY_LIFE: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
@@ -84,7 +87,7 @@ impl Authority {
     pub fn create(now: Timestamp) -> Result<(Self, String), CertError> {
         let key = new_key()?;
         let mut params = authority_params(&Pin::of_spki(&key.subject_public_key_info()))?;
-        set_validity(&mut params, now, AUTHORITY_LIFE);
+        set_validity(&mut params, now, AUTHORITY_LIFE, BACKDATE);
         let certificate = params.self_signed(&key)?;
         let (certificate_pem, key_pem) = (certificate.pem(), key.serialize_pem());
         let authority = Self {
@@ -129,7 +132,7 @@ impl Authority {
         let left = u64::try_from(end.as_second().saturating_sub(now.as_second())).unwrap_or(0);
         let mut params = authority_params(&other.pin())?;
         params.use_authority_key_identifier_extension = true;
-        set_validity(&mut params, now, Duration::from_secs(left));
+        set_validity(&mut params, now, Duration::from_secs(left), BACKDATE);
         Ok(params.signed_by(other.issuer.key(), &self.issuer)?.pem())
     }
 
@@ -163,6 +166,8 @@ impl Authority {
         params.distinguished_name = name(&request.subject)?;
         params.subject_alt_names = request.names().to_vec();
         finish_leaf(&mut params, validity, now)?;
+        // Who asks for an hour wants no certificate of two: backdated no further than kube-controller-manager does.
+        set_validity(&mut params, now, validity, REQUESTED_BACKDATE);
         (params.key_usages, params.extended_key_usages) = usage::read(usages)?;
         Ok(params.signed_by(request.public_key(), &self.issuer)?.pem())
     }
@@ -272,14 +277,14 @@ fn finish_leaf(params: &mut CertificateParams, validity: Duration, now: Timestam
     params.is_ca = IsCa::ExplicitNoCa;
     params.use_authority_key_identifier_extension = true;
     params.serial_number = Some(serial()?);
-    set_validity(params, now, validity);
+    set_validity(params, now, validity, BACKDATE);
     Ok(())
 }
 
-fn set_validity(params: &mut CertificateParams, now: Timestamp, validity: Duration) {
+fn set_validity(params: &mut CertificateParams, now: Timestamp, validity: Duration, backdate: Duration) {
     let at = |seconds: i64| rcgen::date_time_ymd(1970, 1, 1) + Duration::from_secs(seconds.max(0) as u64);
     // Short lives (tests of rotation) are not backdated beyond themselves: not_before stays close.
-    params.not_before = at(now.as_second() - BACKDATE.min(validity).as_secs() as i64);
+    params.not_before = at(now.as_second() - backdate.min(validity).as_secs() as i64);
     params.not_after = at(now.as_second().saturating_add(validity.as_secs() as i64));
 }
 
@@ -375,6 +380,8 @@ mod tests {
         let extended = read.extended_key_usage().unwrap().unwrap().value;
         assert!(extended.server_auth && !extended.client_auth);
         assert_eq!(read.subject_alternative_name().unwrap().unwrap().value.general_names.len(), 2);
+        let (from, until) = (read.validity().not_before.timestamp(), read.validity().not_after.timestamp());
+        assert_eq!((from, until), (now().as_second() - 300, now().as_second() + 3600));
         assert!(!read.is_ca());
     }
 

@@ -37,6 +37,10 @@ pub struct Serve {
     /// Which control loops run: all, or none for an API server alone.
     #[arg(long, value_enum, default_value_t = ControllersArgument::All)]
     controllers: ControllersArgument,
+    /// Admission plugins beside those that are always on: ServiceAccount, which asks for a Pod's account and mounts its token. A hub's
+    /// Pods run in members, which do the same, so that it is off as in Karmada.
+    #[arg(long, value_delimiter = ',', value_enum)]
+    enable_admission_plugins: Vec<PluginArgument>,
     #[command(flatten)]
     joins: Joins,
     #[command(flatten)]
@@ -59,6 +63,12 @@ enum StoreArgument {
 enum ControllersArgument {
     All,
     None,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PluginArgument {
+    #[value(name = "ServiceAccount")]
+    ServiceAccount,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -193,6 +203,7 @@ impl Serve {
                 ApprovalArgument::Manual => Approval::Manual,
             },
             connections_per_address: self.joins.max_connections_per_address,
+            accounts_of_pods: self.enable_admission_plugins.contains(&PluginArgument::ServiceAccount),
         };
         Ok(Settings {
             serves: Serves::Fleet,

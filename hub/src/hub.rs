@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use karmada_apiserver::admission::{
     Admission, CertificateRequests, DeletionProtection, KarmadaPolicies, LimitRanger, NamespaceLifecycle,
-    PodDefaults, type_check,
+    PodDefaults, ServiceAccounts, type_check,
 };
 use karmada_apiserver::aggregation::{self, Aggregator, ClientIdentity};
 use karmada_apiserver::audit::{Audit, AuditLog, Policy};
@@ -95,7 +95,7 @@ impl Hub {
             .context("remembering this start")?;
         let cache = Cache::load(&*store).await.context("reading the store")?;
         let authorizer = Authorizer::new(cache.clone());
-        let gates: Vec<Box<dyn Admission>> = vec![
+        let mut gates: Vec<Box<dyn Admission>> = vec![
             Box::new(NamespaceLifecycle),
             Box::new(PodDefaults),
             Box::new(DeletionProtection),
@@ -104,6 +104,9 @@ impl Hub {
             Box::new(CertificateRequests::new(authorizer.clone(), certificates::asked_name)),
             Box::new(KarmadaPolicies),
         ];
+        if settings.access.accounts_of_pods {
+            gates.push(Box::new(ServiceAccounts));
+        }
         let ids = Arc::new(uuid::Uuid::new_v4);
         let registry = Arc::new(Registry::new(
             store.clone(),

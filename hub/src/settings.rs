@@ -64,6 +64,8 @@ pub struct AccessSettings {
     pub approval: Approval,
     /// Connections that one address may hold at once; 0 for any number.
     pub connections_per_address: usize,
+    /// Whether a new Pod must have an account that exists, and is given its token.
+    pub accounts_of_pods: bool,
 }
 
 /// Connections of one address, where nothing else is said: the agents behind one NAT or load balancer among them.
@@ -79,6 +81,7 @@ impl Default for AccessSettings {
             anonymous: Anonymous::Everywhere,
             approval: Approval::Auto,
             connections_per_address: CONNECTIONS_PER_ADDRESS,
+            accounts_of_pods: false,
         }
     }
 }

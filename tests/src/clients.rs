@@ -40,7 +40,7 @@ pub fn python_or_skip() -> Option<&'static PathBuf> {
     }))
 }
 
-fn had_or_skipped<T>(found: &'static Result<T, String>) -> Option<&'static T> {
+pub(crate) fn had_or_skipped<T>(found: &'static Result<T, String>) -> Option<&'static T> {
     match found {
         Ok(found) => Some(found),
         Err(why) if must_not_skip() => panic!("{why}"),
@@ -51,7 +51,7 @@ fn had_or_skipped<T>(found: &'static Result<T, String>) -> Option<&'static T> {
     }
 }
 
-fn build(script: &str, folder: &Path) -> Result<(), String> {
+pub(crate) fn build(script: &str, folder: &Path) -> Result<(), String> {
     let script = workspace_root().join(script);
     let output = Command::new(&script).arg(folder).output();
     let output = output.map_err(|error| format!("cannot run {}: {error}", script.display()))?;

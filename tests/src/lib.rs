@@ -10,6 +10,7 @@
 //! - [`hub`], [`agent`]: the built product. [`link`]: the wire between the two, to be cut.
 //! - [`middlebox`]: what may answer in the hub's place, and is no hub.
 //! - [`clients`]: client-go, Argo CD's engine, Flux's apply, Helm and Python's clients, built from `tests/clients`.
+//! - [`suite`]: Kubernetes' own specs, built from `tests/suite`, run one by one with a time limit each.
 //! - [`subject`]: the server that a suite's tests share. [`rows`]: figures of benches. [`wire`]: requests over kept connections.
 //! - [`kubectl`], [`api`]: the two ways to look and act: the real client, and plain requests.
 
@@ -33,6 +34,7 @@ pub mod ports;
 pub mod process;
 pub mod rows;
 pub mod subject;
+pub mod suite;
 pub mod wait;
 pub mod wire;
 

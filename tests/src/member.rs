@@ -29,6 +29,12 @@ persistentvolumeclaim-protection-controller,pod-garbage-collector-controller,rep
 replicationcontroller-controller,resourcequota-controller,root-ca-certificate-publisher-controller,\
 serviceaccount-controller,serviceaccount-token-controller,statefulset-controller,ttl-after-finished-controller";
 
+/// The controllers of kube-controller-manager that a hub has its own of: what the API itself is incomplete without.
+pub const HUB_CONTROLLERS: &str = "bootstrap-signer-controller,certificatesigningrequest-cleaner-controller,\
+certificatesigningrequest-signing-controller,clusterrole-aggregation-controller,garbage-collector-controller,\
+namespace-controller,resourcequota-controller,root-ca-certificate-publisher-controller,serviceaccount-controller,\
+serviceaccount-token-controller,token-cleaner-controller,ttl-after-finished-controller";
+
 /// What a member is like.
 #[derive(Clone, Debug)]
 pub struct MemberOptions {
@@ -38,7 +44,9 @@ pub struct MemberOptions {
     pub nodes: Vec<Node>,
     /// Further flags of kube-apiserver; they come last, so they win.
     pub apiserver_args: Vec<String>,
-    /// Whether controllers, scheduler and nodes run; without, it is a bare API server.
+    /// The controllers that run, as kube-controller-manager is told them; with none, it is a bare API server.
+    pub controllers: &'static str,
+    /// Whether the scheduler and kwok's nodes run.
     pub workloads: bool,
     /// Whether etcd and the API server are set as in production: writes are on disk before they are acknowledged, and Go's own
     /// default for its memory. For benches; tests need neither.
@@ -53,6 +61,7 @@ impl MemberOptions {
             name: name.to_owned(),
             nodes,
             apiserver_args: Vec::new(),
+            controllers: CONTROLLERS,
             workloads: true,
             production: false,
         }
@@ -60,7 +69,12 @@ impl MemberOptions {
 
     /// An API server alone.
     pub fn bare(name: &str) -> MemberOptions {
-        MemberOptions { nodes: Vec::new(), workloads: false, ..MemberOptions::new(name) }
+        MemberOptions { nodes: Vec::new(), controllers: "", workloads: false, ..MemberOptions::new(name) }
+    }
+
+    /// An API server with the controllers that a hub has, and no node.
+    pub fn like_a_hub(name: &str) -> MemberOptions {
+        MemberOptions { controllers: HUB_CONTROLLERS, ..MemberOptions::bare(name) }
     }
 }
 
@@ -226,10 +240,14 @@ impl Member {
             self.etcd = Some(self.etcd_program().start());
         }
         self.start_apiserver();
+        let wanted = self.options.controllers;
         if self.options.workloads {
-            self.controllers.get_or_insert_with(|| controllers_program(&self.folder, self.programs).start());
             self.scheduler.get_or_insert_with(|| scheduler_program(&self.folder, self.programs).start());
             self.kwok.get_or_insert_with(|| kwok_program(&self.folder, self.programs).start());
+        }
+        if !wanted.is_empty() {
+            self.controllers
+                .get_or_insert_with(|| controllers_program(&self.folder, self.programs, wanted).start());
             self.wait_for("the default service account", |api| {
                 let account = api.get("/api/v1/namespaces/default/serviceaccounts/default");
                 account.map_err(|error| format!("{error:#}"))?.map(drop).ok_or_else(|| "none".to_owned())
@@ -339,7 +357,7 @@ impl Member {
     }
 }
 
-fn controllers_program(folder: &Folder, programs: &Programs) -> Program {
+fn controllers_program(folder: &Folder, programs: &Programs, controllers: &str) -> Program {
     let file = |name: &str| folder.join(name).display().to_string();
     let workers =
         ["deployment", "replicaset", "job", "statefulset", "endpoint", "gc", "namespace", "service-endpoint"];
@@ -348,7 +366,9 @@ fn controllers_program(folder: &Folder, programs: &Programs) -> Program {
             format!("--kubeconfig={}", file("admin.kubeconfig")),
             format!("--service-account-private-key-file={}", file("sa.key")),
             format!("--root-ca-file={}", file("ca.crt")),
-            format!("--controllers={CONTROLLERS}"),
+            format!("--cluster-signing-cert-file={}", file("ca.crt")),
+            format!("--cluster-signing-key-file={}", file("ca.key")),
+            format!("--controllers={controllers}"),
             "--leader-elect=false".to_owned(),
             "--secure-port=0".to_owned(),
             "--kube-api-qps=200".to_owned(),

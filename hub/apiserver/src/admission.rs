@@ -15,6 +15,7 @@ mod protection;
 mod quota;
 mod review;
 mod rules;
+mod service_accounts;
 pub mod type_check;
 
 pub use certificates::{AskedName, CertificateRequests, ReadName};
@@ -27,6 +28,7 @@ pub(crate) use pods::{last_look, system_classes};
 pub(crate) use policies::Names;
 pub use protection::DeletionProtection;
 pub(crate) use quota::{Held, Quotas};
+pub use service_accounts::ServiceAccounts;
 
 use crate::registry::{AdmissionRequest, Registry};
 use crate::status::Status;

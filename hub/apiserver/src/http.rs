@@ -9,6 +9,7 @@ mod deletion;
 mod discovery;
 mod eviction;
 mod form;
+mod health;
 mod heavy;
 mod indent;
 mod json_error;

@@ -109,6 +109,8 @@ pub struct WriteOptions {
     pub subresource: String,
     /// Problems found in the raw body (duplicate fields), to be judged by `field_validation`.
     pub body_problems: Vec<String>,
+    /// The raw body, where it has problems.
+    pub body: Bytes,
     /// The patch that is carried out, as refusals of what comes of it show it.
     pub patch: PatchShown,
     /// Whether managed fields were settled by server-side apply already.

@@ -36,7 +36,7 @@ pub(crate) use decode::forget_empties;
 pub(crate) use decode::go_kind;
 pub use decode::{DecodeError, Empties, Read, decode_go};
 pub use default::{apply_defaults, drop_nulls};
-pub use duplicate::duplicate_fields;
+pub use duplicate::{duplicate_fields, in_order};
 pub use field_error::{ErrorType, FieldError, Shown};
 pub(crate) use field_error::{go_json, go_struct, quote};
 pub(crate) use formats::is_known as is_known_format;

@@ -218,7 +218,16 @@ fn split_field_term(term: &str) -> Option<(&str, &str, bool)> {
 
 fn field_text(object: &Value, path: &str) -> String {
     // Events are stored in their core form, whichever group they came through.
-    let stored_path = path.replacen("regarding.", "involvedObject.", 1);
+    let event = object["kind"] == "Event" && object["apiVersion"] == "v1";
+    let stored_path = match path {
+        "reportingController" if event => "reportingComponent".to_owned(),
+        // Who reports in the newer form leaves the source empty.
+        "source" if event && object["source"]["component"].as_str().is_none_or(str::is_empty) => {
+            "reportingComponent".to_owned()
+        }
+        "source" if event => "source.component".to_owned(),
+        _ => path.replacen("regarding.", "involvedObject.", 1),
+    };
     let mut at = object;
     for part in stored_path.split('.') {
         at = &at[part];
@@ -235,10 +244,29 @@ fn field_text(object: &Value, path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn labels(selector: &str, have: &[(&str, &str)]) -> bool {
         let parsed = LabelSelector::parse(selector).unwrap();
         parsed.matches(|key| have.iter().find(|(k, _)| *k == key).map(|(_, v)| *v))
+    }
+
+    #[test]
+    fn an_event_is_found_by_who_reported_it_in_either_form() {
+        let event = |source: &str, reporting: &str| json!({"kind": "Event", "apiVersion": "v1", "source": {"component": source}, "reportingComponent": reporting});
+        for (field, source, reporting, wanted) in [
+            ("source", "kubelet", "", "kubelet"),
+            ("source", "kubelet", "other", "kubelet"),
+            ("source", "", "test-controller", "test-controller"),
+            ("reportingComponent", "kubelet", "test-controller", "test-controller"),
+            ("reportingController", "", "test-controller", "test-controller"),
+        ] {
+            assert_eq!(field_text(&event(source, reporting), field), wanted, "{field}");
+        }
+        assert_eq!(
+            field_text(&json!({"kind": "Spring", "apiVersion": "x.org/v1", "source": "rain"}), "source"),
+            "rain"
+        );
     }
 
     #[test]

@@ -22,6 +22,8 @@ const STACK: usize = 256 << 20;
 pub struct Limits {
     /// Nodes evaluated inside loops. kube-apiserver's own limit for one object is ten million units.
     pub steps: u64,
+    /// The same, of one expression: kube-apiserver's limit is one million units.
+    pub call: u64,
     /// Bytes of values made on the way.
     pub bytes: u64,
     /// Wall clock.
@@ -30,7 +32,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { steps: 10_000_000, bytes: 64 << 20, time: Duration::from_secs(1) }
+        Limits { steps: 10_000_000, call: 1_000_000, bytes: 64 << 20, time: Duration::from_secs(1) }
     }
 }
 
@@ -40,6 +42,9 @@ pub enum EvalError {
     /// The bounds were reached.
     #[error("validation failed due to running out of cost budget, no further validation rules will be run")]
     Budget,
+    /// The expression alone cost more than one may, or the time was over while it ran; those after it are not run either.
+    #[error("operation cancelled: actual cost limit exceeded")]
+    Call,
     /// The expression failed: a key that is not there, an overflow.
     #[error("{0}")]
     Failed(String),
@@ -52,12 +57,24 @@ pub enum EvalError {
 pub(crate) struct Meter {
     limits: Limits,
     steps: AtomicU64,
+    /// The steps before the expression that runs.
+    before: AtomicU64,
     bytes: AtomicU64,
     deadline: Instant,
     spent: AtomicBool,
 }
 
 impl Meter {
+    /// What the expression that just ended is told where the bounds were reached: they were its own, or everybody's.
+    fn reached(&self) -> EvalError {
+        let steps = self.steps.load(Ordering::Relaxed);
+        let own = steps - self.before.load(Ordering::Relaxed) > self.limits.call;
+        if steps <= self.limits.steps && (own || Instant::now() > self.deadline) {
+            return EvalError::Call;
+        }
+        EvalError::Budget
+    }
+
     fn exhausted(&self) -> ExecutionError {
         self.spent.store(true, Ordering::Relaxed);
         ExecutionError::function_error("budget", "exhausted")
@@ -65,7 +82,9 @@ impl Meter {
 
     pub(crate) fn tick(&self, steps: u64) -> Result<bool, ExecutionError> {
         let before = self.steps.fetch_add(steps, Ordering::Relaxed);
-        if before.saturating_add(steps) > self.limits.steps || Instant::now() > self.deadline {
+        let now = before.saturating_add(steps);
+        let own = now.saturating_sub(self.before.load(Ordering::Relaxed));
+        if now > self.limits.steps || own > self.limits.call || Instant::now() > self.deadline {
             return Err(self.exhausted());
         }
         Ok(true)
@@ -89,6 +108,7 @@ impl Evaluator {
         let meter = Arc::new(Meter {
             limits,
             steps: AtomicU64::new(0),
+            before: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             deadline: Instant::now() + limits.time,
             spent: AtomicBool::new(false),
@@ -114,9 +134,10 @@ impl Evaluator {
         if self.spent() {
             return Err(EvalError::Budget);
         }
+        self.meter.before.store(self.meter.steps.load(Ordering::Relaxed), Ordering::Relaxed);
         let outcome = self.resolve(program);
         if self.spent() {
-            return Err(EvalError::Budget);
+            return Err(self.meter.reached());
         }
         match outcome {
             Ok(Ok(value)) => Ok(Value(value)),

@@ -10,8 +10,9 @@
 //! | text of one expression | [`MAX_SOURCE`] bytes | refused when compiled |
 //! | nesting of one expression | [`MAX_DEPTH`] | refused when compiled |
 //! | steps of loops, over all expressions of one [`Evaluator`] | [`Limits::steps`] | [`EvalError::Budget`] |
+//! | steps of loops of one expression | [`Limits::call`] | [`EvalError::Call`] |
 //! | bytes held in values made on the way | [`Limits::bytes`] | [`EvalError::Budget`] |
-//! | wall clock, looked at on every loop step | [`Limits::time`] | [`EvalError::Budget`] |
+//! | wall clock, looked at on every loop step | [`Limits::time`] | [`EvalError::Call`] |
 //!
 //! Nothing else of this workspace is known here, and nothing else knows which interpreter is below.
 

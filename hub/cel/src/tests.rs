@@ -162,6 +162,26 @@ fn a_budget_is_shared_by_all_expressions_of_one_evaluator() {
 }
 
 #[test]
+fn one_expression_may_cost_a_part_of_the_budget_alone() {
+    let declarations = Declarations::new().with("self", Type::Dyn);
+    let compile = |text: &str| Program::compile(text, &declarations, Expected::Bool).unwrap();
+    let mut evaluator = Evaluator::new(Limits { call: 50_000, ..Limits::default() });
+    evaluator.set("self", Value::from_json(&json!((0..60).collect::<Vec<i64>>())));
+    for _ in 0..3 {
+        assert_eq!(evaluator.bool(&compile("self.all(a, self.all(b, a >= 0))")), Ok(true));
+    }
+    assert_eq!(
+        evaluator.bool(&compile("self.all(a, self.all(b, self.exists(c, c == 59)))")),
+        Err(EvalError::Call)
+    );
+    assert_eq!(evaluator.bool(&compile("true")), Err(EvalError::Budget), "nothing runs after it");
+    // The suite of Kubernetes has such a rule.
+    let mut evaluator = Evaluator::new(Limits { time: Duration::from_secs(600), ..Limits::default() });
+    evaluator.set("self", Value::from_json(&json!(vec![20; 725])));
+    assert_eq!(evaluator.bool(&compile("self.all(x, self.all(y, y == x))")), Err(EvalError::Call));
+}
+
+#[test]
 fn an_authorizer_is_asked_what_the_expression_asks() {
     struct OnlyPods;
     impl Authorizer for OnlyPods {

@@ -22,6 +22,12 @@ const NAMED: [&str; 7] = [
     "services",
 ];
 
+/// What follows a device class's name in the name of the resource that claims of its devices count for.
+const OF_DEVICE_CLASS: &str = ".deviceclass.resource.k8s.io/devices";
+
+/// What a claim for all devices of a class counts for: as many as one claim can be given.
+const ALL_DEVICES: i64 = 32;
+
 /// Where objects are found.
 pub trait Objects {
     /// How many there are of a kind.
@@ -53,6 +59,9 @@ pub fn counts(name: &str) -> Option<(&str, &str)> {
     if name.contains(".storageclass.storage.k8s.io/") || name == "requests.storage" {
         return Some(("", "persistentvolumeclaims"));
     }
+    if name.ends_with(OF_DEVICE_CLASS) {
+        return Some(("resource.k8s.io", "resourceclaims"));
+    }
     if name.starts_with("services.") {
         return Some(("", "services"));
     }
@@ -76,12 +85,37 @@ pub fn covers(quota: &Value, group: &str, plural: &str, object: &Value) -> bool 
     let mut plain = plain.filter_map(Value::as_str);
     let selected = spec["scopeSelector"]["matchExpressions"].as_array();
     let mut selected = selected.into_iter().flatten();
-    let is_pod = group.is_empty() && plural == "pods";
-    plain.all(|scope| is_pod && in_scope(scope, "Exists", &Value::Null, object))
+    let within = |scope: &str, operator: &str, values: &Value| match (group, plural) {
+        ("", "pods") => in_scope(scope, operator, values, object),
+        ("", "persistentvolumeclaims") => {
+            scope == "VolumeAttributesClass" && of_attributes_class(operator, values, object)
+        }
+        _ => false,
+    };
+    plain.all(|scope| within(scope, "Exists", &Value::Null))
         && selected.all(|one| {
             let text = |field: &str| one[field].as_str().unwrap_or_default();
-            is_pod && in_scope(text("scopeName"), text("operator"), &one["values"], object)
+            within(text("scopeName"), text("operator"), &one["values"])
         })
+}
+
+/// Whether a claim is of such a class of volume attributes: the one that it asks for, has, or is being given.
+fn of_attributes_class(operator: &str, values: &Value, claim: &Value) -> bool {
+    let (spec, status) = (&claim["spec"], &claim["status"]);
+    let all = [
+        &spec["volumeAttributesClassName"],
+        &status["currentVolumeAttributesClassName"],
+        &status["modifyVolumeStatus"]["targetVolumeAttributesClassName"],
+    ];
+    let names: Vec<&str> =
+        all.into_iter().filter_map(Value::as_str).filter(|name| !name.is_empty()).collect();
+    let among = |name: &&str| values.as_array().is_some_and(|values| values.iter().any(|one| one == *name));
+    match operator {
+        "In" => names.iter().any(among),
+        "NotIn" => names.is_empty() || names.iter().any(|name| !among(name)),
+        "DoesNotExist" => names.is_empty(),
+        _ => !names.is_empty(),
+    }
 }
 
 fn in_scope(scope: &str, operator: &str, values: &Value, pod: &Value) -> bool {
@@ -131,6 +165,9 @@ pub fn usage(group: &str, plural: &str, object: &Value) -> Amounts {
     let one = Quantity::from_units(1);
     let suffix = if group.is_empty() { String::new() } else { format!(".{group}") };
     let mut used = Amounts::from([(format!("count/{plural}{suffix}"), one)]);
+    if (group, plural) == ("resource.k8s.io", "resourceclaims") {
+        devices(&object["spec"], &mut used);
+    }
     if !group.is_empty() || !NAMED.contains(&plural) {
         return used;
     }
@@ -216,6 +253,27 @@ fn claim(object: &Value, used: &mut Amounts) {
     }
     if let Some(asked) = asked {
         add(used, "requests.storage", asked);
+    }
+}
+
+/// The devices that a claim asks for, by class; of what may be given instead of each other, the most of each class.
+fn devices(spec: &Value, used: &mut Amounts) {
+    for request in spec["devices"]["requests"].as_array().into_iter().flatten() {
+        // Up to v1beta1, what is asked for stands in the request itself.
+        let exactly = [request.get("exactly").unwrap_or(request).clone()];
+        let instead = request["firstAvailable"].as_array().filter(|instead| !instead.is_empty());
+        let mut most = Amounts::new();
+        for one in instead.map_or(&exactly[..], Vec::as_slice) {
+            let Some(class) = one["deviceClassName"].as_str() else { continue };
+            let count = match one["allocationMode"].as_str() {
+                Some("ExactCount") => one["count"].as_i64().unwrap_or_default(),
+                Some("All") => ALL_DEVICES,
+                _ => 0,
+            };
+            let seen = most.entry(format!("{class}{OF_DEVICE_CLASS}")).or_default();
+            *seen = (*seen).max(Quantity::from_units(count));
+        }
+        add_all(used, &most);
     }
 }
 
@@ -356,6 +414,7 @@ mod tests {
             ("services.nodeports", Some(("", "services"))),
             ("count/deployments.apps", Some(("apps", "deployments"))),
             ("count/configmaps", Some(("", "configmaps"))),
+            ("gold.deviceclass.resource.k8s.io/devices", Some(("resource.k8s.io", "resourceclaims"))),
             ("bananas", None),
         ] {
             assert_eq!(counts(name), wanted, "{name}");
@@ -380,6 +439,57 @@ mod tests {
             assert_eq!(covers(&quota(scope), "", "pods", &pod), wanted, "{scope}");
         }
         assert!(!covers(&quota("NotTerminating"), "", "secrets", &pod));
+    }
+
+    #[test]
+    fn claims_are_counted_by_their_class_of_attributes() {
+        let quota = |operator: &str| {
+            json!({"spec": {"hard": {"persistentvolumeclaims": "1"}, "scopeSelector": {
+            "matchExpressions": [{"scopeName": "VolumeAttributesClass", "operator": operator, "values": ["gold"]}]}}})
+        };
+        let asked = |class: &str| json!({"spec": {"volumeAttributesClassName": class}});
+        let given = json!({"spec": {"volumeAttributesClassName": "tin"}, "status": {"currentVolumeAttributesClassName": "gold"}});
+        for (operator, claim, wanted) in [
+            ("In", asked("gold"), true),
+            ("In", asked("tin"), false),
+            ("In", given.clone(), true),
+            ("NotIn", asked("gold"), false),
+            ("NotIn", given, true),
+            ("NotIn", json!({}), true),
+            ("Exists", asked("tin"), true),
+            ("Exists", json!({}), false),
+            ("DoesNotExist", json!({}), true),
+        ] {
+            assert_eq!(
+                covers(&quota(operator), "", "persistentvolumeclaims", &claim),
+                wanted,
+                "{operator} {claim}"
+            );
+            assert!(!covers(&quota(operator), "", "services", &claim));
+        }
+    }
+
+    #[test]
+    fn what_a_claim_of_devices_uses() {
+        let of = |class: &str, mode: &str, count: i64| json!({"deviceClassName": class, "allocationMode": mode, "count": count});
+        let requests = json!([
+            {"name": "a", "exactly": of("gold", "ExactCount", 2)},
+            {"name": "b", "firstAvailable": [of("gold", "ExactCount", 3), of("gold", "ExactCount", 1), of("tin", "All", 0)]},
+        ]);
+        let used = |requests: Value| -> Vec<String> {
+            let claim = json!({"spec": {"devices": {"requests": requests}}});
+            let used = usage("resource.k8s.io", "resourceclaims", &claim);
+            used.iter().map(|(name, amount)| format!("{name}={amount}")).collect()
+        };
+        let wanted = [
+            "count/resourceclaims.resource.k8s.io=1",
+            "gold.deviceclass.resource.k8s.io/devices=5",
+            "tin.deviceclass.resource.k8s.io/devices=32",
+        ];
+        assert_eq!(used(requests), wanted);
+        let mut older = of("gold", "ExactCount", 2);
+        older["name"] = json!("a");
+        assert_eq!(used(json!([older])), [wanted[0], "gold.deviceclass.resource.k8s.io/devices=2"]);
     }
 
     #[test]

@@ -177,7 +177,10 @@ impl Engine {
     /// That a kind is not served is evidence that its objects are gone where none was ever placed, or once a member that is ready has not
     /// served it for a while: with its definition they went.
     fn judge_unserved(&mut self, key: &str, removal: &mut Removal, ready: bool, nowhere: bool) {
-        let Some(gvk) = removal.unserved.take() else { return drop(self.unserved.remove(key)) };
+        let Some(gvk) = removal.unserved.take() else {
+            self.unserved.remove(key);
+            return;
+        };
         if !ready {
             self.unserved.remove(key);
         }

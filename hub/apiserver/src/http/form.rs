@@ -16,15 +16,41 @@ pub(super) enum Encoding {
     Protobuf,
 }
 
+/// The version of `meta.k8s.io` that was asked for. What is written in them differs in nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Meta {
+    V1,
+    V1beta1,
+}
+
+impl Meta {
+    pub(super) fn api_version(self) -> &'static str {
+        match self {
+            Meta::V1 => "meta.k8s.io/v1",
+            Meta::V1beta1 => "meta.k8s.io/v1beta1",
+        }
+    }
+}
+
 /// What is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     /// The objects themselves.
     Whole,
-    /// `meta.k8s.io/v1` Table.
-    Table,
+    /// A Table.
+    Table(Meta),
     /// `PartialObjectMetadata` or its list.
-    Metadata,
+    Metadata(Meta),
+}
+
+impl Shape {
+    pub(super) fn is_table(self) -> bool {
+        matches!(self, Shape::Table(_))
+    }
+
+    pub(super) fn is_metadata(self) -> bool {
+        matches!(self, Shape::Metadata(_))
+    }
 }
 
 /// An answer's form.
@@ -67,10 +93,12 @@ impl Form {
 
     /// The first form of the client's list that is spoken here. Forms with parameters that are not known are passed over, so
     /// that a client that would like more than we have falls back as it planned to. `protobuf`: whether the kind has that form;
-    /// metadata alone has it for every kind.
-    pub(super) fn choose(headers: &HeaderMap, protobuf: bool) -> Result<Form, Status> {
-        let spoken =
-            |form: &Form| form.encoding != Encoding::Protobuf || protobuf || form.shape == Shape::Metadata;
+    /// metadata alone has it for every kind. `tables`: whether what is answered can be a row of one, which a review cannot.
+    pub(super) fn choose(headers: &HeaderMap, protobuf: bool, tables: bool) -> Result<Form, Status> {
+        let spoken = |form: &Form| {
+            (form.encoding != Encoding::Protobuf || protobuf || form.shape.is_metadata())
+                && (tables || !form.shape.is_table())
+        };
         Form::first(headers, |clause| read_clause(clause).filter(spoken))
     }
 
@@ -142,11 +170,22 @@ fn read_clause(clause: &str) -> Option<Form> {
     let shape = match (kind, group, version) {
         ("", _, _) => Shape::Whole,
         // Cells are of any type: tables have no protobuf form.
-        ("Table", "meta.k8s.io", "v1") if encoding != Encoding::Protobuf => Shape::Table,
-        ("PartialObjectMetadata" | "PartialObjectMetadataList", "meta.k8s.io", "v1") => Shape::Metadata,
+        (
+            "Table" | "PartialObjectMetadata" | "PartialObjectMetadataList",
+            "meta.k8s.io",
+            "v1" | "v1beta1",
+        ) => {
+            let meta = if version == "v1" { Meta::V1 } else { Meta::V1beta1 };
+            match (kind, encoding, meta) {
+                // Cells are of any type: tables have no protobuf form. Nor is the older version written in it.
+                ("Table", Encoding::Protobuf, _) | (_, Encoding::Protobuf, Meta::V1beta1) => return None,
+                ("Table", ..) => Shape::Table(meta),
+                _ => Shape::Metadata(meta),
+            }
+        }
         _ => return None,
     };
-    let of_list = (shape == Shape::Metadata).then_some(kind == "PartialObjectMetadataList");
+    let of_list = shape.is_metadata().then_some(kind == "PartialObjectMetadataList");
     Some(Form { encoding, shape, of_list })
 }
 
@@ -158,20 +197,25 @@ mod tests {
     fn the_first_form_that_is_spoken_wins() {
         let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
         for (accept, wanted) in [
-            (kubectl, Some((Encoding::Json, Shape::Table))),
+            (kubectl, Some((Encoding::Json, Shape::Table(Meta::V1)))),
+            (
+                "application/json;as=Table;v=v1beta1;g=meta.k8s.io",
+                Some((Encoding::Json, Shape::Table(Meta::V1beta1))),
+            ),
             ("application/vnd.kubernetes.protobuf,application/json", Some((Encoding::Json, Shape::Whole))),
             ("application/yaml", Some((Encoding::Yaml, Shape::Whole))),
             ("*/*", Some((Encoding::Json, Shape::Whole))),
             ("application/vnd.kubernetes.protobuf", None),
             (
                 "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
-                Some((Encoding::Protobuf, Shape::Metadata)),
+                Some((Encoding::Protobuf, Shape::Metadata(Meta::V1))),
             ),
             ("text/html", None),
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(http::header::ACCEPT, accept.parse().unwrap());
-            let chosen = |protobuf| Form::choose(&headers, protobuf).ok().map(|f| (f.encoding, f.shape));
+            let chosen =
+                |protobuf| Form::choose(&headers, protobuf, true).ok().map(|f| (f.encoding, f.shape));
             assert_eq!(chosen(false), wanted, "{accept}");
             let first = accept.starts_with("application/vnd.kubernetes.protobuf");
             assert_eq!(
@@ -183,6 +227,10 @@ mod tests {
         let mut headers = HeaderMap::new();
         let table = "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io";
         headers.insert(http::header::ACCEPT, table.parse().unwrap());
-        assert!(Form::choose(&headers, true).is_err(), "cells have no protobuf form");
+        assert!(Form::choose(&headers, true, true).is_err(), "cells have no protobuf form");
+        headers.insert(http::header::ACCEPT, kubectl.parse().unwrap());
+        assert_eq!(Form::choose(&headers, true, false).unwrap(), Form::JSON, "a review is no row");
+        headers.insert(http::header::ACCEPT, "application/json;as=Table;v=v1;g=meta.k8s.io".parse().unwrap());
+        assert_eq!(Form::choose(&headers, true, false).unwrap_err().code, 406);
     }
 }

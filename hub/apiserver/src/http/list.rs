@@ -101,7 +101,7 @@ fn too_large(asked: u64, current: u64) -> Status {
 /// Kind and apiVersion of a list.
 pub(super) fn type_of_list(definition: &ResourceDefinition, shape: Shape) -> (String, String) {
     match shape {
-        Shape::Metadata => ("PartialObjectMetadataList".to_owned(), "meta.k8s.io/v1".to_owned()),
+        Shape::Metadata(meta) => ("PartialObjectMetadataList".to_owned(), meta.api_version().to_owned()),
         _ => (format!("{}List", definition.kind), definition.api_version()),
     }
 }
@@ -138,18 +138,24 @@ impl ApiServer {
         metadata: &Value,
         form: Form,
     ) -> Response<Body> {
-        if form.shape == Shape::Table {
+        if let Shape::Table(meta) = form.shape {
             let include = Include::parse(call.query.get("includeObject"));
             let now = self.registry.now();
-            let table =
-                table::table(definition, items.iter().map(AsRef::as_ref), metadata, include, true, now);
+            let table = table::table(
+                definition,
+                items.iter().map(AsRef::as_ref),
+                metadata,
+                include,
+                true,
+                (meta, now),
+            );
             return respond::document(StatusCode::OK, table.to_string().into(), form);
         }
         if form.encoding == Encoding::Protobuf {
             return protobuf_list::answer(definition, items, metadata, form).await;
         }
         let (kind, api_version) = type_of_list(definition, form.shape);
-        if form.shape == Shape::Metadata && items.is_empty() {
+        if form.shape.is_metadata() && items.is_empty() {
             // An empty list of metadata alone is null: so kube-apiserver writes it.
             let list = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata, "items": null});
             return respond::document(StatusCode::OK, list.to_string().into(), form);
@@ -164,7 +170,9 @@ impl ApiServer {
                 parts.push(Part::text(","));
             }
             match form.shape {
-                Shape::Metadata => parts.push(Part::Text(table::metadata(object).to_string().into())),
+                Shape::Metadata(meta) => {
+                    parts.push(Part::Text(table::metadata(object, meta).to_string().into()))
+                }
                 _ => parts.extend(table::item(definition, object)),
             }
         }

@@ -9,10 +9,13 @@ use http::{Method, Response, StatusCode};
 
 use super::respond::{self, Body};
 use super::target::{Query, Target, decode, is_escaped_well};
-use super::{ApiServer, Attributes, Call, discovery};
+use super::{ApiServer, Attributes, Call, discovery, health};
 use crate::aggregation::More;
 use crate::resource::Catalogue;
 use crate::status::Status;
+
+/// The media type of figures.
+const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The answer to a path that nobody can look at further: its escapes cannot be read, or it ends where the verb of old times
 /// (`/api/v1/watch/…`) should be followed by what it is about.
@@ -128,21 +131,8 @@ impl ApiServer {
 
     async fn document(&self, call: &Call<'_>, path: &str, parts: &[&str]) -> Result<Response<Body>, Status> {
         match path {
-            "/healthz" | "/livez" => Ok(respond::text("ok")),
-            "/healthz/ping" | "/livez/ping" | "/readyz/ping" => {
-                Ok(respond::text_as("ok".to_owned(), "text/plain; charset=utf-8"))
-            }
-            "/readyz" => match (self.ready)() {
-                Ok(()) => Ok(respond::text("ok")),
-                Err(why) => {
-                    // As kube-apiserver words it, which also says which check it was.
-                    let text = format!("[+]ping ok\n[-]store failed: {why}\nreadyz check failed\n");
-                    let mut answer = respond::text_as(text, "text/plain; charset=utf-8");
-                    *answer.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-                    Ok(answer)
-                }
-            },
-            "/metrics" => Ok(respond::text_as((self.metrics)(), "text/plain; version=0.0.4; charset=utf-8")),
+            "/metrics/slis" => Ok(respond::text_as(health::figures(&(self.ready)()), METRICS)),
+            "/metrics" => Ok(respond::text_as((self.metrics)(), METRICS)),
             "/openapi/v2" => {
                 let more = match &self.aggregator {
                     Some(aggregator) => Box::pin(aggregator.more()).await,
@@ -160,6 +150,10 @@ impl ApiServer {
                 Ok(respond::json_for_people(&discovery::paths(&self.registry.catalogue())))
             }
             _ => match parts {
+                [probe @ ("healthz" | "livez" | "readyz"), check @ ..] => {
+                    health::answer(probe, &check.join("/"), &call.query, &(self.ready)())
+                        .ok_or_else(Status::no_page)
+                }
                 ["api" | "apis", ..] => self.discover(call, path.trim_end_matches('/')),
                 // Only behind a group's name is a slash at the end passed over.
                 ["openapi", "v3"] if path.ends_with('/') => Ok(discovery::no_document()),

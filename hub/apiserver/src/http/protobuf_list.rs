@@ -14,7 +14,7 @@ use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 use serde_json::Value;
 
-use super::form::{Form, Shape};
+use super::form::{Form, Meta, Shape};
 use super::list::type_of_list;
 use super::respond::{self, Body};
 use super::table;
@@ -40,7 +40,7 @@ pub(super) async fn answer(
     let (kind, api_version) = type_of_list(definition, form.shape);
     let own = definition.api_version();
     let item = match form.shape {
-        Shape::Metadata => ("meta.k8s.io/v1", "PartialObjectMetadata"),
+        Shape::Metadata(meta) => (meta.api_version(), "PartialObjectMetadata"),
         _ => (own.as_str(), &*definition.kind),
     };
     let mut list = match List::new(&api_version, &kind, item, metadata) {
@@ -70,7 +70,7 @@ enum Item {
     /// As it is stored.
     Stored(Arc<Stored>),
     /// Its metadata alone.
-    Metadata(Arc<Stored>),
+    Metadata(Arc<Stored>, Meta),
     /// As the version that is asked for shows it.
     Made(Value),
 }
@@ -78,7 +78,7 @@ enum Item {
 impl Item {
     fn of(definition: &ResourceDefinition, object: &Arc<Stored>, shape: Shape) -> Item {
         match shape {
-            Shape::Metadata => Item::Metadata(object.clone()),
+            Shape::Metadata(meta) => Item::Metadata(object.clone(), meta),
             _ if definition.shows_as_stored(object) => Item::Stored(object.clone()),
             _ => Item::Made(conversion::from_storage(definition, object.value())),
         }
@@ -87,7 +87,7 @@ impl Item {
     fn value(self) -> Value {
         match self {
             Item::Stored(object) => object.value(),
-            Item::Metadata(object) => table::metadata(&object),
+            Item::Metadata(object, meta) => table::metadata(&object, meta),
             Item::Made(value) => value,
         }
     }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::{Method, Response, StatusCode};
 
 use super::body::{self, Received};
-use super::form::{self, Form, Shape};
+use super::form::{self, Form};
 use super::objects::{names_its_type, namespace_of, object_in};
 use super::respond::Body;
 use super::table::Include;
@@ -136,11 +136,15 @@ fn form(call: &Call<'_>, definition: &ResourceDefinition, wanted: &Wanted) -> Re
     let is_list = wanted.name.is_empty() && looks;
     let protobuf =
         !definition.is_structural() && protobuf::has_form(&definition.api_version(), &definition.kind);
-    let form = Form::choose(call.headers, protobuf).map_err(|status| match definition.is_structural() {
-        true => status,
-        false => form::routed(call.headers, is_list).unwrap_or(status),
-    })?;
-    if form.shape == Shape::Table {
+    // What is not kept is no row of a table: reviews, and what is asked of an object that is none itself.
+    let asked = matches!(wanted.subresource.as_str(), "binding" | "eviction" | "token");
+    let tables = !asked && (definition.allows("get") || definition.allows("list"));
+    let form =
+        Form::choose(call.headers, protobuf, tables).map_err(|status| match definition.is_structural() {
+            true => status,
+            false => form::routed(call.headers, is_list).unwrap_or(status),
+        })?;
+    if form.shape.is_table() {
         Include::check(call.query.get("includeObject"))?;
     }
     Ok(form)

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::form::Meta;
 use crate::kinds::ScalePaths;
 use crate::object::meta;
 use crate::resource::ResourceDefinition;
@@ -29,7 +30,7 @@ pub(crate) fn of(paths: &ScalePaths, object: &Value) -> Value {
 }
 
 /// A Scale as the one row of a table.
-pub(super) fn table(scale: &Value, now: jiff::Timestamp) -> Value {
+pub(super) fn table(scale: &Value, meta: Meta, now: jiff::Timestamp) -> Value {
     let created = meta::text(scale, "creationTimestamp").parse::<jiff::Timestamp>();
     let age = created.map_or_else(
         |_| "<unknown>".to_owned(),
@@ -37,9 +38,9 @@ pub(super) fn table(scale: &Value, now: jiff::Timestamp) -> Value {
     );
     let column = |name: &str, ty: &str, format: &str| json!({"name": name, "type": ty, "format": format, "description": "", "priority": 0});
     let replicas = |part: &str| scale[part]["replicas"].as_i64().unwrap_or(0);
-    let metadata = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": scale["metadata"]});
+    let metadata = json!({"kind": "PartialObjectMetadata", "apiVersion": meta.api_version(), "metadata": scale["metadata"]});
     json!({
-        "kind": "Table", "apiVersion": "meta.k8s.io/v1",
+        "kind": "Table", "apiVersion": meta.api_version(),
         "metadata": {"resourceVersion": scale["metadata"]["resourceVersion"]},
         "columnDefinitions": [
             column("Name", "string", ""), column("Desired", "integer", ""),

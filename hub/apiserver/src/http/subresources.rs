@@ -176,7 +176,7 @@ impl ApiServer {
 
     fn scale_answer(&self, scale: &Value, form: Form) -> Response<Body> {
         let answer = match form.shape {
-            Shape::Table => scale::table(scale, self.registry.now()),
+            Shape::Table(meta) => scale::table(scale, meta, self.registry.now()),
             _ => scale.clone(),
         };
         respond::document(StatusCode::OK, answer.to_string().into(), form)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::form::Shape;
+use super::form::{Meta, Shape};
 use super::pieces::Part;
 use crate::conversion;
 use crate::kinds;
@@ -69,7 +69,7 @@ pub(super) fn item(definition: &ResourceDefinition, object: &Arc<Stored>) -> Vec
 }
 
 /// `PartialObjectMetadata` of the object.
-pub(super) fn metadata(object: &Stored) -> Value {
+pub(super) fn metadata(object: &Stored, meta: Meta) -> Value {
     let mut value = object.value();
     if value["kind"] == "DaemonSet"
         && let Some(metadata) = value["metadata"].as_object_mut()
@@ -83,17 +83,17 @@ pub(super) fn metadata(object: &Stored) -> Value {
             metadata.remove("annotations");
         }
     }
-    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": value["metadata"]})
+    json!({"kind": "PartialObjectMetadata", "apiVersion": meta.api_version(), "metadata": value["metadata"]})
 }
 
-/// A table of these objects. `columns` is left out of all but the first table of a watch.
+/// A table of these objects, as it is at a moment. `columns` is left out of all but the first table of a watch.
 pub(super) fn table<'a>(
     definition: &ResourceDefinition,
     objects: impl Iterator<Item = &'a Stored>,
     list_metadata: &Value,
     include: Include,
     with_columns: bool,
-    now: jiff::Timestamp,
+    (meta, now): (Meta, jiff::Timestamp),
 ) -> Value {
     let rows: Vec<Value> = objects
         .map(|object| {
@@ -105,7 +105,7 @@ pub(super) fn table<'a>(
             }
             match include {
                 Include::Nothing => row["object"] = Value::Null,
-                Include::Metadata => row["object"] = metadata(object),
+                Include::Metadata => row["object"] = metadata(object, meta),
                 Include::Object => row["object"] = value,
             }
             row
@@ -114,7 +114,7 @@ pub(super) fn table<'a>(
     let columns = if with_columns { kinds::columns(definition) } else { Value::Null };
     json!({
         "kind": "Table",
-        "apiVersion": "meta.k8s.io/v1",
+        "apiVersion": meta.api_version(),
         "metadata": list_metadata,
         "columnDefinitions": columns,
         "rows": rows,
@@ -131,10 +131,10 @@ pub(super) fn one(
 ) -> Bytes {
     match shape {
         Shape::Whole => whole(definition, object),
-        Shape::Metadata => metadata(object).to_string().into(),
-        Shape::Table => {
+        Shape::Metadata(meta) => metadata(object, meta).to_string().into(),
+        Shape::Table(meta) => {
             let list = json!({"resourceVersion": object.revision.to_string()});
-            table(definition, std::iter::once(object), &list, include, true, now).to_string().into()
+            table(definition, std::iter::once(object), &list, include, true, (meta, now)).to_string().into()
         }
     }
 }

@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::form::{Encoding, Form, Shape};
+use super::form::{Encoding, Form, Meta, Shape};
 use super::respond::{self, Body};
 use super::table::{self, Include};
 use super::target::Wanted;
@@ -286,11 +286,11 @@ impl Watcher {
     fn line(&mut self, kind: &str, object: &Stored) -> Bytes {
         let bytes = match self.shape {
             Shape::Whole => table::whole(&self.definition, object),
-            Shape::Metadata => table::metadata(object).to_string().into(),
-            Shape::Table => {
+            Shape::Metadata(meta) => table::metadata(object, meta).to_string().into(),
+            Shape::Table(meta) => {
                 let metadata = json!({"resourceVersion": object.revision.to_string()});
                 let rows = std::iter::once(object);
-                let now = self.registry.now();
+                let now = (meta, self.registry.now());
                 let table =
                     table::table(&self.definition, rows, &metadata, self.include, !self.columns_sent, now);
                 self.columns_sent = true;
@@ -301,7 +301,12 @@ impl Watcher {
     }
 
     /// A table with one row, of an object that has nothing but its version.
-    fn table_bookmark(&self, metadata: &serde_json::Value, initial_end: bool) -> serde_json::Value {
+    fn table_bookmark(
+        &self,
+        meta: Meta,
+        metadata: &serde_json::Value,
+        initial_end: bool,
+    ) -> serde_json::Value {
         let mut inner = metadata.clone();
         if initial_end {
             inner["annotations"] = json!({"k8s.io/initial-events-end": "true"});
@@ -312,9 +317,9 @@ impl Watcher {
             *cell = json!("");
         }
         let object =
-            json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": inner});
+            json!({"kind": "PartialObjectMetadata", "apiVersion": meta.api_version(), "metadata": inner});
         json!({
-            "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": null,
+            "kind": "Table", "apiVersion": meta.api_version(), "metadata": metadata, "columnDefinitions": null,
             "rows": [{"cells": cells, "object": object}],
         })
     }
@@ -322,13 +327,13 @@ impl Watcher {
     fn bookmark(&self, revision: u64, initial_end: bool) -> Bytes {
         let mut metadata = json!({"resourceVersion": revision.to_string()});
         // A table keeps it in its row.
-        if initial_end && self.shape != Shape::Table {
+        if initial_end && !self.shape.is_table() {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         let object = match self.shape {
-            Shape::Table => self.table_bookmark(&metadata, initial_end),
-            Shape::Metadata => {
-                json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
+            Shape::Table(meta) => self.table_bookmark(meta, &metadata, initial_end),
+            Shape::Metadata(meta) => {
+                json!({"kind": "PartialObjectMetadata", "apiVersion": meta.api_version(), "metadata": metadata})
             }
             Shape::Whole => {
                 json!({"kind": self.definition.kind, "apiVersion": self.definition.api_version(), "metadata": metadata})

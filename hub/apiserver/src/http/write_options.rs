@@ -40,6 +40,7 @@ impl ApiServer {
             dry_run,
             field_validation,
             subresource: subresource.to_owned(),
+            body: if body_problems.is_empty() { Bytes::new() } else { raw.clone() },
             body_problems,
             patch: PatchShown::None,
             applied: false,

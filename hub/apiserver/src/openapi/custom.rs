@@ -43,14 +43,15 @@ impl Documents {
 
 /// The component of a custom kind.
 pub(super) fn definition(served: ServedResource<'_>, published: &Value, dialect: Dialect) -> Value {
+    // Of a schema that takes anything kubectl would take the fields that it names for all that there are.
+    let bare = dialect == Dialect::V2 && published["x-kubernetes-preserve-unknown-fields"] == true;
     let mut schema = match dialect {
         Dialect::V3 => for_v3(published),
         Dialect::V2 => for_v2(published),
     };
-    if !schema.is_object() {
+    if bare || !schema.is_object() {
         schema = json!({"type": "object"});
     }
-    let bare = dialect == Dialect::V2 && schema["x-kubernetes-preserve-unknown-fields"] == true;
     if !bare {
         type_and_metadata(&mut schema, dialect);
     }
@@ -108,37 +109,38 @@ fn for_v3(schema: &Value) -> Value {
 
 fn described(field: &str) -> &'static str {
     match field {
-        "apiVersion" => "The version of the schema that this object is in.",
-        "kind" => "The kind of this object.",
+        "apiVersion" => "APIVersion defines the version of the schema that this object is in.",
+        "kind" => "Kind is what this object is.",
         _ => "Standard object's metadata.",
     }
 }
 
-/// Swagger 2.0 says less: what it cannot say is left out, so that clients do not refuse what the server takes.
+/// Swagger 2.0 says less: what it cannot say is left out, so that clients do not refuse what the server takes. kube-apiserver
+/// leaves out the same.
 fn for_v2(schema: &Value) -> Value {
     let Some(fields) = schema.as_object() else { return schema.clone() };
-    let mut out = Map::new();
     let is = |key: &str| fields.get(key) == Some(&Value::Bool(true));
-    let untyped = is("nullable") || is("x-kubernetes-int-or-string");
-    let open = is("x-kubernetes-preserve-unknown-fields");
+    let (nullable, open) = (is("nullable"), is("x-kubernetes-preserve-unknown-fields"));
+    let ty = fields.get("type").and_then(Value::as_str).unwrap_or_default();
+    // kubectl takes the fields of what holds anything for all that there are, and reads no list without its elements.
+    let shapeless = nullable || open;
+    let itemless = ty == "array" && (shapeless || !fields.contains_key("items"));
+    let typeless = nullable || itemless || open && ty == "object";
+    let mut out = Map::new();
     for (key, value) in fields {
-        let kept = match key.as_str() {
-            "nullable" | "anyOf" | "oneOf" | "allOf" | "not" | "default" | "example" | "externalDocs" => {
-                false
-            }
-            "type" | "items" | "properties" | "additionalProperties" | "required" if untyped => false,
-            "type" | "items" | "properties" | "additionalProperties" | "required" if open => false,
-            _ => true,
-        };
-        if !kept {
-            continue;
-        }
         let value = match key.as_str() {
+            "nullable" | "anyOf" | "oneOf" | "allOf" | "not" | "example" | "externalDocs" => continue,
+            "type" if typeless => continue,
+            "items" | "properties" if shapeless => continue,
             "items" | "additionalProperties" => for_v2(value),
             "properties" => {
                 let properties = value.as_object().into_iter().flatten();
                 Value::Object(properties.map(|(name, value)| (name.clone(), for_v2(value))).collect())
             }
+            "required" => match required(fields, shapeless) {
+                Value::Null => continue,
+                some => some,
+            },
             _ => value.clone(),
         };
         out.insert(key.clone(), value);
@@ -146,4 +148,61 @@ fn for_v2(schema: &Value) -> Value {
     let mut out = Value::Object(out);
     embedded(&mut out, Dialect::V2);
     out
+}
+
+/// The fields that must be there, without those that may be null: a client that knows no null would miss them.
+fn required(fields: &Map<String, Value>, shapeless: bool) -> Value {
+    if fields.get("additionalProperties").is_some_and(|values| values["nullable"] == true) {
+        return Value::Null;
+    }
+    let properties = fields.get("properties").filter(|_| !shapeless);
+    let may_be_null = |name: &Value| {
+        let property = name.as_str().and_then(|name| properties?.get(name));
+        property.is_some_and(|property| property["nullable"] == true)
+    };
+    let all = fields.get("required").and_then(Value::as_array).into_iter().flatten();
+    let left: Vec<Value> = all.filter(|name| !may_be_null(name)).cloned().collect();
+    if left.is_empty() { Value::Null } else { Value::Array(left) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn swagger_leaves_out_what_kube_apiserver_leaves_out() {
+        let list = json!({"type": "array", "items": {"type": "string"}});
+        for (schema, wanted) in [
+            (
+                json!({"type": "object", "properties": {"a": list}}),
+                json!({"type": "object", "properties": {"a": list}}),
+            ),
+            (
+                json!({"type": "object", "nullable": true, "description": "d", "properties": {"a": list}}),
+                json!({"description": "d"}),
+            ),
+            (
+                json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"a": list}, "required": ["a"]}),
+                json!({"x-kubernetes-preserve-unknown-fields": true, "required": ["a"]}),
+            ),
+            (
+                json!({"type": "array", "x-kubernetes-preserve-unknown-fields": true, "items": {}}),
+                json!({"x-kubernetes-preserve-unknown-fields": true}),
+            ),
+            (
+                json!({"type": "object", "required": ["a", "b"], "properties": {"a": {"type": "string", "nullable": true}, "b": {"type": "string"}}}),
+                json!({"type": "object", "required": ["b"], "properties": {"a": {}, "b": {"type": "string"}}}),
+            ),
+            (
+                json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}]}),
+                json!({"x-kubernetes-int-or-string": true}),
+            ),
+            (
+                json!({"type": "string", "default": "x", "enum": ["x"]}),
+                json!({"type": "string", "default": "x", "enum": ["x"]}),
+            ),
+        ] {
+            assert_eq!(for_v2(&schema), wanted, "{schema}");
+        }
+    }
 }

@@ -61,6 +61,7 @@ fn a_document_tells_what_kubectl_looks_for() {
         item["patch"]["parameters"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap()).collect();
     assert!(names.contains(&"fieldValidation") && names.contains(&"dryRun"));
     assert!(item["patch"]["requestBody"]["content"].get(paths_strategic()).is_some());
+    assert!(item["get"].get("parameters").is_none(), "what has none of its own does not name them");
     let mut document = document;
     without_texts(&mut document);
     let schemas = &document["components"]["schemas"];

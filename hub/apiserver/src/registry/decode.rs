@@ -167,7 +167,12 @@ pub(crate) fn decode(
             if definition.is_structural() {
                 more.sort_by_key(|problem| !problem.contains("\"metadata."));
             }
+            let mixed = !problems.is_empty() && !more.is_empty();
             problems.extend(more);
+            // One reader finds both; of a definition's kinds, and of what a patch makes, duplicates are found first.
+            if mixed && shown.is_none() && !definition.is_structural() {
+                problems = crate::schema::in_order(&options.body, problems);
+            }
             empties
         }
         (Err(status), Some(shown)) if !definition.is_structural() => {

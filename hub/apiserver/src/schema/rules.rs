@@ -171,8 +171,15 @@ impl Run {
                 EvalError::Budget.to_string()
             }
             Err(error) => {
-                let what = if rule.message.is_empty() { &rule.source } else { &rule.message };
-                let detail = format!("{error} evaluating rule: {what}");
+                let what = if rule.message.is_empty() { &rule.source } else { &rule.message }.trim();
+                self.over = error == EvalError::Call;
+                let detail = if self.over {
+                    format!(
+                        "'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {what}"
+                    )
+                } else {
+                    format!("{error} evaluating rule: {what}")
+                };
                 // A rule that cannot be answered says nothing of the field it is about.
                 self.verdict.errors.push(FieldError::invalid(path, type_name(schema), detail));
                 return;

@@ -1,7 +1,8 @@
 //! Writes what is used of each ResourceQuota into its status.
 //!
 //! In: quotas, and the objects they count. Out: `status.hard` and `status.used`. Whether a write fits is decided when it is made
-//! (the API server's admission); this only tells. Kinds that nothing here watches are counted every five minutes.
+//! (the API server's admission); this only tells. Kinds that nothing here watches (those that users bring, and rare ones) are
+//! counted again every few seconds in the namespaces whose quotas name them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,25 +18,28 @@ use crate::port::{Api, Change, Object, Resource};
 use crate::queue::Queue;
 use crate::runner::{self, Action, Controller, Error, Source};
 
-/// Kinds whose changes are counted at once.
-const WATCHED: [(&str, &str); 13] = [
-    ("v1", "Pod"),
-    ("v1", "Service"),
-    ("v1", "ConfigMap"),
-    ("v1", "Secret"),
-    ("v1", "PersistentVolumeClaim"),
-    ("v1", "ReplicationController"),
-    ("apps/v1", "Deployment"),
-    ("apps/v1", "StatefulSet"),
-    ("apps/v1", "DaemonSet"),
-    ("apps/v1", "ReplicaSet"),
-    ("batch/v1", "Job"),
-    ("batch/v1", "CronJob"),
-    ("networking.k8s.io/v1", "Ingress"),
+/// Kinds whose changes are counted at once, beside quotas themselves.
+const WATCHED: [(&str, &str, &str); 13] = [
+    ("v1", "Pod", "pods"),
+    ("v1", "Service", "services"),
+    ("v1", "ConfigMap", "configmaps"),
+    ("v1", "Secret", "secrets"),
+    ("v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
+    ("v1", "ReplicationController", "replicationcontrollers"),
+    ("apps/v1", "Deployment", "deployments"),
+    ("apps/v1", "StatefulSet", "statefulsets"),
+    ("apps/v1", "DaemonSet", "daemonsets"),
+    ("apps/v1", "ReplicaSet", "replicasets"),
+    ("batch/v1", "Job", "jobs"),
+    ("batch/v1", "CronJob", "cronjobs"),
+    ("networking.k8s.io/v1", "Ingress", "ingresses"),
 ];
 
-/// How long a count of what is not watched may be old.
+/// How long a count of what is watched may be old.
 const RESYNC: Duration = Duration::from_secs(300);
+
+/// How long a count of what is not watched may be old.
+const UNWATCHED: Duration = Duration::from_secs(3);
 
 /// Runs the controller until told to stop.
 pub async fn run(api: Arc<dyn Api>, stop: CancellationToken) {
@@ -46,7 +50,7 @@ pub async fn run(api: Arc<dyn Api>, stop: CancellationToken) {
         seen.lock().insert(quota.key.namespace.clone());
         vec![quota.key.namespace.clone()]
     })];
-    for (api_version, kind) in WATCHED {
+    for (api_version, kind, _) in WATCHED {
         let limited = limited.clone();
         let source = Source::new(api_version, kind, move |change: &Change| {
             let (Change::Applied(object) | Change::Deleted(object)) = change;
@@ -101,14 +105,16 @@ impl Controller for Quotas {
             self.limited.lock().remove(namespace);
             return Ok(Action::Done);
         }
+        let mut next = RESYNC;
         for quota in quotas {
             let quota = quota.value()?;
+            next = next.min(count_again(&quota));
             let found = self.count(namespace, &quota).await?;
             if let Some(new) = counted(&quota, &found) {
                 gone_is_fine(self.api.update_status(&kind, new).await)?;
             }
         }
-        Ok(Action::RequeueAfter(RESYNC))
+        Ok(Action::RequeueAfter(next))
     }
 }
 
@@ -126,6 +132,18 @@ impl Quotas {
         }
         Ok(found)
     }
+}
+
+/// When the quota's objects are to be counted again though nothing told of them. Pure.
+fn count_again(quota: &Value) -> Duration {
+    let watched = |kind: &quota::Kind| {
+        let plain =
+            |version: &str| version.split_once('/').map_or(String::new(), |(group, _)| group.to_owned());
+        let mut all = WATCHED.iter().map(|(version, _, plural)| (plain(version), *plural));
+        (&*kind.group, &*kind.plural) == ("", "resourcequotas")
+            || all.any(|(group, plural)| group == kind.group && plural == kind.plural)
+    };
+    if quota::kinds(quota).iter().all(watched) { RESYNC } else { UNWATCHED }
 }
 
 /// The quota with its status as it should be; `None` where it is. Pure.
@@ -166,5 +184,25 @@ mod tests {
         assert_eq!(new["status"]["used"], json!({"configmaps": "2", "pods": "0"}));
         assert_eq!(new["status"]["hard"], quota["spec"]["hard"]);
         assert_eq!(counted(&new, &Maps(2)), None);
+    }
+
+    #[test]
+    fn what_nothing_tells_of_is_counted_again_soon() {
+        let quota = |name: &str| json!({"spec": {"hard": {"pods": "1", name: "1"}}});
+        for name in [
+            "resourcequotas",
+            "count/deployments.apps",
+            "services.nodeports",
+            "count/ingresses.networking.k8s.io",
+        ] {
+            assert_eq!(count_again(&quota(name)), RESYNC, "{name}");
+        }
+        for name in [
+            "count/lamps.example.org",
+            "count/leases.coordination.k8s.io",
+            "a.deviceclass.resource.k8s.io/devices",
+        ] {
+            assert_eq!(count_again(&quota(name)), UNWATCHED, "{name}");
+        }
     }
 }
