@@ -22,6 +22,7 @@ use tokio::time::Instant;
 mod checked;
 mod client;
 mod config;
+mod history;
 mod refusal;
 mod watching;
 
