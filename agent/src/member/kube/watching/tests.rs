@@ -1,23 +1,20 @@
 //! A watch against an API server over loopback that can be put back to a backup.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 
 use bytes::Bytes;
 use http::{Response, StatusCode, Uri};
 use http_body_util::StreamBody;
 use http_body_util::combinators::BoxBody;
-use hyper::body::{Frame, Incoming};
-use hyper_util::rt::TokioIo;
+use hyper::body::Frame;
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::*;
 use crate::member::kube::KubeMember;
+use crate::member::kube::fake::{self, Answer};
 use crate::member::{Gvk, Member};
-
-type Answer = Response<BoxBody<Bytes, Infallible>>;
 
 /// ConfigMaps by name: each with the version of its last change.
 #[derive(Clone, Default)]
@@ -32,7 +29,7 @@ struct Server {
     /// The store as it was at each version, for as long as it remembers.
     history: Mutex<BTreeMap<u64, Store>>,
     /// Open watches, and the version that each is told events after.
-    watches: Mutex<Vec<(u64, mpsc::UnboundedSender<Frame<Bytes>>)>>,
+    watches: Mutex<Vec<(u64, mpsc::Sender<Frame<Bytes>>)>>,
     /// What was asked of the collection, in order: `list`, `glance`, `then`, `watch`.
     asked: Mutex<Vec<&'static str>>,
 }
@@ -45,27 +42,8 @@ fn map(name: &str, version: u64) -> Value {
 impl Server {
     async fn start() -> (Arc<Self>, KubeMember) {
         let server = Arc::new(Self::default());
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let serving = server.clone();
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let server = serving.clone();
-                let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-                    let answer = server.answer(request.uri());
-                    async move { Ok::<_, Infallible>(answer) }
-                });
-                let connection = hyper::server::conn::http1::Builder::new();
-                tokio::spawn(connection.serve_connection(TokioIo::new(stream), service));
-            }
-        });
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("kubeconfig");
-        let config = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
-            "clusters": [{"name": "c", "cluster": {"server": format!("http://{address}")}}],
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}], "users": [{"name": "u", "user": {}}]});
-        std::fs::write(&file, config.to_string()).unwrap();
-        (server, KubeMember::connect(Some(&file)).await.unwrap())
+        let asked = server.clone();
+        (server, fake::member(move |uri| asked.answer(uri)).await)
     }
 
     fn answer(&self, uri: &Uri) -> Answer {
@@ -83,17 +61,20 @@ impl Server {
             _ if value("watch").is_some() => {
                 return self.watched(value("resourceVersion").and_then(|v| v.parse().ok()).unwrap());
             }
-            _ => match self.listed(value("fieldSelector"), value("limit"), value("resourceVersion")) {
-                Some(list) => list,
-                None => return said(StatusCode::GONE, json!({"message": "compacted"})),
-            },
+            _ => {
+                match self.listed(value("fieldSelector"), value("limit").as_deref(), value("resourceVersion"))
+                {
+                    Some(list) => list,
+                    None => return fake::said(StatusCode::GONE, json!({"message": "compacted"}).to_string()),
+                }
+            }
         };
-        said(StatusCode::OK, body)
+        fake::said(StatusCode::OK, body.to_string())
     }
 
-    fn listed(&self, field: Option<String>, limit: Option<String>, at: Option<String>) -> Option<Value> {
+    fn listed(&self, field: Option<String>, limit: Option<&str>, at: Option<String>) -> Option<Value> {
         let glance = if at.is_some() { "then" } else { "glance" };
-        self.asked.lock().push(if limit.as_deref() == Some("1") { glance } else { "list" });
+        self.asked.lock().push(if limit == Some("1") { glance } else { "list" });
         let store = match at {
             Some(at) => self.history.lock().get(&at.parse::<u64>().unwrap())?.clone(),
             None => self.store.lock().clone(),
@@ -107,10 +88,10 @@ impl Server {
     /// Events after `version`; none where that lies in the future.
     fn watched(&self, version: u64) -> Answer {
         self.asked.lock().push("watch");
-        let (sender, mut receiver) = mpsc::unbounded_channel();
+        let (sender, mut receiver) = mpsc::channel(64);
         for (name, changed) in &self.store.lock().objects {
             if *changed > version {
-                sender.send(line(name, *changed)).unwrap();
+                sender.try_send(line(name, *changed)).unwrap();
             }
         }
         self.watches.lock().push((version, sender));
@@ -127,7 +108,7 @@ impl Server {
         self.history.lock().insert(version, store.clone());
         for (after, watch) in &*self.watches.lock() {
             if version > *after {
-                let _ = watch.send(line(name, version));
+                let _ = watch.try_send(line(name, version));
             }
         }
     }
@@ -147,12 +128,6 @@ impl Server {
     fn asked(&self) -> Vec<&'static str> {
         std::mem::take(&mut *self.asked.lock())
     }
-}
-
-fn said(status: StatusCode, body: Value) -> Answer {
-    let mut response = Response::new(BoxBody::new(http_body_util::Full::from(body.to_string())));
-    *response.status_mut() = status;
-    response
 }
 
 fn line(name: &str, version: u64) -> Frame<Bytes> {
