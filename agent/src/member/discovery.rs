@@ -141,6 +141,22 @@ impl Served {
         self.kinds.get(gvk)
     }
 
+    /// Another version as which a kind is served; of several, the last by name.
+    pub fn other_version(&self, gvk: &Gvk) -> Option<String> {
+        let same = self.kinds.keys().rev().find(|other| other.group == gvk.group && other.kind == gvk.kind);
+        same.map(|other| other.version.clone())
+    }
+
+    /// Whether anything of a group is served.
+    pub fn has_group(&self, group: &str) -> bool {
+        self.kinds.keys().any(|gvk| gvk.group == group)
+    }
+
+    /// Whether every group said what it serves.
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
+
     /// For `Cluster.status.apiEnablements`: sorted, and whether complete.
     pub fn enablements(&self) -> (Vec<ApiEnablement>, bool) {
         let mut groups: BTreeMap<String, Vec<ApiResource>> = BTreeMap::new();

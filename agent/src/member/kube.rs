@@ -22,13 +22,17 @@ use tokio::time::Instant;
 mod checked;
 mod client;
 mod config;
+#[cfg(test)]
+mod fake;
+mod history;
 mod refusal;
+mod unserved;
 mod watching;
 
 pub use config::{ConfigError, kubeconfig_cluster};
 
 use super::discovery::{Resource, Served};
-use super::{FIELD_MANAGER, Gvk, Member, MemberError, MemberEvent, ObjectId, Probe, Watch};
+use super::{FIELD_MANAGER, Gvk, Member, MemberError, MemberEvent, ObjectId, Probe, Unserved, Watch};
 
 /// A request without an answer for this long has none.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -296,6 +300,14 @@ impl Member for KubeMember {
 
     async fn resource(&self, gvk: &Gvk) -> Result<String, MemberError> {
         Ok(self.inner.served(gvk).await?.plural)
+    }
+
+    async fn unserved(&self, gvk: &Gvk) -> Result<Unserved, MemberError> {
+        // One that is not ready may not know yet what it serves.
+        match self.probe().await {
+            Probe::Ok => self.inner.unserved(gvk).await,
+            Probe::Unhealthy | Probe::Unreachable => Ok(Unserved::Hidden),
+        }
     }
 
     async fn api_enablements(&self) -> Result<(Vec<ApiEnablement>, bool), MemberError> {

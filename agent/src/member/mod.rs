@@ -118,6 +118,17 @@ pub enum MemberError {
     Other(String),
 }
 
+/// What is known of a kind that the member does not serve.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unserved {
+    /// The member defines no such kind: there are no objects of it.
+    Undefined,
+    /// Its objects are served as this version of it.
+    As(Gvk),
+    /// It is defined, or may be: there may be objects that are not served now.
+    Hidden,
+}
+
 /// What a watch tells.
 #[derive(Debug, Clone, PartialEq)]
 pub enum MemberEvent {
@@ -174,6 +185,10 @@ pub trait Member: Send + Sync + 'static {
     fn watch(&self, watch: Watch) -> BoxStream<'static, Result<MemberEvent, MemberError>>;
     /// Plural name of a kind, as the member serves it.
     async fn resource(&self, gvk: &Gvk) -> Result<String, MemberError>;
+    /// What is known of a kind that a call has just said not to be served. Asks the member for what it defines.
+    async fn unserved(&self, _: &Gvk) -> Result<Unserved, MemberError> {
+        Ok(Unserved::Hidden)
+    }
     /// Everything served, sorted, and whether that is complete. Asks the member each time (cheaply, where
     /// nothing changed).
     async fn api_enablements(&self) -> Result<(Vec<ApiEnablement>, bool), MemberError>;

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::{Gvk, Member, MemberError, MemberEvent, ObjectId, Probe, Watch, cluster_uid};
+use super::{Gvk, Member, MemberError, MemberEvent, ObjectId, Probe, Unserved, Watch, cluster_uid};
 
 /// Between two attempts to find out who answers, where nobody writes.
 const PERIOD: Duration = Duration::from_secs(5);
@@ -157,6 +157,10 @@ impl Member for ProvenMember {
 
     async fn resource(&self, gvk: &Gvk) -> Result<String, MemberError> {
         self.member.resource(gvk).await
+    }
+
+    async fn unserved(&self, gvk: &Gvk) -> Result<Unserved, MemberError> {
+        self.member.unserved(gvk).await
     }
 
     async fn api_enablements(&self) -> Result<(Vec<ApiEnablement>, bool), MemberError> {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{body, order};
-use crate::member::{Gvk, Member, MemberError, ObjectId};
+use crate::member::{Gvk, Member, MemberError, ObjectId, Unserved};
 
 /// The longest pause that a member is granted.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
@@ -27,6 +27,12 @@ pub enum Failure {
     /// The member refused or did not answer.
     #[error("{}", in_words(.0))]
     Member(#[from] MemberError),
+    /// There may be objects that cannot be seen now.
+    #[error(
+        "the member does not serve {0} now and may hold objects of it: they are removed once it serves them, or once their definition is \
+         gone there"
+    )]
+    Hidden(Gvk),
     /// The object is not what its kind promises.
     #[error(transparent)]
     Interpret(#[from] InterpretError),
@@ -217,9 +223,6 @@ pub struct Removal {
     pub uids: Vec<String>,
     /// Why something could not be removed; the rest was all the same.
     pub failure: Option<Failure>,
-    /// A kind that the member does not serve. It does not say either that there are no objects of it: a starting API server
-    /// serves custom kinds later than itself.
-    pub unserved: Option<Gvk>,
 }
 
 /// Removes what Work `key` brought, last first; `preserve`: takes only our marks off. What is not marked as this Work's is not touched,
@@ -231,10 +234,6 @@ pub async fn removal(context: Context<'_>, key: &str, manifests: &[Value], prese
             Ok((gone, uid)) => {
                 all.done &= gone;
                 all.uids.extend(uid);
-            }
-            Err(Failure::Member(MemberError::NoKind(gvk))) => {
-                all.done = false;
-                all.unserved.get_or_insert(gvk);
             }
             Err(failure) => {
                 all.done = false;
@@ -252,20 +251,37 @@ async fn remove(
     id: &ObjectId,
     preserve: bool,
 ) -> Result<(bool, Option<String>), Failure> {
-    let Some(observed) = context.member.get(id).await? else { return Ok((true, None)) };
+    let Some((id, observed)) = find(context.member, id).await? else { return Ok((true, None)) };
     if !body::is_ours(&observed, context.cluster, key) {
         return Ok((true, None));
     }
     let uid = object::uid(&observed).to_owned();
     if preserve {
-        context.member.merge(id, &body::strip_patch(&observed)).await?;
+        context.member.merge(&id, &body::strip_patch(&observed)).await?;
         return Ok((true, Some(uid)));
     }
     if !object::deleting(&observed) {
-        context.member.delete(id, &uid).await?;
+        context.member.delete(&id, &uid).await?;
     }
-    let left = context.member.get(id).await?;
-    Ok((left.is_none_or(|left| object::uid(&left) != uid), Some(uid)))
+    let left = find(context.member, &id).await?;
+    Ok((left.is_none_or(|(_, left)| object::uid(&left) != uid), Some(uid)))
+}
+
+/// The object, by the version of its kind that it is served as. Only a kind that is known to be defined nowhere has no objects.
+async fn find(member: &dyn Member, id: &ObjectId) -> Result<Option<(ObjectId, Value)>, Failure> {
+    let (id, found) = match member.get(id).await {
+        Err(MemberError::NoKind(gvk)) => match member.unserved(&gvk).await? {
+            Unserved::Undefined => return Ok(None),
+            Unserved::Hidden => return Err(Failure::Hidden(gvk)),
+            Unserved::As(gvk) => {
+                let id = ObjectId { gvk, ..id.clone() };
+                let found = member.get(&id).await?;
+                (id, found)
+            }
+        },
+        found => (id.clone(), found?),
+    };
+    Ok(found.map(|object| (id, object)))
 }
 
 #[cfg(test)]
@@ -389,7 +405,7 @@ mod tests {
         let member = member();
         let (a, b) = (config("a", "1"), config("b", "1"));
         work(context(&member), "w", &[a.clone(), b.clone()], Known::Older).await;
-        let done = |uids: Vec<String>| Removal { done: true, uids, ..Removal::default() };
+        let done = |uids: Vec<String>| Removal { done: true, uids, failure: None };
         let uid = |config: &Value| object::uid(&member.read(&ObjectId::of(config)).unwrap()).to_owned();
         let (of_a, of_b) = (uid(&a), uid(&b));
         assert_eq!(removal(context(&member), "other", std::slice::from_ref(&a), false).await, done(vec![]));
@@ -400,9 +416,44 @@ mod tests {
         let kept = member.read(&ObjectId::of(&b)).unwrap();
         assert!(!body::is_ours(&kept, "m", "w") && object::labels(&kept).is_empty());
         let absent = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}});
-        let unserved = Some(Gvk::new("example.com/v1", "Thing"));
-        let waits = Removal { unserved, ..Removal::default() };
-        assert_eq!(removal(context(&member), "w", &[absent], false).await, waits, "that is no evidence");
+        assert_eq!(removal(context(&member), "w", &[absent], false).await, done(vec![]));
+    }
+
+    fn thing(version: &str) -> Value {
+        json!({"apiVersion": format!("example.com/{version}"), "kind": "Thing", "metadata": {"name": "t", "namespace": "default"}})
+    }
+
+    /// A member that serves Things in these versions.
+    async fn of_things(versions: &[&str]) -> MemoryMember {
+        let member = member();
+        let versions: Vec<Value> = versions.iter().map(|name| json!({"name": name})).collect();
+        let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.example.com"},
+            "spec": {"group": "example.com", "scope": "Namespaced", "names": {"kind": "Thing", "plural": "things"}, "versions": versions}});
+        member.apply(&definition).await.unwrap();
+        member
+    }
+
+    #[tokio::test]
+    async fn a_kind_that_is_not_served_for_now_is_no_evidence_of_a_removal() {
+        let (member, manifests) = (of_things(&["v1"]).await, [thing("v1")]);
+        work(context(&member), "w", &manifests, Known::Older).await.remove(0).unwrap();
+        member.set_served(&Gvk::of(&manifests[0]), false);
+        for preserve in [false, true] {
+            let waits = removal(context(&member), "w", &manifests, preserve).await;
+            assert!(!waits.done && matches!(waits.failure, Some(Failure::Hidden(_))), "{waits:?}");
+        }
+        member.set_served(&Gvk::of(&manifests[0]), true);
+        let removed = removal(context(&member), "w", &manifests, false).await;
+        assert!(removed.done && removed.uids.len() == 1, "{removed:?}");
+    }
+
+    #[tokio::test]
+    async fn an_object_of_a_version_that_is_not_served_any_more_is_removed_as_another() {
+        let member = of_things(&["v2"]).await;
+        work(context(&member), "w", &[thing("v2")], Known::Older).await.remove(0).unwrap();
+        let removed = removal(context(&member), "w", &[thing("v1")], false).await;
+        assert!(removed.done && removed.uids.len() == 1, "{removed:?}");
+        assert!(member.read(&ObjectId::of(&thing("v2"))).is_none());
     }
 
     #[tokio::test]

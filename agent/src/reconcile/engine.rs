@@ -62,8 +62,7 @@ struct Finished {
 
 enum Ending {
     Applied(Vec<(String, Result<Value, Failure>)>),
-    /// What it came to, whether the member said that it is ready, and whether nothing of the Work was ever placed.
-    Removed(Removal, bool, bool),
+    Removed(Removal),
     Panicked,
 }
 
@@ -88,8 +87,6 @@ struct Engine {
     quarantined: BTreeSet<String>,
     /// UIDs of objects that were removed, of Works whose removal has not come to its end.
     removed: BTreeMap<String, BTreeSet<String>>,
-    /// Since when the member has been ready and served no such kind as a Work's that is to be removed.
-    unserved: BTreeMap<String, Duration>,
 }
 
 /// Runs until `stop`.
@@ -119,7 +116,6 @@ pub async fn run(mut parts: Parts, stop: CancellationToken) -> Result<(), Ledger
         plurals: BTreeMap::new(),
         quarantined: BTreeSet::new(),
         removed: BTreeMap::new(),
-        unserved: BTreeMap::new(),
     };
     let shared = engine.parts.shared.clone();
     let mut link = shared.link.subscribe();
@@ -275,7 +271,6 @@ impl Engine {
         self.waits.clear(key);
         self.board.forget(key);
         self.quarantined.remove(key);
-        self.unserved.remove(key);
     }
 
     /// The objects of `key` are these from now on. Those it had before stay in the member: absence never deletes.

@@ -13,7 +13,9 @@ pub(super) fn of_answer(status: StatusCode, headers: &http::HeaderMap, body: &[u
     let text = |key: &str| parsed.as_ref().and_then(|s| s.get(key)).and_then(Value::as_str);
     let message = text("message").map_or_else(|| format!("the member answered {status}"), one_line);
     match status.as_u16() {
-        404 => MemberError::NotFound(message),
+        404 if parsed.as_ref().is_some_and(names_an_object) => MemberError::NotFound(message),
+        // Whatever stands there (a proxy, an API server that is starting, a kind's definition that is gone): no word of any object.
+        404 => MemberError::Other(format!("what was asked for is not served: {message}")),
         // Gone: history or a continue token; like a conflict, it is solved by reading anew.
         409 | 410 => MemberError::Conflict(message),
         401 | 403 => MemberError::Forbidden(message),
@@ -38,6 +40,12 @@ fn one_line(text: &str) -> String {
         line.push('…');
     }
     line
+}
+
+/// Whether a `Status` speaks of one object, and not of a path.
+fn names_an_object(status: &Value) -> bool {
+    let name = status.pointer("/details/name").and_then(Value::as_str);
+    name.is_some_and(|name| !name.is_empty())
 }
 
 /// `Retry-After` in seconds, as kube-apiserver gives it.
@@ -75,7 +83,13 @@ mod tests {
         let of = |code: u16, body: &str| {
             of_answer(StatusCode::from_u16(code).unwrap(), &http::HeaderMap::new(), body.as_bytes())
         };
-        assert_eq!(of(404, r#"{"message":"gone"}"#), MemberError::NotFound("gone".into()));
+        let gone =
+            r#"{"kind":"Status","reason":"NotFound","message":"gone","details":{"name":"a","kind":"pods"}}"#;
+        assert_eq!(of(404, gone), MemberError::NotFound("gone".into()));
+        let path = r#"{"kind":"Status","reason":"NotFound","message":"the server could not find the requested resource","details":{}}"#;
+        for nobody in [path, "404 page not found\n", "<html>default backend - 404</html>", ""] {
+            assert!(matches!(of(404, nobody), MemberError::Other(_)), "{nobody}");
+        }
         assert!(matches!(of(403, "no json"), MemberError::Forbidden(m) if m.contains("403")));
         assert!(matches!(of(429, ""), MemberError::Throttled(_)));
         assert!(matches!(of(503, ""), MemberError::Unreachable(_)));

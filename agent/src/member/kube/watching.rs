@@ -1,7 +1,5 @@
-//! A watch of a real member: pages of a list, then events, renewed before they end, listed again where history is gone or may be another.
-//!
-//! A member that was put back to a backup takes a version that lies in its future now, and says nothing until it gets there. So after an
-//! outage everything is listed again, and after a watch that ended before its time, where the member is behind what was seen.
+//! A watch of a real member: pages of a list, then events, renewed before they end, listed again where history is gone, or where the
+//! member turns out to have gone back in time ([`super::history`]) after a connection to it broke.
 //!
 //! Out: events, one page or one line of the answer at a time; an error is the last.
 
@@ -19,15 +17,19 @@ use kube::client::Body;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::history::{Seen, Verdict};
 use super::{ANSWER_LIMIT, Inner, built, escape, refusal};
 use crate::member::{MemberError, MemberEvent, ObjectId, Watch};
 
 /// Objects per page of a list: some tens of kilobytes of JSON at a time.
 const PAGE: usize = 25;
 /// A watch is renewed this often, seconds.
-const WATCH_SECONDS: u32 = 290;
-/// One that ends this much earlier was cut.
-const EARLY: Duration = Duration::from_secs(WATCH_SECONDS as u64 - 10);
+const WATCH_SECONDS: u64 = 290;
+/// A watch ends by itself no earlier than this before its time, and one that has not ended so long after it is dead.
+const TOLERANCE: Duration = Duration::from_secs(10);
+/// Where objects need not be whole.
+const METADATA: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;q=0.9";
 
 /// What the watch tells.
 pub(super) fn events(
@@ -38,6 +40,7 @@ pub(super) fn events(
         inner,
         watch,
         state: State::List { page: String::new() },
+        seen: Seen::default(),
         ready: VecDeque::from([Ok(MemberEvent::Listing)]),
     };
     stream::unfold(watcher, |mut watcher| async move {
@@ -58,12 +61,12 @@ pub(super) fn events(
 enum State {
     /// The next page of the list is to be read.
     List { page: String },
-    /// Events after this version are to be read; `failures` in a row without one.
-    Open { version: String, failures: u32 },
-    /// The watch was cut at this version: is that still of the member's past? `failures` in a row without an answer.
-    Cut { version: String, failures: u32 },
-    /// Events are coming in, since then.
-    Reading { version: String, since: Instant, body: Box<Body>, buffer: BytesMut },
+    /// Events after what was seen are to be read; the last attempts failed so often in a row.
+    Open { failures: u32 },
+    /// The connection broke: whether the member still has the history that was seen is to be found out.
+    Doubt { failures: u32 },
+    /// Events are coming in.
+    Reading { body: Box<Body>, buffer: BytesMut, since: Instant },
     /// It ended.
     Over,
 }
@@ -72,6 +75,7 @@ struct Watcher {
     inner: Arc<Inner>,
     watch: Watch,
     state: State,
+    seen: Seen,
     ready: VecDeque<Result<MemberEvent, MemberError>>,
 }
 
@@ -79,9 +83,9 @@ impl Watcher {
     async fn step(&mut self) {
         self.state = match std::mem::replace(&mut self.state, State::Over) {
             State::List { page } => self.list(page).await,
-            State::Open { version, failures } => self.open(version, failures).await,
-            State::Cut { version, failures } => self.compare(version, failures).await,
-            State::Reading { version, since, body, buffer } => self.read(version, since, body, buffer).await,
+            State::Open { failures } => self.open(failures).await,
+            State::Doubt { failures } => self.doubt(failures).await,
+            State::Reading { body, buffer, since } => self.read(body, buffer, since).await,
             State::Over => State::Over,
         };
     }
@@ -93,7 +97,18 @@ impl Watcher {
 
     fn relist(&mut self) -> State {
         self.ready.push_back(Ok(MemberEvent::Listing));
+        self.seen = Seen::default();
         State::List { page: String::new() }
+    }
+
+    /// No answer came, or nobody could give one: tried again for a while, after a look at the history.
+    fn again(&mut self, error: MemberError, failures: u32) -> State {
+        match error {
+            MemberError::Unreachable(_) | MemberError::Throttled(_) if failures < 8 => {
+                State::Doubt { failures: failures + 1 }
+            }
+            error => self.fail(error),
+        }
     }
 
     fn selectors(&self) -> String {
@@ -110,13 +125,15 @@ impl Watcher {
     async fn list(&mut self, page: String) -> State {
         match self.page(&page).await {
             Ok((items, version, next)) => {
+                items.iter().for_each(|item| self.seen.object(item));
                 let objects = items.into_iter().map(|item| Ok(MemberEvent::Object(Box::new(item))));
                 self.ready.extend(objects);
                 if !next.is_empty() {
                     return State::List { page: next };
                 }
                 self.ready.push_back(Ok(MemberEvent::Listed));
-                State::Open { version, failures: 0 }
+                self.seen.version = version;
+                State::Open { failures: 0 }
             }
             // The continue token expired between two pages.
             Err(MemberError::Conflict(_)) if !page.is_empty() => self.relist(),
@@ -154,18 +171,65 @@ impl Watcher {
         root.insert("kind".into(), gvk.kind.clone().into());
     }
 
-    async fn open(&mut self, version: String, failures: u32) -> State {
-        if failures > 0 {
-            tokio::time::sleep(Duration::from_secs(1 << failures.min(5))).await;
+    /// After a break: on with the watch, or a whole list where the member went back in time.
+    async fn doubt(&mut self, failures: u32) -> State {
+        tokio::time::sleep(pause(failures, rand::random())).await;
+        match self.look().await {
+            Ok(Verdict::Same) => State::Open { failures },
+            Ok(_) => {
+                tracing::warn!(
+                    gvk = %self.watch.gvk,
+                    "the member's history is not the one that was followed (was it restored?): everything is listed again"
+                );
+                self.relist()
+            }
+            Err(error) => self.again(error, failures),
         }
+    }
+
+    async fn look(&mut self) -> Result<Verdict, MemberError> {
+        let now = self.glance("").await?;
+        match self.seen.now(&now) {
+            Verdict::Doubtful => {}
+            verdict => return Ok(verdict),
+        }
+        let version = self.seen.newest().map(|newest| newest.version.as_str()).unwrap_or_default();
+        let exact = format!("&resourceVersionMatch=Exact&resourceVersion={}", escape(version));
+        match self.glance(&exact).await {
+            Ok(list) => Ok(self.seen.then(&list)),
+            Err(error @ (MemberError::Unreachable(_) | MemberError::Throttled(_))) => Err(error),
+            // It is too long ago to be asked.
+            Err(_) => Ok(Verdict::Other),
+        }
+    }
+
+    /// A list of the one object that changed last, or of any, without its content.
+    async fn glance(&mut self, at: &str) -> Result<Value, MemberError> {
+        let newest = self.seen.newest();
+        let namespace = newest.map_or(&self.watch.namespace, |newest| &newest.namespace);
+        let mut fields: Vec<String> =
+            newest.map(|n| format!("metadata.name={}", n.name)).into_iter().collect();
+        if !self.watch.fields.is_empty() {
+            fields.push(self.watch.fields.clone());
+        }
+        let fields = match fields.join(",") {
+            fields if fields.is_empty() => fields,
+            fields => format!("&fieldSelector={}", escape(&fields)),
+        };
+        let uri = self.inner.collection(&self.watch.gvk, namespace).await?;
+        let request = Request::get(format!("{uri}?limit=1{fields}{at}")).header(header::ACCEPT, METADATA);
+        self.inner.json(built(request.body(Body::empty()))?).await
+    }
+
+    async fn open(&mut self, failures: u32) -> State {
+        let since = Instant::now();
+        let version = escape(&self.seen.version);
         let (inner, gvk, selectors) = (self.inner.clone(), self.watch.gvk.clone(), self.selectors());
         let namespace = self.watch.namespace.clone();
         let opened = async {
             let uri = inner.collection(&gvk, &namespace).await?;
             let uri = format!(
-                "{uri}?watch=true&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={}{}",
-                escape(&version),
-                selectors
+                "{uri}?watch=true&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={version}{selectors}"
             );
             // Watches are never compressed: small events would wait in the compressor.
             let request = Request::get(uri).header(header::ACCEPT_ENCODING, "identity").body(Body::empty());
@@ -179,63 +243,32 @@ impl Watcher {
             Err(refusal::of_answer(parts.status, &parts.headers, &body))
         };
         match opened.await {
-            Ok(body) => {
-                let since = Instant::now();
-                State::Reading { version, since, body: Box::new(body), buffer: BytesMut::new() }
-            }
+            Ok(body) => State::Reading { body: Box::new(body), buffer: BytesMut::new(), since },
             Err(MemberError::Conflict(_)) => self.relist(),
-            Err(MemberError::Throttled(_)) if failures < 8 => State::Open { version, failures: failures + 1 },
-            Err(MemberError::Unreachable(_)) => State::Cut { version, failures: 1 },
-            Err(error) => self.fail(error),
+            Err(error) => self.again(error, failures),
         }
     }
 
-    /// Who was away may have been put back: then all is listed. Who only cut a watch is asked how far it is.
-    async fn compare(&mut self, version: String, failures: u32) -> State {
-        if failures > 0 {
-            tokio::time::sleep(Duration::from_secs(1 << failures.min(5))).await;
-        }
-        match self.newest().await {
-            Ok(newest) if failures == 0 && reaches(&newest, &version) => State::Open { version, failures: 0 },
-            Ok(_) => self.relist(),
-            Err(MemberError::Unreachable(_) | MemberError::Throttled(_)) if failures < 8 => {
-                State::Cut { version, failures: failures + 1 }
-            }
-            Err(error) => self.fail(error),
-        }
-    }
-
-    /// The version at which the member is.
-    async fn newest(&mut self) -> Result<String, MemberError> {
-        let inner = self.inner.clone();
-        let uri = inner.collection(&self.watch.gvk, &self.watch.namespace).await?;
-        let uri = format!("{uri}?limit=1{}", self.selectors());
-        let list = inner.json(built(Request::get(uri).body(Body::empty()))?).await?;
-        Ok(object::resource_version(&list).to_owned())
-    }
-
-    async fn read(
-        &mut self,
-        mut version: String,
-        since: Instant,
-        mut body: Box<Body>,
-        mut buffer: BytesMut,
-    ) -> State {
-        let frame = match body.frame().await {
-            Some(Ok(frame)) => frame,
-            Some(Err(error)) => {
+    async fn read(&mut self, mut body: Box<Body>, mut buffer: BytesMut, since: Instant) -> State {
+        let dead = since + Duration::from_secs(WATCH_SECONDS) + TOLERANCE;
+        let frame = match tokio::time::timeout_at(dead, body.frame()).await {
+            Ok(Some(Ok(frame))) => frame,
+            Ok(Some(Err(error))) => {
                 drop(self.inner.broken(error.to_string()));
-                return State::Cut { version, failures: 0 };
+                return State::Doubt { failures: 1 };
             }
-            // Its time is up, or the server goes: the two are not told apart.
-            None => {
+            // Its time is up, or the server goes: who answers next is asked either way.
+            Ok(None) => {
                 drop(self.inner.broken(String::new()));
-                let cut = since.elapsed() < EARLY;
-                return if cut {
-                    State::Cut { version, failures: 0 }
+                return if is_over(since.elapsed()) {
+                    State::Open { failures: 0 }
                 } else {
-                    State::Open { version, failures: 0 }
+                    State::Doubt { failures: 0 }
                 };
+            }
+            Err(_) => {
+                drop(self.inner.broken("the watch did not end in its time".into()));
+                return State::Doubt { failures: 0 };
             }
         };
         if let Ok(data) = frame.into_data() {
@@ -245,7 +278,7 @@ impl Watcher {
             let line = buffer.split_to(end);
             buffer.advance(1);
             match self.event(&line) {
-                Some(seen) if !seen.is_empty() => version = seen,
+                Some(seen) if !seen.is_empty() => self.seen.version = seen,
                 Some(_) => {}
                 None => return self.relist(),
             }
@@ -253,7 +286,7 @@ impl Watcher {
         if buffer.len() > ANSWER_LIMIT {
             return self.fail(MemberError::Other("an event without an end".into()));
         }
-        State::Reading { version, since, body, buffer }
+        State::Reading { body, buffer, since }
     }
 
     /// Takes one line. The version it was at; `None` where history is gone and must be listed anew.
@@ -262,7 +295,10 @@ impl Watcher {
         let object = event.get_mut("object").map(Value::take).unwrap_or_default();
         let version = object::resource_version(&object).to_owned();
         match event.get("type").and_then(Value::as_str).unwrap_or_default() {
-            "ADDED" | "MODIFIED" => self.ready.push_back(Ok(MemberEvent::Object(Box::new(object)))),
+            "ADDED" | "MODIFIED" => {
+                self.seen.object(&object);
+                self.ready.push_back(Ok(MemberEvent::Object(Box::new(object))));
+            }
             "DELETED" => self.ready.push_back(Ok(MemberEvent::Gone(ObjectId::of(&object)))),
             "BOOKMARK" => {}
             _ => return None,
@@ -271,12 +307,16 @@ impl Watcher {
     }
 }
 
-/// Whether a member that is at `newest` has been at `version`. Versions are numbers that grow; what is none cannot be compared.
-fn reaches(newest: &str, version: &str) -> bool {
-    match (newest.parse::<u64>(), version.parse::<u64>()) {
-        (Ok(newest), Ok(version)) => newest >= version,
-        _ => false,
-    }
+/// Whether a watch that ended after `elapsed` did so because its time was up.
+fn is_over(elapsed: Duration) -> bool {
+    elapsed + TOLERANCE >= Duration::from_secs(WATCH_SECONDS)
+}
+
+/// Before the next attempt, after so many that failed in a row: some of it at random (`draw`, 0 to 1), so that the watches of all kinds
+/// do not come at once.
+fn pause(failures: u32, draw: f64) -> Duration {
+    let most = Duration::from_secs(1 << failures.min(5));
+    if failures == 0 { most.mul_f64(draw) } else { most.mul_f64(0.5 + draw / 2.0) }
 }
 
 #[cfg(test)]

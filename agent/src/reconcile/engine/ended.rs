@@ -9,14 +9,11 @@ use serde_json::Value;
 
 use super::{Ending, Engine, Finished};
 use crate::ledger::{CRASHES, Entry, LedgerError, Outcome};
-use crate::member::{Gvk, MemberError, ObjectId};
+use crate::member::{Gvk, ObjectId};
 use crate::reconcile::apply::{Failure, Removal};
 use crate::reconcile::meanwhile::Answer;
 use crate::reconcile::todo::{Cause, removal_class};
 use crate::reconcile::{body, order, outcome};
-
-/// How long a member that is ready must not have served a kind before its objects are taken to be gone.
-const UNSERVED: Duration = Duration::from_secs(30);
 
 impl Engine {
     pub(super) fn finished(
@@ -28,10 +25,7 @@ impl Engine {
         self.todo.done(&key);
         match kind {
             Ending::Applied(results) => self.applied(&key, &hash, latency, &results),
-            Ending::Removed(mut result, ready, nowhere) => {
-                self.judge_unserved(&key, &mut result, ready, nowhere);
-                self.removal_ended(&key, latency, result)
-            }
+            Ending::Removed(result) => self.removal_ended(&key, latency, result),
             Ending::Panicked => self.panicked(&key),
         }
     }
@@ -172,25 +166,6 @@ impl Engine {
             });
             true
         });
-    }
-
-    /// That a kind is not served is evidence that its objects are gone where none was ever placed, or once a member that is ready has not
-    /// served it for a while: with its definition they went.
-    fn judge_unserved(&mut self, key: &str, removal: &mut Removal, ready: bool, nowhere: bool) {
-        let Some(gvk) = removal.unserved.take() else {
-            self.unserved.remove(key);
-            return;
-        };
-        if !ready {
-            self.unserved.remove(key);
-        }
-        let now = self.now();
-        let since = if ready { *self.unserved.entry(key.to_owned()).or_insert(now) } else { now };
-        if nowhere || now.saturating_sub(since) >= UNSERVED {
-            removal.done = removal.failure.is_none();
-        } else {
-            removal.failure.get_or_insert(Failure::Member(MemberError::NoKind(gvk)));
-        }
     }
 
     fn removal_ended(&mut self, key: &str, latency: Duration, removal: Removal) -> Result<(), LedgerError> {

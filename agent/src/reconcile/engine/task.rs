@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::Ending;
 use crate::ledger::Entry;
-use crate::member::{Gvk, Member, Probe};
+use crate::member::{Gvk, Member};
 use crate::reconcile::apply::{self, Context, Failure, Known, Removal};
 use crate::session::Phase;
 
@@ -32,11 +32,9 @@ pub(super) async fn one(
             let mut removal = apply::removal(context, key, &manifests, entry.preserve).await;
             // What it may not even look at, and never placed, it does not wait for.
             if removal.failure.as_ref().is_some_and(Failure::is_forbidden) && entry.is_nowhere() {
-                removal = Removal { done: true, uids: removal.uids, ..Removal::default() };
+                removal = Removal { done: true, uids: removal.uids, failure: None };
             }
-            // Asked after the kind was missed: a member that is not ready yet serves it later, maybe.
-            let ready = removal.unserved.is_none() || member.probe().await == Probe::Ok;
-            Ending::Removed(removal, ready, entry.is_nowhere())
+            Ending::Removed(removal)
         }
         Err(failure) => Ending::Applied(vec![(String::new(), Err(failure))]),
     }

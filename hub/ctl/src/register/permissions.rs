@@ -47,10 +47,13 @@ pub fn workload_rules() -> Vec<Value> {
     ]
 }
 
-/// What every agent reads: the cluster's id (the uid of kube-system), its nodes and its health.
+/// What every agent reads: the cluster's id (the uid of kube-system), its nodes and its health, and which kinds are defined there: the
+/// removal of an object whose kind is not served waits for as long as the kind is.
 fn summary_rules() -> Vec<Value> {
     vec![
         rule(&[""], &["nodes"], &READ),
+        rule(&["apiextensions.k8s.io"], &["customresourcedefinitions"], &["get", "list"]),
+        rule(&["apiregistration.k8s.io"], &["apiservices"], &["get", "list"]),
         json!({"apiGroups": [""], "resources": ["namespaces"], "resourceNames": ["kube-system"], "verbs": ["get"]}),
         json!({"nonResourceURLs": ["/healthz", "/livez", "/readyz", "/version", "/version/", "/api", "/api/*", "/apis", "/apis/*",
             "/openapi", "/openapi/*"], "verbs": ["get"]}),

@@ -1,125 +1,227 @@
-//! A watch of a member that goes and comes back, over loopback.
+//! A watch against an API server over loopback that can be put back to a backup.
 
-use std::convert::Infallible;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::BTreeMap;
 
-use http::Response;
+use bytes::Bytes;
+use http::{Response, StatusCode, Uri};
 use http_body_util::StreamBody;
+use http_body_util::combinators::BoxBody;
 use hyper::body::Frame;
-use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use serde_json::json;
+use tokio::sync::mpsc;
 
 use super::*;
 use crate::member::kube::KubeMember;
+use crate::member::kube::fake::{self, Answer};
 use crate::member::{Gvk, Member};
 
-type Answer = StreamBody<BoxStream<'static, Result<Frame<bytes::Bytes>, std::io::Error>>>;
+/// ConfigMaps by name: each with the version of its last change.
+#[derive(Clone, Default)]
+struct Store {
+    version: u64,
+    objects: BTreeMap<String, u64>,
+}
 
-/// Serves lists of one ConfigMap at a version, and watches that are silent until they are cut.
+#[derive(Default)]
 struct Server {
-    version: AtomicU64,
-    cuts: tokio::sync::watch::Sender<u64>,
-    /// Versions that watches were opened at.
-    opened: parking_lot::Mutex<Vec<String>>,
+    store: Mutex<Store>,
+    /// The store as it was at each version, for as long as it remembers.
+    history: Mutex<BTreeMap<u64, Store>>,
+    /// Open watches, and the version that each is told events after.
+    watches: Mutex<Vec<(u64, mpsc::Sender<Frame<Bytes>>)>>,
+    /// What was asked of the collection, in order: `list`, `glance`, `then`, `watch`.
+    asked: Mutex<Vec<&'static str>>,
+}
+
+fn map(name: &str, version: u64) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "default", "uid": name, "resourceVersion": version.to_string()}})
 }
 
 impl Server {
-    fn answer(&self, uri: &http::Uri) -> Response<Answer> {
+    async fn start() -> (Arc<Self>, KubeMember) {
+        let server = Arc::new(Self::default());
+        let asked = server.clone();
+        (server, fake::member(move |uri| asked.answer(uri)).await)
+    }
+
+    fn answer(&self, uri: &Uri) -> Answer {
         let query = uri.query().unwrap_or_default();
-        let version = self.version.load(Ordering::Acquire);
+        let value = |name: &str| {
+            let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+            pairs.into_iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_owned())
+        };
         let body = match uri.path() {
             "/api" => json!({"versions": ["v1"]}),
             "/apis" => json!({"groups": []}),
-            "/api/v1" => json!({"groupVersion": "v1", "resources": [
-                {"name": "configmaps", "kind": "ConfigMap", "namespaced": true, "verbs": ["get", "list", "watch", "create"]}]}),
-            _ if query.contains("watch=true") => {
-                let at = query.rsplit("resourceVersion=").next().unwrap_or_default();
-                self.opened.lock().push(at.to_owned());
-                let mut cuts = self.cuts.subscribe();
-                let end = async move {
-                    let _ = cuts.changed().await;
-                    None
-                };
-                return Response::new(StreamBody::new(
-                    stream::once(end).filter_map(|end| async { end }).boxed(),
-                ));
+            "/api/v1" => {
+                json!({"groupVersion": "v1", "resources": [{"name": "configmaps", "kind": "ConfigMap", "namespaced": true}]})
             }
-            _ => json!({"metadata": {"resourceVersion": version.to_string()},
-                "items": [{"metadata": {"name": format!("at-{version}"), "namespace": "default"}}]}),
+            _ if value("watch").is_some() => {
+                return self.watched(value("resourceVersion").and_then(|v| v.parse().ok()).unwrap());
+            }
+            _ => {
+                match self.listed(value("fieldSelector"), value("limit").as_deref(), value("resourceVersion"))
+                {
+                    Some(list) => list,
+                    None => return fake::said(StatusCode::GONE, json!({"message": "compacted"}).to_string()),
+                }
+            }
         };
-        let body = bytes::Bytes::from(body.to_string());
-        Response::new(StreamBody::new(stream::iter([Ok(Frame::data(body))]).boxed()))
+        fake::said(StatusCode::OK, body.to_string())
     }
-}
 
-async fn serve(server: Arc<Server>, listener: tokio::net::TcpListener) {
-    // They end with the server.
-    let mut connections = tokio::task::JoinSet::new();
-    while let Ok((stream, _)) = listener.accept().await {
-        let server = server.clone();
-        let service = hyper::service::service_fn(move |request: Request<hyper::body::Incoming>| {
-            let answer = server.answer(request.uri());
-            async move { Ok::<_, Infallible>(answer) }
-        });
-        connections.spawn(
-            hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service),
-        );
+    fn listed(&self, field: Option<String>, limit: Option<&str>, at: Option<String>) -> Option<Value> {
+        let glance = if at.is_some() { "then" } else { "glance" };
+        self.asked.lock().push(if limit == Some("1") { glance } else { "list" });
+        let store = match at {
+            Some(at) => self.history.lock().get(&at.parse::<u64>().unwrap())?.clone(),
+            None => self.store.lock().clone(),
+        };
+        let name = field.map(|field| field.replace("metadata.name%3D", ""));
+        let wanted = store.objects.iter().filter(|(n, _)| name.as_ref().is_none_or(|name| name == *n));
+        let items: Vec<Value> = wanted.map(|(name, version)| map(name, *version)).collect();
+        Some(json!({"metadata": {"resourceVersion": store.version.to_string()}, "items": items}))
     }
-}
 
-/// What is told from now on: `(`, names, `)`.
-async fn told(events: &mut BoxStream<'static, Result<MemberEvent, MemberError>>) -> String {
-    let mut told = String::new();
-    loop {
-        let next = tokio::time::timeout(Duration::from_secs(2), events.next()).await;
-        match next.ok().flatten().map(Result::unwrap) {
-            Some(MemberEvent::Listing) => told.push('('),
-            Some(MemberEvent::Object(object)) => told.push_str(object::name(&object)),
-            Some(MemberEvent::Listed) => told.push(')'),
-            Some(MemberEvent::Gone(_)) => told.push('-'),
-            None => return told,
+    /// Events after `version`; none where that lies in the future.
+    fn watched(&self, version: u64) -> Answer {
+        self.asked.lock().push("watch");
+        let (sender, mut receiver) = mpsc::channel(64);
+        for (name, changed) in &self.store.lock().objects {
+            if *changed > version {
+                sender.try_send(line(name, *changed)).unwrap();
+            }
+        }
+        self.watches.lock().push((version, sender));
+        let frames = stream::poll_fn(move |context| receiver.poll_recv(context)).map(Ok);
+        Response::new(BoxBody::new(StreamBody::new(frames)))
+    }
+
+    /// An object is made or changed, a version on.
+    fn change(&self, name: &str) {
+        let mut store = self.store.lock();
+        store.version += 1;
+        let version = store.version;
+        store.objects.insert(name.to_owned(), version);
+        self.history.lock().insert(version, store.clone());
+        for (after, watch) in &*self.watches.lock() {
+            if version > *after {
+                let _ = watch.try_send(line(name, version));
+            }
         }
     }
+
+    /// Every connection of a watch ends.
+    fn breaks(&self) {
+        self.watches.lock().clear();
+    }
+
+    /// The store of an earlier time, with nothing that came after.
+    fn restored(&self, backup: Store) {
+        self.history.lock().retain(|version, _| *version <= backup.version);
+        *self.store.lock() = backup;
+        self.breaks();
+    }
+
+    fn asked(&self) -> Vec<&'static str> {
+        std::mem::take(&mut *self.asked.lock())
+    }
+}
+
+fn line(name: &str, version: u64) -> Frame<Bytes> {
+    let event = json!({"type": "MODIFIED", "object": map(name, version)});
+    Frame::data(format!("{event}\n").into())
+}
+
+type Events = BoxStream<'static, Result<MemberEvent, MemberError>>;
+
+fn watch(member: &KubeMember) -> Events {
+    let gvk = Gvk::new("v1", "ConfigMap");
+    member.watch(Watch { gvk, namespace: String::new(), labels: "l=v".into(), fields: String::new() })
+}
+
+/// The next event: `(` and `)` for a list's ends, `name@version` for an object.
+async fn next(events: &mut Events) -> String {
+    let event = tokio::time::timeout(Duration::from_secs(20), events.next()).await;
+    match event.expect("the watch tells something").unwrap().unwrap() {
+        MemberEvent::Listing => "(".into(),
+        MemberEvent::Listed => ")".into(),
+        MemberEvent::Object(object) => {
+            format!("{}@{}", object::name(&object), object::resource_version(&object))
+        }
+        MemberEvent::Gone(id) => format!("-{}", id.name),
+    }
+}
+
+async fn told(events: &mut Events, expected: &[&str]) {
+    for expected in expected {
+        assert_eq!(next(events).await, *expected);
+    }
+}
+
+/// A member with `a`, `b` and `c`, of which `c` came after the backup that is returned; all of it watched.
+async fn followed() -> (Arc<Server>, KubeMember, Events, Store) {
+    let (server, member) = Server::start().await;
+    server.change("a");
+    server.change("b");
+    let backup = server.store.lock().clone();
+    let mut events = watch(&member);
+    told(&mut events, &["(", "a@1", "b@2", ")"]).await;
+    server.change("c");
+    told(&mut events, &["c@3"]).await;
+    assert_eq!(server.asked(), ["list", "watch"]);
+    (server, member, events, backup)
 }
 
 #[tokio::test]
-async fn a_member_that_is_behind_what_was_seen_is_listed_again() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let server = Arc::new(Server {
-        version: AtomicU64::new(100),
-        cuts: tokio::sync::watch::Sender::new(0),
-        opened: parking_lot::Mutex::default(),
-    });
-    let serving = tokio::spawn(serve(server.clone(), listener));
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("kubeconfig");
-    let config = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
-        "clusters": [{"name": "c", "cluster": {"server": format!("http://{address}")}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}], "users": [{"name": "u", "user": {}}]});
-    std::fs::write(&file, config.to_string()).unwrap();
-    let member = KubeMember::connect(Some(&file)).await.unwrap();
-    let gvk = Gvk::new("v1", "ConfigMap");
-    let mut events =
-        member.watch(Watch { gvk, namespace: String::new(), labels: String::new(), fields: String::new() });
-    assert_eq!(told(&mut events).await, "(at-100)");
-    let cut = || server.cuts.send_modify(|cuts| *cuts += 1);
-    // A watch that is cut while the member goes on is resumed.
-    server.version.store(105, Ordering::Release);
-    cut();
-    assert_eq!(told(&mut events).await, "");
-    assert_eq!(*server.opened.lock(), ["100", "100"]);
-    // Put back to a backup, without a request that failed meanwhile.
-    server.version.store(50, Ordering::Release);
-    cut();
-    assert_eq!(told(&mut events).await, "(at-50)");
-    assert_eq!(server.opened.lock().last().unwrap(), "50");
-    // Put back, and past what was seen already: all that tells of it is that it was away.
-    serving.abort();
-    let _ = serving.await;
-    assert_eq!(told(&mut events).await, "");
-    server.version.store(200, Ordering::Release);
-    let listener = tokio::net::TcpListener::bind(address).await.unwrap();
-    tokio::spawn(serve(server.clone(), listener));
-    assert_eq!((told(&mut events).await + &told(&mut events).await), "(at-200)");
+async fn a_member_that_went_back_in_time_is_listed_again() {
+    let (server, _member, mut events, backup) = followed().await;
+    server.restored(backup);
+    told(&mut events, &["(", "a@1", "b@2", ")"]).await;
+    server.change("b");
+    told(&mut events, &["b@3"]).await;
+}
+
+#[tokio::test]
+async fn a_member_that_went_back_and_went_on_since_is_listed_again() {
+    let (server, _member, mut events, backup) = followed().await;
+    server.restored(backup);
+    for _ in 0..10 {
+        server.change("other");
+    }
+    told(&mut events, &["(", "a@1", "b@2", "other@12", ")"]).await;
+}
+
+#[tokio::test]
+async fn a_broken_connection_alone_costs_a_glance_and_no_list() {
+    let (server, _member, mut events, _) = followed().await;
+    server.breaks();
+    server.change("d");
+    told(&mut events, &["d@4"]).await;
+    assert_eq!(server.asked(), ["glance", "watch"]);
+    // What changed last changed again meanwhile: its version of before is asked for, and is there.
+    server.breaks();
+    server.change("d");
+    told(&mut events, &["d@5"]).await;
+    assert_eq!(server.asked(), ["glance", "then", "watch"]);
+    // And is not there any more: nothing is known.
+    server.breaks();
+    server.change("d");
+    server.history.lock().clear();
+    told(&mut events, &["(", "a@1"]).await;
+}
+
+#[test]
+fn a_watch_whose_time_is_up_is_told_from_one_that_broke() {
+    assert!(is_over(Duration::from_secs(WATCH_SECONDS)) && is_over(Duration::from_secs(WATCH_SECONDS - 1)));
+    assert!(!is_over(Duration::from_secs(WATCH_SECONDS / 2)));
+}
+
+#[test]
+fn attempts_are_spread() {
+    assert_eq!((pause(0, 0.0), pause(0, 0.5)), (Duration::ZERO, Duration::from_millis(500)));
+    assert_eq!((pause(3, 0.0), pause(3, 1.0)), (Duration::from_secs(4), Duration::from_secs(8)));
+    assert_eq!(pause(40, 1.0), Duration::from_secs(32));
 }
