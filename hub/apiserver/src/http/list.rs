@@ -171,7 +171,7 @@ impl ApiServer {
             }
             match form.shape {
                 Shape::Metadata(meta) => {
-                    parts.push(Part::Text(table::metadata(object, meta).to_string().into()))
+                    parts.push(Part::Text(table::metadata(object, meta).to_string().into()));
                 }
                 _ => parts.extend(table::item(definition, object)),
             }
