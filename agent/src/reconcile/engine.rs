@@ -62,8 +62,8 @@ struct Finished {
 
 enum Ending {
     Applied(Vec<(String, Result<Value, Failure>)>),
-    /// What it came to, whether the member said that it is ready, and whether nothing of the Work was ever placed.
-    Removed(Removal, bool, bool),
+    /// What it came to, and whether a kind that the member does not serve tells of its objects: see [`task::Unserved`].
+    Removed(Box<Removal>, task::Unserved),
     Panicked,
 }
 

@@ -7,6 +7,7 @@ use karmada_api::strings::events;
 use karmada_proto::v1::EventReport;
 use serde_json::Value;
 
+use super::task::Unserved;
 use super::{Ending, Engine, Finished};
 use crate::ledger::{CRASHES, Entry, LedgerError, Outcome};
 use crate::member::{Gvk, MemberError, ObjectId};
@@ -28,9 +29,9 @@ impl Engine {
         self.todo.done(&key);
         match kind {
             Ending::Applied(results) => self.applied(&key, &hash, latency, &results),
-            Ending::Removed(mut result, ready, nowhere) => {
-                self.judge_unserved(&key, &mut result, ready, nowhere);
-                self.removal_ended(&key, latency, result)
+            Ending::Removed(mut result, unserved) => {
+                self.judge_unserved(&key, &mut result, unserved);
+                self.removal_ended(&key, latency, *result)
             }
             Ending::Panicked => self.panicked(&key),
         }
@@ -176,14 +177,24 @@ impl Engine {
 
     /// That a kind is not served is evidence that its objects are gone where none was ever placed, or once a member that is ready has not
     /// served it for a while: with its definition they went.
-    fn judge_unserved(&mut self, key: &str, removal: &mut Removal, ready: bool, nowhere: bool) {
-        let Some(gvk) = removal.unserved.take() else { return drop(self.unserved.remove(key)) };
-        if !ready {
+    fn judge_unserved(&mut self, key: &str, removal: &mut Removal, unserved: Unserved) {
+        let Some(gvk) = removal.unserved.take() else {
             self.unserved.remove(key);
-        }
+            return;
+        };
         let now = self.now();
-        let since = if ready { *self.unserved.entry(key.to_owned()).or_insert(now) } else { now };
-        if nowhere || now.saturating_sub(since) >= UNSERVED {
+        let gone = match unserved {
+            Unserved::Nowhere => true,
+            Unserved::NotReady => {
+                self.unserved.remove(key);
+                false
+            }
+            Unserved::Ready => {
+                let since = *self.unserved.entry(key.to_owned()).or_insert(now);
+                now.saturating_sub(since) >= UNSERVED
+            }
+        };
+        if gone {
             removal.done = removal.failure.is_none();
         } else {
             removal.failure.get_or_insert(Failure::Member(MemberError::NoKind(gvk)));

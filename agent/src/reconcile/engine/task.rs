@@ -9,6 +9,17 @@ use crate::member::{Gvk, Member, Probe};
 use crate::reconcile::apply::{self, Context, Failure, Known, Removal};
 use crate::session::Phase;
 
+/// What it is worth that the member does not serve a kind whose objects are to be removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unserved {
+    /// All: nothing of the Work was ever placed.
+    Nowhere,
+    /// Nothing: the member is not ready.
+    NotReady,
+    /// Something, once it stayed so.
+    Ready,
+}
+
 /// One Work's turn.
 pub(super) async fn one(
     member: &dyn Member,
@@ -34,9 +45,13 @@ pub(super) async fn one(
             if removal.failure.as_ref().is_some_and(Failure::is_forbidden) && entry.is_nowhere() {
                 removal = Removal { done: true, uids: removal.uids, ..Removal::default() };
             }
-            // Asked after the kind was missed: a member that is not ready yet serves it later, maybe.
-            let ready = removal.unserved.is_none() || member.probe().await == Probe::Ok;
-            Ending::Removed(removal, ready, entry.is_nowhere())
+            let unserved = match &removal.unserved {
+                Some(_) if entry.is_nowhere() => Unserved::Nowhere,
+                // Asked after the kind was missed: a member that is not ready yet serves it later, maybe.
+                Some(_) if member.probe().await != Probe::Ok => Unserved::NotReady,
+                _ => Unserved::Ready,
+            };
+            Ending::Removed(Box::new(removal), unserved)
         }
         Err(failure) => Ending::Applied(vec![(String::new(), Err(failure))]),
     }
