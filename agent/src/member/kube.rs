@@ -76,7 +76,7 @@ impl KubeMember {
         // The agent tries again by itself, and heeds how long the member asks it to wait.
         config.default_retry = false;
         let identity: Arc<checked::Identity> = Arc::default();
-        let client = Mutex::new(client::client(config.clone(), identity.clone())?);
+        let client = Mutex::new(client::client(&config, identity.clone())?);
         Ok(Self {
             inner: Arc::new(Inner {
                 config,
@@ -339,7 +339,7 @@ impl Member for KubeMember {
     fn expects(&self, uid: &str) {
         self.inner.identity.expects(uid);
         // What was opened before was not asked.
-        match client::client(self.inner.config.clone(), self.inner.identity.clone()) {
+        match client::client(&self.inner.config, self.inner.identity.clone()) {
             Ok(client) => *self.inner.client.lock() = client,
             Err(error) => tracing::warn!(%error, "connections to the member that stand are used on"),
         }

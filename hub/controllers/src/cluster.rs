@@ -152,12 +152,12 @@ impl ClusterLife {
         Ok(Action::Done)
     }
 
-    /// Whether nobody is there to remove what was placed. A link that broke just now comes back, and what it is to remove is told then.
+    /// Whether nobody is there to remove what was placed.
     fn is_lost(&self, cluster: &Cluster) -> bool {
         let now = (self.shared.clock)();
         let created = cluster.metadata.creation_timestamp.as_ref().map(|time| time.0);
-        let contact = self.contacts.contact(cluster.name(), now).of_one_made(created);
-        !self.contacts.connected(cluster.name()) && now >= decide::deadline(&contact, &self.grace)
+        let contact = self.contacts.contact(cluster.name(), now);
+        !self.contacts.connected(cluster.name()) && decide::is_lost(&contact, created, &self.grace, now)
     }
 
     /// Whether a binding names the cluster as a target. The scheduler takes it out of each, whoever placed it.

@@ -56,6 +56,14 @@ pub fn deadline(contact: &Contact, grace: &Grace) -> Timestamp {
     since.saturating_add(grace).unwrap_or(Timestamp::MAX)
 }
 
+/// Whether nobody is there to remove what was placed in a cluster that is not connected now and was made at `created`. A link that broke
+/// just now comes back, and what is to be removed is told then; who was never heard since the cluster was made placed nothing.
+pub fn is_lost(contact: &Contact, created: Option<Timestamp>, grace: &Grace, now: Timestamp) -> bool {
+    let of_this_one = contact.of_one_made(created);
+    let listened_all_along = created.is_some_and(|created| created >= contact.listening_since);
+    (of_this_one.last_heard.is_none() && listened_all_along) || now >= deadline(&of_this_one, grace)
+}
+
 /// The Ready condition that the hub sets against the cluster's silence; none while what the cluster reported stands.
 pub fn silent(cluster: &Cluster, contact: &Contact, grace: &Grace, now: Timestamp) -> Option<Condition> {
     if now < deadline(contact, grace) {
@@ -95,4 +103,24 @@ pub fn taints(cluster: &Cluster, now: Timestamp) -> Option<Vec<Taint>> {
         });
     }
     (list != cluster.spec.taints).then_some(list)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_is_lost_once_it_was_silent_for_long_enough_or_was_never_heard() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let lost = |heard: Option<i64>, hub_started, created, now| {
+            let contact = Contact { last_heard: heard.map(at), listening_since: at(hub_started) };
+            is_lost(&contact, Some(at(created)), &Grace::default(), at(now))
+        };
+        assert!(!lost(Some(1000), 0, 500, 1001), "its link broke just now");
+        assert!(lost(Some(1000), 0, 500, 1040), "it did not come back");
+        assert!(lost(None, 0, 500, 501), "it was never there");
+        assert!(lost(Some(400), 0, 500, 501), "another of its name was");
+        assert!(!lost(None, 1000, 500, 1059), "the hub was restarted, and does not know");
+        assert!(lost(None, 1000, 500, 1060), "it does now");
+    }
 }

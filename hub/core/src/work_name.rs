@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    fn work(notes: serde_json::Value, id: &str) -> Work {
+    fn work(notes: &serde_json::Value, id: &str) -> Work {
         serde_json::from_value(json!({"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work",
             "metadata": {"name": "a-1", "namespace": "karmada-es-m", "annotations": notes, "labels": {"resourcebinding.karmada.io/permanent-id": id}},
             "spec": {"workload": {"manifests": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}]}}}))
@@ -102,7 +102,7 @@ mod tests {
 
     fn bound(namespace: &str, name: &str) -> Work {
         let notes = json!({"resourcebinding.karmada.io/namespace": namespace, "resourcebinding.karmada.io/name": name});
-        work(notes, &format!("id-of-{namespace}-{name}"))
+        work(&notes, &format!("id-of-{namespace}-{name}"))
     }
 
     #[test]
@@ -110,12 +110,12 @@ mod tests {
         let (mine, theirs) = (bound("a", "x"), bound("b", "x"));
         assert_eq!(placing(None, &mine), Placing::Create);
         assert_eq!(placing(Some(&theirs), &mine), Placing::Taken("ResourceBinding b/x".into()));
-        let cluster_wide = work(json!({"clusterresourcebinding.karmada.io/name": "x"}), "");
+        let cluster_wide = work(&json!({"clusterresourcebinding.karmada.io/name": "x"}), "");
         assert_eq!(placing(Some(&cluster_wide), &mine), Placing::Taken("ClusterResourceBinding x".into()));
         let mut going = bound("a", "x");
         going.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
         assert_eq!(placing(Some(&going), &mine), Placing::Wait);
-        let by_hand = work(json!({}), "");
+        let by_hand = work(&json!({}), "");
         assert!(matches!(placing(Some(&by_hand), &mine), Placing::Update(_)), "nobody's is taken over");
         let Placing::Update(written) = placing(Some(&mine), &mine) else { panic!("it is completed") };
         assert_eq!(placing(Some(&written), &mine), Placing::Nothing);

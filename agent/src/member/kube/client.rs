@@ -27,14 +27,14 @@ use super::config::ConfigError;
 type Failed = Box<dyn std::error::Error + Send + Sync>;
 
 /// A client of the member that `config` leads to, over connections that lead to the cluster of `identity`.
-pub(super) fn client(config: kube::Config, identity: Arc<Identity>) -> Result<kube::Client, ConfigError> {
+pub(super) fn client(config: &kube::Config, identity: Arc<Identity>) -> Result<kube::Client, ConfigError> {
     if config.proxy_url.is_some() {
         return Err(ConfigError::Proxy);
     }
     match config.rustls_https_connector() {
-        Ok(connector) => over(connector, &config, identity).map_err(ConfigError::Certificate),
-        Err(error) => match presenting(&config) {
-            Ok(Some(connector)) => over(connector, &config, identity).map_err(ConfigError::Certificate),
+        Ok(connector) => over(connector, config, identity).map_err(ConfigError::Certificate),
+        Err(error) => match presenting(config) {
+            Ok(Some(connector)) => over(connector, config, identity).map_err(ConfigError::Certificate),
             Ok(None) => Err(ConfigError::Client(Box::new(error))),
             Err(failed) => Err(ConfigError::Certificate(failed)),
         },
@@ -160,7 +160,7 @@ mod tests {
             });
             let kubeconfig = serde_json::from_value(kubeconfig).unwrap();
             let config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await.unwrap();
-            client(config, Arc::default()).unwrap();
+            client(&config, Arc::default()).unwrap();
         }
     }
 }
