@@ -5,6 +5,7 @@
 mod access;
 mod addresses;
 mod api_port;
+mod at_rest;
 mod certificates;
 mod cluster_info;
 mod control;
@@ -25,4 +26,6 @@ mod settings;
 pub use data_dir::DataDir;
 pub use fleet::Approval;
 pub use hub::Hub;
-pub use settings::{AccessSettings, AuditSettings, ProxySettings, Serves, Settings, StoreKind};
+pub use settings::{
+    AccessSettings, AuditSettings, EncryptionSettings, ProxySettings, Serves, Settings, StoreKind,
+};

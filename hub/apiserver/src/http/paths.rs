@@ -132,16 +132,7 @@ impl ApiServer {
             "/healthz/ping" | "/livez/ping" | "/readyz/ping" => {
                 Ok(respond::text_as("ok".to_owned(), "text/plain; charset=utf-8"))
             }
-            "/readyz" => match (self.ready)() {
-                Ok(()) => Ok(respond::text("ok")),
-                Err(why) => {
-                    // As kube-apiserver words it, which also says which check it was.
-                    let text = format!("[+]ping ok\n[-]store failed: {why}\nreadyz check failed\n");
-                    let mut answer = respond::text_as(text, "text/plain; charset=utf-8");
-                    *answer.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-                    Ok(answer)
-                }
-            },
+            "/readyz" => Ok(readiness(&(self.ready)())),
             "/metrics" => Ok(respond::text_as((self.metrics)(), "text/plain; version=0.0.4; charset=utf-8")),
             "/openapi/v2" => {
                 let more = match &self.aggregator {
@@ -169,6 +160,22 @@ impl ApiServer {
             },
         }
     }
+}
+
+/// `ok`, or every check as kube-apiserver words it, which says which one it was.
+fn readiness(checks: &[(&'static str, Result<(), String>)]) -> Response<Body> {
+    if checks.iter().all(|(_, check)| check.is_ok()) {
+        return respond::text("ok");
+    }
+    let line = |(name, check): &(&str, Result<(), String>)| match check {
+        Ok(()) => format!("[+]{name} ok\n"),
+        Err(why) => format!("[-]{name} failed: {why}\n"),
+    };
+    let lines: String = checks.iter().map(line).collect();
+    let text = format!("[+]ping ok\n{lines}readyz check failed\n");
+    let mut answer = respond::text_as(text, "text/plain; charset=utf-8");
+    *answer.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    answer
 }
 
 #[cfg(test)]
