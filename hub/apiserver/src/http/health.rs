@@ -1,9 +1,9 @@
 //! What probes look at: `/healthz`, `/livez`, `/readyz`, each check of theirs, and the same as figures (`/metrics/slis`).
 //!
-//! In: a path and its query, whether writes reach the store. Out: `ok`, a line for each check, or a 500 that says which one failed.
+//! In: a path and its query, and how what can fail while the hub runs stands (whether writes reach the store, whether a key service answers). Out: `ok`, a line for each check, or a 500 that says which one failed.
 //!
 //! The checks bear kube-apiserver's names, which monitoring asks for. Most of them are of things that are started, and here all
-//! of them are before the port is opened: an answer is the proof. The store alone can fail later; only `/readyz` fails by it, as
+//! of them are before the port is opened: an answer is the proof. What can fail later is handed in; only `/readyz` fails by it, as
 //! a new start would not mend a disk.
 
 use http::{Response, StatusCode};
@@ -35,43 +35,43 @@ const CHECKS: [&str; 20] = [
     "poststarthook/apiservice-openapi-controller",
 ];
 
-const STORE: &str = "etcd";
+/// The store's check, under the name that monitoring knows.
+pub const STORE: &str = "etcd";
 const SYNCED: &str = "informer-sync";
 
-/// The checks of a probe.
-fn checks(probe: &str) -> impl Iterator<Item = &'static str> {
-    CHECKS.into_iter().chain((probe == "readyz").then_some(SYNCED))
+/// How what can fail while the hub runs stands, by the check's name.
+pub type Standing = [(&'static str, Result<(), String>)];
+
+/// The checks of a probe: those that are always there, and what else is handed in.
+fn checks<'a>(probe: &str, given: &'a Standing) -> impl Iterator<Item = &'static str> + use<'a> {
+    let more = given.iter().map(|(name, _)| *name).filter(|name| !CHECKS.contains(name));
+    CHECKS.into_iter().chain(more).chain((probe == "readyz").then_some(SYNCED))
 }
 
 /// How a check stands: `Ok(true)` where it is passed over.
-fn check(probe: &str, name: &str, excluded: &[&str], store: &Result<(), String>) -> Result<bool, String> {
-    let judged = name != STORE || probe == "readyz";
-    match store {
+fn check(probe: &str, name: &str, excluded: &[&str], given: &Standing) -> Result<bool, String> {
+    let found = given.iter().find(|(known, _)| *known == name);
+    match found {
         _ if excluded.contains(&name) => Ok(true),
-        Err(_) if name == STORE && !judged => Ok(true),
-        Err(why) if name == STORE => Err(why.clone()),
+        Some((_, Err(_))) if probe != "readyz" => Ok(true),
+        Some((_, Err(why))) => Err(why.clone()),
         _ => Ok(false),
     }
 }
 
 /// The answer to `/PROBE` or to `/PROBE/CHECK`; `None` where there is no such check.
-pub(super) fn answer(
-    probe: &str,
-    one: &str,
-    query: &Query,
-    store: &Result<(), String>,
-) -> Option<Response<Body>> {
+pub(super) fn answer(probe: &str, one: &str, query: &Query, given: &Standing) -> Option<Response<Body>> {
     if !one.is_empty() {
-        let name = checks(probe).find(|name| *name == one)?;
-        return Some(match check(probe, name, &[], store) {
+        let name = checks(probe, given).find(|name| *name == one)?;
+        return Some(match check(probe, name, &[], given) {
             Ok(_) => respond::text_as("ok".to_owned(), PLAIN),
             Err(why) => failed(format!("internal server error: {why}\n")),
         });
     }
     let excluded = query.all("exclude");
     let (mut lines, mut well) = (String::new(), true);
-    for name in checks(probe) {
-        let line = match check(probe, name, &excluded, store) {
+    for name in checks(probe, given) {
+        let line = match check(probe, name, &excluded, given) {
             Ok(false) => format!("[+]{name} ok\n"),
             Ok(true) => format!("[+]{name} excluded: ok\n"),
             Err(why) => {
@@ -97,14 +97,14 @@ fn failed(text: String) -> Response<Body> {
 }
 
 /// The checks as figures: 1 where one passes.
-pub(super) fn figures(store: &Result<(), String>) -> String {
+pub(super) fn figures(given: &Standing) -> String {
     let mut page =
         "# HELP kubernetes_healthcheck [STABLE] This metric records the result of a single healthcheck.\n\
         # TYPE kubernetes_healthcheck gauge\n"
             .to_owned();
     for probe in ["healthz", "livez", "readyz"] {
-        for name in checks(probe) {
-            let passes = u8::from(check(probe, name, &[], store).is_ok());
+        for name in checks(probe, given) {
+            let passes = u8::from(check(probe, name, &[], given).is_ok());
             page.push_str(&format!("kubernetes_healthcheck{{name=\"{name}\",type=\"{probe}\"}} {passes}\n"));
         }
     }
@@ -117,8 +117,8 @@ mod tests {
 
     use super::*;
 
-    async fn asked(probe: &str, one: &str, query: &str, store: &Result<(), String>) -> Option<(u16, String)> {
-        let answer = answer(probe, one, &Query::parse(query), store)?;
+    async fn asked(probe: &str, one: &str, query: &str, given: &Standing) -> Option<(u16, String)> {
+        let answer = answer(probe, one, &Query::parse(query), given)?;
         let code = answer.status().as_u16();
         let body = answer.into_body().collect().await.unwrap().to_bytes();
         Some((code, String::from_utf8(body.to_vec()).unwrap()))
@@ -126,7 +126,7 @@ mod tests {
 
     #[tokio::test]
     async fn each_check_is_told_to_who_asks() {
-        let well = Ok(());
+        let well = [(STORE, Ok(()))];
         for probe in ["healthz", "livez", "readyz"] {
             assert_eq!(asked(probe, "", "", &well).await, Some((200, "ok".to_owned())));
             let (code, text) = asked(probe, "", "verbose", &well).await.unwrap();
@@ -143,13 +143,18 @@ mod tests {
 
     #[tokio::test]
     async fn a_store_that_takes_no_writes_makes_it_unready_and_no_more() {
-        let full = Err("the disk is full".to_owned());
+        let full = [
+            (STORE, Err("the disk is full".to_owned())),
+            ("kms-providers", Err("nobody answers".to_owned())),
+        ];
         let (code, text) = asked("readyz", "", "", &full).await.unwrap();
         assert!(code == 500 && text.contains("[-]etcd failed: the disk is full\n"), "{text}");
         assert_eq!(asked("readyz", "etcd", "", &full).await.unwrap().0, 500);
         assert_eq!(asked("livez", "", "", &full).await, Some((200, "ok".to_owned())));
         assert!(asked("livez", "", "verbose", &full).await.unwrap().1.contains("[+]etcd excluded: ok\n"));
-        assert_eq!(asked("readyz", "", "exclude=etcd", &full).await, Some((200, "ok".to_owned())));
+        assert!(text.contains("[-]kms-providers failed: nobody answers\n"), "{text}");
+        let exclude = "exclude=etcd&exclude=kms-providers";
+        assert_eq!(asked("readyz", "", exclude, &full).await, Some((200, "ok".to_owned())));
         assert!(figures(&full).contains("{name=\"etcd\",type=\"readyz\"} 0\n"));
         assert!(figures(&full).contains("{name=\"etcd\",type=\"livez\"} 1\n"));
     }
