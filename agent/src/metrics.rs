@@ -36,6 +36,8 @@ pub struct Counts {
     pub nodes: AtomicI64,
     /// Nodes that are ready.
     pub ready_nodes: AtomicI64,
+    /// When the agent's certificate ends, in seconds since 1970.
+    pub certificate_ends: AtomicI64,
     /// Applications that succeeded.
     pub applied: AtomicU64,
     /// Applications that failed.
@@ -98,6 +100,12 @@ fn text(shared: &Shared, cluster: &str) -> String {
             "Works that are left alone because they crashed the agent.",
             &String::new(),
             gauge(&counts.quarantined),
+        ),
+        (
+            "karmada_agent_certificate_expiration_timestamp_seconds",
+            "When the agent's certificate ends, in seconds since 1970 (0: there is none yet).",
+            &String::new(),
+            gauge(&counts.certificate_ends),
         ),
     ];
     for (name, help, labels, value) in gauges {
@@ -271,6 +279,7 @@ mod tests {
             "cluster_ready_state{member_cluster=\"site1\"} 1",
             "karmada_agent_connected 0",
             "karmada_agent_ledger_durable 1",
+            "karmada_agent_certificate_expiration_timestamp_seconds 0",
             "karmada_agent_works_applied_total{result=\"success\"} 3",
             "process_resident_memory_bytes ",
             "process_cpu_seconds_total ",

@@ -21,6 +21,13 @@ pub fn ask_again_in(certificate: &PeerIdentity, now: Timestamp) -> Duration {
     AGAIN.min(Duration::from_secs(left / 10).max(Duration::from_secs(1)))
 }
 
+/// Days that are left of a certificate that should have been renewed by now; `None` where there is time.
+pub fn late(certificate: &PeerIdentity, now: Timestamp) -> Option<i64> {
+    let life = certificate.not_after.as_second().saturating_sub(certificate.not_before.as_second());
+    let left = certificate.not_after.as_second().saturating_sub(now.as_second());
+    (left < life / 6).then(|| left.div_euclid(24 * 3600))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,6 +48,9 @@ mod tests {
         };
         for (now, due) in [(0, 200), (150, 50), (200, 0), (400, 0)] {
             assert_eq!(due_in(&certificate, at(now)).as_secs(), due);
+        }
+        for (now, days) in [(0, None), (250, None), (251, Some(0)), (301, Some(-1))] {
+            assert_eq!(late(&certificate, at(now)), days, "{now}");
         }
         assert_eq!(ask_again_in(&certificate, at(200)).as_secs(), 10);
         assert_eq!(ask_again_in(&certificate, at(400)).as_secs(), 1);

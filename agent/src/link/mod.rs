@@ -6,6 +6,7 @@ mod heard;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::{FutureExt, Stream, StreamExt};
@@ -206,6 +207,10 @@ async fn open(
             return Ok(Err((Cause::Other, format!("the identity cannot be used: {error}"))));
         }
     };
+    link.shared.counts.certificate_ends.store(peer.not_after.as_second(), Ordering::Relaxed);
+    if let Some(days) = rotation::late(&peer, Timestamp::now()) {
+        tracing::warn!(days, until = %peer.not_after, "the agent's certificate ends and was not renewed: it must reach the hub before");
+    }
     // The hub's TLS would refuse it without a word of why.
     if peer.not_after <= Timestamp::now() {
         let reason = format!("the agent's certificate ended on {}: register again", peer.not_after);
@@ -425,6 +430,9 @@ async fn renewed(link: &mut Link, reply: karmada_proto::v1::RenewReply) -> bool 
             return false;
         }
     };
+    if let Ok(peer) = link.identity.peer() {
+        link.shared.counts.certificate_ends.store(peer.not_after.as_second(), Ordering::Relaxed);
+    }
     match link.keeper.save(&link.identity).await {
         Ok(()) => tracing::info!("the certificate was renewed"),
         Err(error) => tracing::error!(%error, "keeping the renewed certificate"),

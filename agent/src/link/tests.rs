@@ -31,7 +31,8 @@ fn welcomed() -> Session {
     let held = BTreeMap::new();
     let opening = Opening { epoch: 1, ..Opening::default() };
     let mut session = Session::open(opening, held, Assembly::default(), Cadence::default(), Duration::ZERO);
-    let welcome = Welcome { epoch: 1, ..Welcome::default() };
+    let credit = Some(karmada_proto::v1::Credit { messages: 10, bytes: 1 << 20 });
+    let welcome = Welcome { epoch: 1, credit, ..Welcome::default() };
     session.frame(frame::hub(hub_frame::Body::Welcome(welcome)), Duration::ZERO);
     session
 }

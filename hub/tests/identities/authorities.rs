@@ -211,6 +211,10 @@ async fn the_ca_is_changed_under_agents_that_run_and_one_that_was_away() {
             let conditions = cluster["status"]["conditions"].as_array().cloned().unwrap_or_default();
             conditions.iter().any(|one| one["type"] == "Ready" && one["status"] == "True")
         };
-        eventually(name, || async { world.cluster(name).filter(ready) }).await;
+        eventually(name, || async {
+            let found = world.cluster(name).unwrap();
+            ready(&found).then_some(())
+        })
+        .await;
     }
 }

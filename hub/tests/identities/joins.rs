@@ -252,7 +252,9 @@ async fn where_a_person_approves_a_new_name_waits() {
 async fn a_token_that_is_over_is_told_as_such_to_who_holds_it() {
     let world = World::start().await;
     let (ended, used) = ("ended0.0123456789abcdef", "used00.0123456789abcdef");
-    world.token(ended, &[("expiration", "2020-01-01T00:00:00Z")]).await;
+    // Those that ended more than a day ago are deleted.
+    let hour_ago = jiff::Timestamp::now() - jiff::SignedDuration::from_hours(1);
+    world.token(ended, &[("expiration", &hour_ago.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())]).await;
     world.token(used, &[("uses-left", "0")]).await;
     let mut https = world.https(None).await;
     for (token, why) in [

@@ -108,6 +108,9 @@ async fn a_cluster_that_is_deleted_waits_for_its_works_and_not_for_a_site_that_i
             assert_eq!(session.closed_within(2 * SECOND).await, Some(CloseCode::Unregistered));
         } else {
             drop(session);
+            tokio::time::sleep(SECOND).await;
+            assert!(world.cluster("north").is_some(), "a link that breaks is no site that is gone");
+            world.pass(600);
             until("the end of a cluster whose site is gone", || world.cluster("north").is_none()).await;
         }
         let namespaces = world.hub.registry.definition("", "v1", "namespaces").unwrap();
