@@ -162,6 +162,7 @@ impl Api for RegistryApi {
 
     async fn list(&self, resource: &Resource, namespace: &str) -> Result<Vec<Arc<Object>>, ApiError> {
         let definition = self.definition(resource)?;
+        self.registry.all_readable(&definition, namespace).map_err(refused)?;
         let shard = self.registry.cache().shard(&definition.storage);
         Ok(shard.snapshot(namespace).items.iter().map(|stored| Arc::new(object(stored))).collect())
     }

@@ -46,6 +46,7 @@ pub async fn run(clusters: usize, clock: Clock, stop: CancellationToken) -> Resu
         advertise: Vec::new(),
         store: StoreKind::Memory,
         accept_data_loss: false,
+        encryption: None,
         controllers: true,
         access: AccessSettings::default(),
     };

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
@@ -12,7 +13,8 @@ use karmada_apiserver::auth::{Anonymous, FrontProxy, IssuerOptions};
 use crate::addresses;
 use crate::fleet::Approval;
 use crate::settings::{
-    AccessSettings, AuditSettings, CONNECTIONS_PER_ADDRESS, ProxySettings, Serves, Settings, StoreKind,
+    AccessSettings, AuditSettings, CONNECTIONS_PER_ADDRESS, EncryptionSettings, ProxySettings, Serves,
+    Settings, StoreKind,
 };
 
 /// What `serve` is told.
@@ -41,6 +43,8 @@ pub struct Serve {
     /// Pods run in members, which do the same, so that it is off as in Karmada.
     #[arg(long, value_delimiter = ',', value_enum)]
     enable_admission_plugins: Vec<PluginArgument>,
+    #[command(flatten)]
+    encryption: Encryption,
     #[command(flatten)]
     joins: Joins,
     #[command(flatten)]
@@ -87,6 +91,18 @@ struct Joins {
     /// many agents come by way of one NAT or load balancer.
     #[arg(long, default_value_t = CONNECTIONS_PER_ADDRESS)]
     max_connections_per_address: usize,
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Encryption on the disk")]
+struct Encryption {
+    /// File with an EncryptionConfiguration (apiserver.config.k8s.io/v1): which resources are encrypted on the disk, and by which keys.
+    /// Works and override policies are covered where anything is. Values under other keys are rewritten while the hub runs.
+    #[arg(long)]
+    encryption_provider_config: Option<PathBuf>,
+    /// Look at that file again while the hub runs. One that is wrong changes nothing.
+    #[arg(long, requires = "encryption_provider_config")]
+    encryption_provider_config_automatic_reload: bool,
 }
 
 #[derive(clap::Args)]
@@ -215,8 +231,19 @@ impl Serve {
                 StoreArgument::Memory => StoreKind::Memory,
             },
             accept_data_loss: self.accept_data_loss,
+            encryption: self.encryption.settings(),
             controllers: self.controllers == ControllersArgument::All,
             access,
+        })
+    }
+}
+
+impl Encryption {
+    fn settings(self) -> Option<EncryptionSettings> {
+        Some(EncryptionSettings {
+            file: self.encryption_provider_config?,
+            reloads: self.encryption_provider_config_automatic_reload,
+            warned: Arc::default(),
         })
     }
 }

@@ -35,6 +35,7 @@ use tower::util::BoxCloneSyncService;
 
 use crate::access::HubTokens;
 use crate::addresses::{public_address, url};
+use crate::at_rest::Encryption;
 use crate::certificates;
 use crate::cluster_info;
 use crate::control::Control;
@@ -88,12 +89,17 @@ impl Hub {
         // What cannot be audited is not begun.
         let audit = settings.access.audit.as_ref().map(|audit| audited(audit, &clock)).transpose()?;
         let data = Arc::new(DataDir::open(&settings.data_dir, now)?);
-        let store = open_store(settings, &data).await?;
+        let (store, file) = open_store(settings, &data)?;
+        let encryption = match &settings.encryption {
+            None => None,
+            Some(settings) => Some(Encryption::start(settings.clone(), file, data.store_file()).await?),
+        };
         // Before this start writes anything: what it finds is where its own history begins.
         let sessions = StoredSessions::open(store.clone(), data.clone(), rand::random())
             .await
             .context("remembering this start")?;
-        let cache = Cache::load(&*store).await.context("reading the store")?;
+        let at_rest = encryption.as_ref().map(|encryption| encryption.values());
+        let cache = Cache::load_through(&*store, at_rest).await.context("reading the store")?;
         let authorizer = Authorizer::new(cache.clone());
         let mut gates: Vec<Box<dyn Admission>> = vec![
             Box::new(NamespaceLifecycle),
@@ -122,6 +128,9 @@ impl Hub {
         let (stop, failed, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
         let stop_cache = CancellationToken::new();
         let following = tokio::spawn(follow_store(cache, store.clone(), stop_cache.clone(), failed.clone()));
+        if let Some(encryption) = &encryption {
+            tasks.spawn(encryption.clone().run(stop.clone()));
+        }
         let keeper = Keeper::new(registry.clone());
         keeper.start();
         make_namespaces(&registry, settings.serves).await?;
@@ -210,7 +219,7 @@ impl Hub {
             &url,
             &stop,
             (audit, seats, aggregator),
-            (overview, control.workqueues.clone(), renewal, now),
+            (overview, control.workqueues.clone(), renewal, now, encryption),
         );
         let closing = CancellationToken::new();
         let services = Services {
@@ -286,15 +295,20 @@ fn issuers(settings: &Settings, clock: &Clock, tasks: &TaskTracker) -> Result<Op
     Ok(Some(issuers))
 }
 
-async fn open_store(settings: &Settings, data: &DataDir) -> Result<Arc<dyn Store>> {
-    let accept_data_loss = settings.accept_data_loss;
+/// The store, and the same where it is a file.
+fn open_store(settings: &Settings, data: &DataDir) -> Result<(Arc<dyn Store>, Option<Arc<SqliteStore>>)> {
     Ok(match settings.store {
-        StoreKind::Memory => Arc::new(MemoryStore::new()),
+        StoreKind::Memory => (Arc::new(MemoryStore::new()), None),
         StoreKind::Sqlite => {
             let file = data.store_file();
-            let options = SqliteOptions { accept_data_loss, ..SqliteOptions::new(&file) };
+            let options = SqliteOptions {
+                accept_data_loss: settings.accept_data_loss,
+                overwrite_deleted: settings.encryption.is_some(),
+                ..SqliteOptions::new(&file)
+            };
             let opened = SqliteStore::open(&options);
-            Arc::new(opened.with_context(|| format!("opening the store {}", file.display()))?)
+            let opened = Arc::new(opened.with_context(|| format!("opening the store {}", file.display()))?);
+            (opened.clone(), Some(opened))
         }
     })
 }
@@ -372,7 +386,13 @@ fn api_server(
     url: &str,
     stop: &CancellationToken,
     (audit, seats, aggregator): (Option<Arc<Audit>>, Option<Arc<Fairness>>, Arc<Aggregator>),
-    (overview, workqueues, renewal, started): (Arc<Overview>, Arc<Workqueues>, Arc<Renewal>, jiff::Timestamp),
+    (overview, workqueues, renewal, started, encryption): (
+        Arc<Overview>,
+        Arc<Workqueues>,
+        Arc<Renewal>,
+        jiff::Timestamp,
+        Option<Arc<Encryption>>,
+    ),
 ) -> Arc<ApiServer> {
     let options = ServerOptions {
         git_version: KUBERNETES_VERSION.to_owned(),
@@ -383,6 +403,7 @@ fn api_server(
     let shown_log = audit.as_ref().map(|audit| audit.log().clone());
     let requests = Arc::new(RequestMetrics::default());
     let shown_requests = requests.clone();
+    let shown_encryption = encryption.clone();
     let page = move || {
         let mut out = metrics::page(&shown, shown_seats.as_deref(), shown_log.as_deref());
         let parts = [
@@ -393,10 +414,16 @@ fn api_server(
             metrics::process(started),
         ];
         out.extend(parts);
+        out.extend(shown_encryption.as_ref().map(|encryption| encryption.page()));
         out
     };
     let store = registry.store().clone();
-    let ready = move || store.health().map_err(|error| error.to_string());
+    let ready = move || {
+        let mut checks = vec![("etcd", store.health().map_err(|error| error.to_string()))];
+        let services = encryption.as_ref().and_then(|encryption| encryption.services());
+        checks.extend(services.map(|services| ("kms-providers", services)));
+        checks
+    };
     let (registry, access) = (registry.clone(), Arc::new(access));
     let server = ApiServer::new(registry, access, options, Arc::new(ready), Arc::new(page), stop.clone());
     Arc::new(server.audited(audit).fair(seats).aggregating(Some(aggregator)).counting(requests))

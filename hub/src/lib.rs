@@ -5,6 +5,7 @@
 mod access;
 mod addresses;
 mod api_port;
+mod at_rest;
 mod certificates;
 pub mod certs_command;
 mod cluster_info;
@@ -27,4 +28,6 @@ mod settings;
 pub use data_dir::DataDir;
 pub use fleet::Approval;
 pub use hub::Hub;
-pub use settings::{AccessSettings, AuditSettings, ProxySettings, Serves, Settings, StoreKind};
+pub use settings::{
+    AccessSettings, AuditSettings, EncryptionSettings, ProxySettings, Serves, Settings, StoreKind,
+};

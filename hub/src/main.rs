@@ -75,7 +75,9 @@ fn fail(error: &anyhow::Error) -> ExitCode {
 async fn run(serve: Serve) -> anyhow::Result<()> {
     let settings = serve.settings()?;
     let stop = on_signal()?;
-    let hub = Hub::start(&settings, Arc::new(jiff::Timestamp::now)).await?;
+    // A start may wait, for a key management service for one, and is then given up like any other work.
+    let started = stop.run_until_cancelled(Hub::start(&settings, Arc::new(jiff::Timestamp::now))).await;
+    let Some(hub) = started.transpose()? else { return Ok(()) };
     tracing::info!(url = hub.url, kubeconfig = %hub.data.kubeconfig_file().display(), "the hub is ready");
     let failed = tokio::select! {
         () = stop.cancelled() => false,

@@ -21,6 +21,9 @@ pub fn page(registry: &Registry, fairness: Option<&Fairness>, audit: Option<&Aud
     for (storage, count) in registry.cache().counts() {
         line(format_args!("apiserver_storage_objects{{resource=\"{}\"}} {count}", storage.0));
     }
+    line(format_args!("# HELP karmada_hub_unreadable_objects Objects in the store that cannot be read."));
+    line(format_args!("# TYPE karmada_hub_unreadable_objects gauge"));
+    line(format_args!("karmada_hub_unreadable_objects {}", registry.cache().unreadable_count()));
     line(format_args!("# HELP karmada_hub_store_revision Revision up to which every write is seen."));
     line(format_args!("# TYPE karmada_hub_store_revision counter"));
     line(format_args!("karmada_hub_store_revision {}", registry.cache().revision()));

@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use karmada_apiserver::audit::LogOptions;
 use karmada_apiserver::auth::{Anonymous, FrontProxy, IssuerOptions};
@@ -41,10 +43,23 @@ pub struct Settings {
     pub store: StoreKind,
     /// Whether to start where what was acknowledged is not all there, without it and in a new epoch.
     pub accept_data_loss: bool,
+    /// How values are encrypted on the disk; none where they are not.
+    pub encryption: Option<EncryptionSettings>,
     /// Whether the control loops run; without them this is an API server alone.
     pub controllers: bool,
     /// Who is let in, and how that is logged.
     pub access: AccessSettings,
+}
+
+/// How values are encrypted on the disk.
+#[derive(Clone, Debug)]
+pub struct EncryptionSettings {
+    /// File with an EncryptionConfiguration.
+    pub file: PathBuf,
+    /// Whether it is looked at again while the hub runs.
+    pub reloads: bool,
+    /// Whether it was said that others may read the file.
+    pub warned: Arc<AtomicBool>,
 }
 
 /// Who is let in, and how that is logged.

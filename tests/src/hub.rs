@@ -21,6 +21,8 @@ pub struct HubOptions {
     pub args: Vec<String>,
     /// Variables beside ours.
     pub env: Vec<(String, String)>,
+    /// A disk of its own for its data, of this size (as mount's `size=`), which goes with the process; empty: none.
+    pub own_disk: String,
 }
 
 /// A hub with its data; restarts keep data and address.
@@ -39,7 +41,7 @@ impl Hub {
         let folder = Folder::new("hub");
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut process = serve(&options, &folder, any);
-        let kubeconfig = data_dir(&folder).join("admin.kubeconfig");
+        let kubeconfig = seen(&options, &process, data_dir(&folder)).join("admin.kubeconfig");
         let (address, api) = eventually(&format!("the hub of {}", folder.path().display()), START, || {
             running(&mut process);
             let address = server_of(&kubeconfig)?;
@@ -57,7 +59,13 @@ impl Hub {
 
     /// The folder given as `--data-dir`.
     pub fn data_dir(&self) -> PathBuf {
-        data_dir(&self.folder)
+        let folder = data_dir(&self.folder);
+        self.process.as_ref().map_or(folder.clone(), |process| seen(&self.options, process, folder))
+    }
+
+    /// How it is started the next time.
+    pub fn options(&mut self) -> &mut HubOptions {
+        &mut self.options
     }
 
     /// The administrator's kubeconfig, as the hub wrote it.
@@ -110,10 +118,25 @@ fn data_dir(folder: &Folder) -> PathBuf {
     folder.join("data")
 }
 
+/// A path of a process with a disk of its own, as others see it.
+fn seen(options: &HubOptions, process: &Process, path: PathBuf) -> PathBuf {
+    if options.own_disk.is_empty() {
+        return path;
+    }
+    PathBuf::from(format!("/proc/{}/root{}", process.id(), path.display()))
+}
+
 fn serve(options: &HubOptions, folder: &Folder, listen: SocketAddr) -> Process {
-    let mut hub = Program::new("karmada-hub", program("karmada-hub"), folder.path());
-    hub.env.extend(options.env.iter().cloned());
     let data = data_dir(folder).display().to_string();
+    let mut hub = Program::new("karmada-hub", program("karmada-hub"), folder.path());
+    if !options.own_disk.is_empty() {
+        let mount = "mkdir -p \"$1\" && mount -t tmpfs -o \"size=$2\" none \"$1\" && shift 2 && exec \"$@\"";
+        let size = &options.own_disk;
+        let hub_itself = hub.path.display().to_string();
+        hub.path = PathBuf::from("unshare");
+        hub = hub.args(["-rm", "sh", "-c", mount, "sh", data.as_str(), size.as_str(), hub_itself.as_str()]);
+    }
+    hub.env.extend(options.env.iter().cloned());
     hub.args(["serve", "--data-dir", &data, "--listen", &listen.to_string()])
         .args(options.args.iter().cloned())
         .start()

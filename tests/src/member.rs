@@ -290,6 +290,11 @@ impl Member {
         }
     }
 
+    /// The URL of its etcd.
+    pub fn etcd(&self) -> String {
+        format!("http://127.0.0.1:{}", self.etcd_ports.0)
+    }
+
     /// The names of the Pods in a namespace that are Running.
     pub fn running_pods(&self, namespace: &str) -> anyhow::Result<Vec<String>> {
         let pods = self.api.list(&format!("/api/v1/namespaces/{namespace}/pods"))?;

@@ -10,6 +10,7 @@
 mod placed;
 mod ring;
 mod shard;
+mod unreadable;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,12 +26,17 @@ use crate::object::{ObjectKey, Stored};
 use crate::resource::StorageId;
 pub use ring::{Expired, Subscription};
 pub use shard::{Listing, Shard};
+use unreadable::Unreadable;
+pub use unreadable::{AtRest, NotRead};
 
 /// All Kubernetes objects live under this prefix: `/registry/GROUP/PLURAL/[NAMESPACE/]NAME`.
 pub const PREFIX: &str = "/registry/";
 
 /// Objects read at once when the cache is filled.
 const PAGE: usize = 500;
+
+/// After what time an object is tried again that could not be read for want of a key that is elsewhere.
+const READ_AGAIN: Duration = Duration::from_secs(5);
 
 /// One applied write of one resource.
 #[derive(Debug)]
@@ -53,6 +59,9 @@ pub struct Cache {
     /// The names of namespaces, each kept once for all objects in it.
     namespaces: Mutex<BTreeSet<Arc<str>>>,
     revision: watch::Sender<Revision>,
+    /// None: objects are stored as they are.
+    at_rest: Option<Arc<dyn AtRest>>,
+    unreadable: Unreadable,
 }
 
 /// The storage key of an object.
@@ -73,12 +82,22 @@ fn storage_of(key: &str) -> Option<StorageId> {
 }
 
 impl Cache {
-    /// Reads everything the store holds. While one page is taken in, the next is read already.
+    /// Reads everything the store holds, where objects are stored as they are.
     pub async fn load(store: &dyn Store) -> Result<Arc<Cache>, StoreError> {
+        Cache::load_through(store, None).await
+    }
+
+    /// Reads everything the store holds. While one page is taken in, the next is read already.
+    pub async fn load_through(
+        store: &dyn Store,
+        at_rest: Option<Arc<dyn AtRest>>,
+    ) -> Result<Arc<Cache>, StoreError> {
         let cache = Cache {
             shards: RwLock::default(),
             namespaces: Mutex::default(),
             revision: watch::Sender::new(0),
+            at_rest,
+            unreadable: Unreadable::default(),
         };
         let read = |after: Option<&str>| tokio::spawn(store.list(PREFIX, after, PAGE));
         let mut reading = read(None);
@@ -90,7 +109,9 @@ impl Cache {
             // and applying a write twice changes nothing.
             let first = *revision.get_or_insert(page.revision);
             let next = page.items.last().filter(|_| page.more).map(|last| read(Some(&last.key)));
-            page.items.iter().for_each(|item| cache.place(&item.key, &item.value, item.mod_revision));
+            for item in &page.items {
+                cache.place(&item.key, &item.value, item.mod_revision).await;
+            }
             match next {
                 Some(next) => reading = next,
                 None => break cache.starts_at(first),
@@ -104,14 +125,17 @@ impl Cache {
         self.revision.send_replace(revision);
     }
 
-    fn place(&self, key: &str, value: &Bytes, revision: Revision) {
+    async fn place(&self, key: &str, value: &Bytes, revision: Revision) {
         let Some(storage) = storage_of(key) else { return };
-        match self.read(value, revision) {
+        match self.read(&storage, key, value, revision).await {
             Ok(stored) => self.shard(&storage).place(stored),
-            Err(error) => {
-                tracing::error!(key, %error, "an object in the store cannot be read and is left out");
-            }
+            Err(why) => self.cannot_read(&storage, key, why),
         }
+    }
+
+    fn cannot_read(&self, storage: &StorageId, key: &str, why: String) {
+        tracing::error!(key, why, "an object in the store cannot be read; whoever asks for it is told so");
+        self.unreadable.add(storage, object_key(storage, key), why);
     }
 
     /// Applies the store's events until told to stop. Returns early only where the store itself fails.
@@ -127,7 +151,11 @@ impl Cache {
                 biased;
                 () = stop.cancelled() => return Ok(()),
                 batch = events.next() => match batch {
-                    Some(Ok(batch)) => batch.iter().for_each(|event| self.apply(event)),
+                    Some(Ok(batch)) => tokio::select! {
+                        biased;
+                        () = stop.cancelled() => return Ok(()),
+                        () = self.apply_all(&batch) => {}
+                    },
                     Some(Err(karmada_store::WatchError::Lagged)) => events = store.watch(PREFIX, self.revision())?,
                     Some(Err(karmada_store::WatchError::Closed)) | None => return Err(StoreError::Closed),
                 },
@@ -136,26 +164,83 @@ impl Cache {
         }
     }
 
-    fn apply(&self, event: &Event) {
+    async fn apply_all(&self, events: &[Event]) {
+        for event in events {
+            self.apply(event).await;
+        }
+    }
+
+    async fn apply(&self, event: &Event) {
         if let Some(storage) = storage_of(event.key()) {
             let shard = self.shard(&storage);
             match event {
-                Event::Put { current, .. } => match self.read(&current.value, current.mod_revision) {
-                    Ok(stored) => shard.apply(&storage, Some(stored), None, current.mod_revision),
-                    Err(error) => {
-                        tracing::error!(key = &*current.key, %error, "an object in the store cannot be read");
+                Event::Put { current, .. } => {
+                    let (key, revision) = (&current.key, current.mod_revision);
+                    match self.read(&storage, key, &current.value, revision).await {
+                        Ok(stored) => {
+                            self.unreadable.remove(&storage, &stored.key);
+                            shard.apply(&storage, Some(stored), None, revision);
+                        }
+                        Err(why) => self.cannot_read(&storage, key, why),
                     }
-                },
+                }
                 Event::Delete { key, revision, .. } => {
-                    shard.apply(&storage, None, Some(&object_key(&storage, key)), *revision);
+                    let key = object_key(&storage, key);
+                    self.unreadable.remove(&storage, &key);
+                    shard.apply(&storage, None, Some(&key), *revision);
                 }
             }
         }
         self.revision.send_replace(event.revision());
     }
 
-    fn read(&self, value: &Bytes, revision: Revision) -> Result<Arc<Stored>, serde_json::Error> {
-        let mut stored = Stored::read(value, revision)?;
+    /// The object in stored bytes, or why there is none in them.
+    async fn read(
+        &self,
+        storage: &StorageId,
+        key: &str,
+        value: &Bytes,
+        revision: Revision,
+    ) -> Result<Arc<Stored>, String> {
+        let no_object = |error: serde_json::Error| {
+            unreadable::without_keys(key, value)
+                .unwrap_or_else(|| format!("{key:?} holds no object: {error}"))
+        };
+        let Some(at_rest) = &self.at_rest else {
+            return self.shared(Stored::read(value, revision).map_err(no_object)?);
+        };
+        let value = self.opened(&**at_rest, storage, key, value).await?;
+        let stored = Stored::read(&value, revision);
+        let stored = stored.map_err(|error| format!("{key:?} holds no object: {error}"))?;
+        // What a key alone can encrypt may still have been copied from elsewhere.
+        if stored.key != object_key(storage, key) {
+            return Err(format!("{key:?} holds an object of another name"));
+        }
+        self.shared(stored)
+    }
+
+    /// What was stored encrypted. What is needed for it and is away is waited for: an object is not left out for that.
+    async fn opened(
+        &self,
+        at_rest: &dyn AtRest,
+        storage: &StorageId,
+        key: &str,
+        value: &Bytes,
+    ) -> Result<Bytes, String> {
+        loop {
+            match at_rest.open(storage, key, value).await {
+                Ok(value) => return Ok(value),
+                Err(NotRead::Never(why)) => return Err(why),
+                Err(NotRead::NotNow(why)) => {
+                    tracing::error!(key, why, "an object cannot be read now: waiting until it can");
+                    tokio::time::sleep(READ_AGAIN).await;
+                }
+            }
+        }
+    }
+
+    /// The object with its namespace's name shared.
+    fn shared(&self, mut stored: Stored) -> Result<Arc<Stored>, String> {
         let mut namespaces = self.namespaces.lock();
         match namespaces.get(&stored.key.namespace) {
             Some(known) => stored.key.namespace = known.clone(),
@@ -184,6 +269,29 @@ impl Cache {
     /// One live object.
     pub fn get(&self, storage: &StorageId, key: &ObjectKey) -> Option<Arc<Stored>> {
         self.shard(storage).get(key)
+    }
+
+    /// Why an object is not here though it is stored: it cannot be read.
+    pub fn unreadable(&self, storage: &StorageId, key: &ObjectKey) -> Option<String> {
+        self.unreadable.why(storage, key)
+    }
+
+    /// The same of any object in `namespace` (empty: anywhere).
+    pub fn unreadable_in(&self, storage: &StorageId, namespace: &str) -> Option<String> {
+        self.unreadable.any_in(storage, namespace)
+    }
+
+    /// How many objects cannot be read.
+    pub fn unreadable_count(&self) -> usize {
+        self.unreadable.count()
+    }
+
+    /// What is stored of an object's bytes, or why nothing can be now.
+    pub(crate) fn sealed(&self, storage: &StorageId, key: &str, value: &Bytes) -> Result<Bytes, String> {
+        match &self.at_rest {
+            None => Ok(value.clone()),
+            Some(at_rest) => at_rest.seal(storage, key, value.clone()),
+        }
     }
 
     /// The revision up to which every write is seen here.

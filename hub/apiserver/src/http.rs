@@ -80,12 +80,15 @@ pub struct ServerOptions {
     pub advertise: String,
 }
 
+/// What `/readyz` looks at: each check by name, and what is wrong where something is.
+pub type Readiness = dyn Fn() -> Vec<(&'static str, Result<(), String>)> + Send + Sync;
+
 /// The API server.
 pub struct ApiServer {
     registry: Arc<Registry>,
     access: Arc<Access>,
     options: ServerOptions,
-    ready: Arc<dyn Fn() -> Result<(), String> + Send + Sync>,
+    ready: Arc<Readiness>,
     metrics: Arc<dyn Fn() -> String + Send + Sync>,
     audit: Option<Arc<Audit>>,
     fairness: Option<Arc<Fairness>>,
@@ -124,12 +127,12 @@ struct Along {
 }
 
 impl ApiServer {
-    /// A server over a registry. `ready` says why not yet; `stop` ends watches.
+    /// A server over a registry. `ready` says what is not as it should be; `stop` ends watches.
     pub fn new(
         registry: Arc<Registry>,
         access: Arc<Access>,
         options: ServerOptions,
-        ready: Arc<dyn Fn() -> Result<(), String> + Send + Sync>,
+        ready: Arc<Readiness>,
         metrics: Arc<dyn Fn() -> String + Send + Sync>,
         stop: CancellationToken,
     ) -> Self {

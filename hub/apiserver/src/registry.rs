@@ -315,8 +315,31 @@ impl Registry {
         namespace: &str,
         name: &str,
     ) -> Result<Arc<Stored>, Status> {
-        let found = self.cache.get(&definition.storage, &ObjectKey::new(namespace, name));
-        found.ok_or_else(|| Status::not_found(definition, name))
+        let key = ObjectKey::new(namespace, name);
+        self.cache.get(&definition.storage, &key).ok_or_else(|| self.absent(definition, &key))
+    }
+
+    /// What is said of an object that is not in the cache: it is not there, or cannot be read.
+    fn absent(&self, definition: &ResourceDefinition, key: &ObjectKey) -> Status {
+        match self.cache.unreadable(&definition.storage, key) {
+            Some(why) => Status::internal(why),
+            None => Status::not_found(definition, &key.name),
+        }
+    }
+
+    /// Refuses to speak of all objects in `namespace` (empty: anywhere) where one cannot be read.
+    ///
+    /// # Errors
+    /// Which one, and why.
+    pub fn all_readable(&self, definition: &ResourceDefinition, namespace: &str) -> Result<(), Status> {
+        self.cache
+            .unreadable_in(&definition.storage, namespace)
+            .map_or(Ok(()), |why| Err(Status::internal(why)))
+    }
+
+    /// What is stored at `path` of an object's bytes.
+    fn sealed(&self, definition: &ResourceDefinition, path: &str, bytes: &Bytes) -> Result<Bytes, Status> {
+        self.cache.sealed(&definition.storage, path, bytes).map_err(Status::internal)
     }
 
     /// Stored objects as they are shown in the definition's version, where only a webhook can tell; others stay as they are.

@@ -40,6 +40,7 @@ impl Member {
         let settings = Settings {
             serves: Serves::Kubernetes,
             accept_data_loss: false,
+            encryption: None,
             data_dir: directory.to_owned(),
             listen: ([127, 0, 0, 1], 0).into(),
             advertise: Vec::new(),

@@ -24,7 +24,7 @@ use futures::future::BoxFuture;
 pub use event::{Event, Watch, WatchError};
 pub use memory::MemoryStore;
 use sqlite::ADVICE;
-pub use sqlite::{SqliteOptions, SqliteStore};
+pub use sqlite::{SqliteOptions, SqliteStore, StoredValue, Stretch};
 
 /// The number of a write, unique and rising over the whole store. 0 is "before the first write".
 pub type Revision = u64;

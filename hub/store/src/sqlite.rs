@@ -5,7 +5,8 @@
 //! how it is opened and locked; [`writer`] is the thread and its queue; [`batch`] is what one transaction
 //! does; [`checked`] has the checksums of rows and [`acknowledged`] what must be there at the next start, [`salvage`] goes on without
 //! it; [`reserve`] is room for a full disk; [`recent`] has the keys that the file's index lacks; [`reader`] has the connections that read, [`lookup`] gets and
-//! lists; [`checkpoint`] moves the log into the file beside the writer; [`compaction`] forgets old events in small steps.
+//! lists; [`checkpoint`] moves the log into the file beside the writer; [`compaction`] forgets old events in small steps; [`rewrite`] puts
+//! the same values down in other bytes.
 
 mod acknowledged;
 mod batch;
@@ -16,6 +17,7 @@ mod lookup;
 mod reader;
 mod recent;
 mod reserve;
+mod rewrite;
 mod salvage;
 mod schema;
 mod writer;
@@ -35,6 +37,7 @@ use batch::Operation;
 pub(crate) use checked::ADVICE;
 use reader::Readers;
 use recent::Recent;
+pub use rewrite::{StoredValue, Stretch};
 use writer::{Surroundings, WriteQueue};
 
 /// Where the file is, and how it is kept.
@@ -62,6 +65,8 @@ pub struct SqliteOptions {
     pub accept_data_loss: bool,
     /// Bytes of the disk that are kept for deletions when it is full; 0: none. More than the write-ahead log grows to.
     pub reserve_bytes: u64,
+    /// Whether what is deleted is overwritten in the file at once: for values that were encrypted so that nobody reads them there.
+    pub overwrite_deleted: bool,
 }
 
 impl SqliteOptions {
@@ -78,6 +83,7 @@ impl SqliteOptions {
             check_up_to: 64 << 20,
             accept_data_loss: false,
             reserve_bytes: 16 << 20,
+            overwrite_deleted: false,
         }
     }
 }

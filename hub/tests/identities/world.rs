@@ -71,6 +71,7 @@ impl World {
         let mut settings = Settings {
             serves: Serves::Fleet,
             accept_data_loss: false,
+            encryption: None,
             data_dir: directory.path().to_owned(),
             listen: "127.0.0.1:0".parse().unwrap(),
             advertise: Vec::new(),

@@ -218,7 +218,7 @@ fn every_command_prints_the_same() {
     let options = MemberOptions { apiserver_args: vec![plugins.into()], ..MemberOptions::bare("kubectl") };
     let (member, hub) = std::thread::scope(|scope| {
         let member = scope.spawn(|| Member::start(options));
-        let hub = Hub::start(HubOptions { args: vec!["--controllers=none".into()], env: Vec::new() });
+        let hub = Hub::start(HubOptions { args: vec!["--controllers=none".into()], ..HubOptions::default() });
         (member.join().expect("the member comes up"), hub)
     });
     let servers = [Server::new("truth", member.kubeconfig()), Server::new("hub", hub.kubeconfig())];

@@ -44,7 +44,7 @@ fn audited(policy: &str) -> Audited {
     std::fs::write(&file, policy).unwrap();
     let flag = |name: &str, path: &PathBuf| format!("--{name}={}", path.display());
     let args = vec![flag("audit-policy-file", &file), flag("audit-log-path", &log)];
-    let hub = Hub::start(HubOptions { args, env: Vec::new() });
+    let hub = Hub::start(HubOptions { args, ..HubOptions::default() });
     Audited { hub, log, _folder: folder }
 }
 

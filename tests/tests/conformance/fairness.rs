@@ -62,7 +62,7 @@ fn what_must_be_there_comes_back_and_what_a_user_takes_over_stays() {
 fn a_flood_waits_in_its_own_queues_and_others_are_served() {
     let args =
         ["--max-requests-inflight=1", "--max-mutating-requests-inflight=1"].map(str::to_owned).to_vec();
-    let hub = Hub::start(HubOptions { args, env: Vec::new() });
+    let hub = Hub::start(HubOptions { args, ..HubOptions::default() });
     let admin = Caller::of_kubeconfig(&hub.kubeconfig());
     let pki = hub.data_dir().join("pki");
     let caller = |name: &str| admin.with(certificate_of(&pki, name, &[]));

@@ -23,7 +23,7 @@ fn whoami(caller: &Caller, headers: &[(&str, &str)]) -> Answer {
 }
 
 fn hub(args: &[String]) -> Hub {
-    Hub::start(HubOptions { args: args.to_vec(), env: Vec::new() })
+    Hub::start(HubOptions { args: args.to_vec(), ..HubOptions::default() })
 }
 
 fn ca(folder: &Path) {

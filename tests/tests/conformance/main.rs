@@ -15,6 +15,8 @@ mod crds_instances;
 mod crds_versions;
 mod csr;
 mod discovery;
+mod disk;
+mod encryption;
 mod every_kind;
 mod extension_server;
 mod fairness;

@@ -62,6 +62,7 @@ impl ApiServer {
         let options = asked(call, definition, body).await?;
         let selector = list::selector(definition, &call.query)?;
         let dry = !options.dry_run.is_empty();
+        self.registry.all_readable(definition, &wanted.namespace)?;
         let shard = self.registry.cache().shard(&definition.storage);
         let revision = self.registry.cache().revision();
         let (found, _) = shard.list(&wanted.namespace, None, 0, &|object| selector.matches(object));

@@ -35,21 +35,26 @@ const CHECKS: [&str; 20] = [
     "poststarthook/apiservice-openapi-controller",
 ];
 
+/// The store, as kube-apiserver calls it.
 const STORE: &str = "etcd";
 const SYNCED: &str = "informer-sync";
 
-/// The checks of a probe.
-fn checks(probe: &str) -> impl Iterator<Item = &'static str> {
-    CHECKS.into_iter().chain((probe == "readyz").then_some(SYNCED))
+/// Checks that were looked at: by name, and what is wrong where something is.
+type Looked = [(&'static str, Result<(), String>)];
+
+/// The checks of a probe: those that everybody has, and what else was looked at.
+fn checks(probe: &str, looked: &Looked) -> impl Iterator<Item = &'static str> {
+    let more = looked.iter().map(|(name, _)| *name).filter(|name| !CHECKS.contains(name));
+    CHECKS.into_iter().chain((probe == "readyz").then_some(SYNCED)).chain(more)
 }
 
 /// How a check stands: `Ok(true)` where it is passed over.
-fn check(probe: &str, name: &str, excluded: &[&str], store: &Result<(), String>) -> Result<bool, String> {
-    let judged = name != STORE || probe == "readyz";
-    match store {
+fn check(probe: &str, name: &str, excluded: &[&str], looked: &Looked) -> Result<bool, String> {
+    let found = looked.iter().find(|(looked, _)| *looked == name);
+    match found.map(|(_, found)| found) {
         _ if excluded.contains(&name) => Ok(true),
-        Err(_) if name == STORE && !judged => Ok(true),
-        Err(why) if name == STORE => Err(why.clone()),
+        Some(Err(_)) if probe != "readyz" => Ok(true),
+        Some(Err(why)) => Err(why.clone()),
         _ => Ok(false),
     }
 }
@@ -59,19 +64,19 @@ pub(super) fn answer(
     probe: &str,
     one: &str,
     query: &Query,
-    store: &Result<(), String>,
+    looked: &Looked,
 ) -> Option<Response<Body>> {
     if !one.is_empty() {
-        let name = checks(probe).find(|name| *name == one)?;
-        return Some(match check(probe, name, &[], store) {
+        let name = checks(probe, looked).find(|name| *name == one)?;
+        return Some(match check(probe, name, &[], looked) {
             Ok(_) => respond::text_as("ok".to_owned(), PLAIN),
             Err(why) => failed(format!("internal server error: {why}\n")),
         });
     }
     let excluded = query.all("exclude");
     let (mut lines, mut well) = (String::new(), true);
-    for name in checks(probe) {
-        let line = match check(probe, name, &excluded, store) {
+    for name in checks(probe, looked) {
+        let line = match check(probe, name, &excluded, looked) {
             Ok(false) => format!("[+]{name} ok\n"),
             Ok(true) => format!("[+]{name} excluded: ok\n"),
             Err(why) => {
@@ -97,14 +102,14 @@ fn failed(text: String) -> Response<Body> {
 }
 
 /// The checks as figures: 1 where one passes.
-pub(super) fn figures(store: &Result<(), String>) -> String {
+pub(super) fn figures(looked: &Looked) -> String {
     let mut page =
         "# HELP kubernetes_healthcheck [STABLE] This metric records the result of a single healthcheck.\n\
         # TYPE kubernetes_healthcheck gauge\n"
             .to_owned();
     for probe in ["healthz", "livez", "readyz"] {
-        for name in checks(probe) {
-            let passes = u8::from(check(probe, name, &[], store).is_ok());
+        for name in checks(probe, looked) {
+            let passes = u8::from(check(probe, name, &[], looked).is_ok());
             page.push_str(&format!("kubernetes_healthcheck{{name=\"{name}\",type=\"{probe}\"}} {passes}\n"));
         }
     }
@@ -118,7 +123,7 @@ mod tests {
     use super::*;
 
     async fn asked(probe: &str, one: &str, query: &str, store: &Result<(), String>) -> Option<(u16, String)> {
-        let answer = answer(probe, one, &Query::parse(query), store)?;
+        let answer = answer(probe, one, &Query::parse(query), &[(STORE, store.clone())])?;
         let code = answer.status().as_u16();
         let body = answer.into_body().collect().await.unwrap().to_bytes();
         Some((code, String::from_utf8(body.to_vec()).unwrap()))

@@ -197,6 +197,7 @@ impl ApiServer {
         options::check(query, false)?;
         let limit = usize::try_from(options::number(query, "limit")?.unwrap_or(0)).unwrap_or(0);
         let matching = query.get("resourceVersionMatch");
+        self.registry.all_readable(definition, namespace)?;
         let keep = |object: &Stored| selector.matches(object);
         let shard = self.registry.cache().shard(&definition.storage);
         let token = query.get("continue");

@@ -62,6 +62,8 @@ impl ApiServer {
         let seconds = options::number(&call.query, "timeoutSeconds")?
             .and_then(|s| u64::try_from(s).ok())
             .filter(|s| *s > 0);
+        let namespace = super::objects::namespace_of(definition, wanted);
+        self.registry.all_readable(definition, &namespace)?;
         let bookmarks = call.query.flag("allowWatchBookmarks");
         let shard = self.registry.cache().shard(&definition.storage);
         let end = Instant::now() + seconds.map_or(LONGEST, Duration::from_secs);
@@ -69,7 +71,7 @@ impl ApiServer {
             registry: self.registry.clone(),
             definition: definition.clone(),
             shard,
-            namespace: super::objects::namespace_of(definition, wanted),
+            namespace,
             selector,
             shape: form.shape,
             encoding: form.encoding,

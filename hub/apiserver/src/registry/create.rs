@@ -87,7 +87,8 @@ impl Registry {
             return Ok(Written { object, created: true });
         }
         let path = storage_key(&definition.storage, &key);
-        match self.store().put(&path, bytes.clone(), Expect::Absent).await {
+        let sealed = self.sealed(definition, &path, &bytes)?;
+        match self.store().put(&path, sealed, Expect::Absent).await {
             Ok(revision) => {
                 self.cache().wait_for(revision).await;
                 let object = storage::answer(definition, shown, &bytes, revision)?;

@@ -191,7 +191,8 @@ impl Registry {
         let bytes = self.encoded(definition, marked.object)?;
         let mut revision = live.revision;
         if matches!(marked.then, Then::Keep | Then::MarkAndGo) {
-            match self.store().put(&path, bytes.clone(), Expect::Revision(revision)).await {
+            let sealed = self.sealed(definition, &path, &bytes)?;
+            match self.store().put(&path, sealed, Expect::Revision(revision)).await {
                 Ok(written) => revision = written,
                 Err(error) => return self.lost(error).await,
             }

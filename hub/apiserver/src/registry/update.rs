@@ -35,6 +35,9 @@ impl Registry {
     ) -> Result<Written, Status> {
         for _ in 0..TRIES {
             let Some(live) = self.cache().get(&definition.storage, key) else {
+                if self.cache().unreadable(&definition.storage, key).is_some() {
+                    return Err(self.absent(definition, key));
+                }
                 if !create_missing {
                     // What the body holds is read, and told, before it is known to be for nothing.
                     if let Ok(mut object) = change(None) {
@@ -129,7 +132,8 @@ impl Registry {
         let outcome = if last_finalizer_gone {
             self.store().delete(&path, live.revision).await
         } else {
-            self.store().put(&path, bytes.clone(), Expect::Revision(live.revision)).await
+            let sealed = self.sealed(definition, &path, &bytes)?;
+            self.store().put(&path, sealed, Expect::Revision(live.revision)).await
         };
         match outcome {
             Ok(revision) => {

@@ -47,6 +47,7 @@ impl Cluster {
             advertise: Vec::new(),
             store: StoreKind::Memory,
             accept_data_loss: false,
+            encryption: None,
             access: karmada_hub::AccessSettings::default(),
             controllers: true,
         };

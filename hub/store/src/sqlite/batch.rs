@@ -11,6 +11,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::checked::{LOG, LogRow, damage_of, damaged, live_row};
 use super::recent::{self, Keys, Newest};
+use super::rewrite::{self, StoredValue};
 use super::schema::{Meta, write_meta};
 use super::to_sql;
 use crate::{Event, Expect, KeyValue, Revision, StoreError};
@@ -28,6 +29,8 @@ pub(super) enum Operation {
     },
     RaiseEpoch(u64),
     Compact(Revision),
+    /// Other bytes for values that are there.
+    Rewrite(Vec<StoredValue>),
     /// Writes what is there already, to find out whether writing is possible.
     Probe,
 }
@@ -38,6 +41,9 @@ impl Operation {
         match self {
             Operation::Put { key, value, .. } => key.len() + value.len() + 128,
             Operation::Delete { key, .. } => key.len() + 128,
+            Operation::Rewrite(values) => {
+                values.iter().map(|value| value.key.len() + value.value.len() + 128).sum()
+            }
             Operation::RaiseEpoch(_) | Operation::Compact(_) | Operation::Probe => 128,
         }
     }
@@ -60,7 +66,7 @@ pub(super) struct Batch<'a> {
     /// Only what makes the store no larger is written.
     is_short: bool,
     /// Something is to be committed, though the store stands where it stood.
-    pub is_probe: bool,
+    pub is_silent: bool,
 }
 
 /// By how much a change may make a value larger on a full disk: a deletion that waits for finalizers notes when it began.
@@ -75,7 +81,7 @@ struct Live {
 
 impl<'a> Batch<'a> {
     pub fn new(db: &'a Connection, meta: Meta, recent: &'a Keys, is_short: bool) -> Self {
-        Batch { db, meta, events: Vec::new(), recent, written: Keys::new(), is_short, is_probe: false }
+        Batch { db, meta, events: Vec::new(), recent, written: Keys::new(), is_short, is_silent: false }
     }
 
     pub fn apply(&mut self, operation: &Operation) -> rusqlite::Result<Answer> {
@@ -84,6 +90,7 @@ impl<'a> Batch<'a> {
             Operation::Delete { key, expect } => self.delete(key, *expect),
             Operation::RaiseEpoch(seen) => self.raise_epoch(*seen),
             Operation::Compact(revision) => self.compact(*revision),
+            Operation::Rewrite(values) => self.rewrite(values),
             Operation::Probe => self.probe(),
         };
         // A damaged row refuses what concerns its key, before anything was written, and lets the others pass.
@@ -132,8 +139,16 @@ impl<'a> Batch<'a> {
 
     fn probe(&mut self) -> rusqlite::Result<Answer> {
         write_meta(self.db, "epoch", self.meta.epoch)?;
-        self.is_probe = true;
+        self.is_silent = true;
         Ok(Ok(self.meta.head))
+    }
+
+    fn rewrite(&mut self, values: &[StoredValue]) -> rusqlite::Result<Answer> {
+        if self.is_short {
+            return Ok(Err(StoreError::Full));
+        }
+        self.is_silent = true;
+        Ok(Ok(rewrite::rewrite(self.db, values)?))
     }
 
     fn compact(&mut self, revision: Revision) -> rusqlite::Result<Answer> {

@@ -101,7 +101,7 @@ impl Readers {
         let _ = self.jobs.blocking_send(Job::Close);
     }
 
-    fn run<T: Send + 'static>(
+    pub fn run<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> impl Future<Output = Result<T, StoreError>> + Send + 'static {

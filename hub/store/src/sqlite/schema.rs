@@ -21,8 +21,8 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use super::acknowledged::{self, Acknowledged, Mark, Told};
 use super::checked::{LOG, LogRow, damage, damage_of, live_row, live_sum, meta_sum};
-use super::salvage;
 use super::{SqliteOptions, from_sql};
+use super::{rewrite, salvage};
 use crate::{Revision, StoreError};
 
 /// Marks the file as ours ("kmst"); other SQLite files are refused.
@@ -107,6 +107,9 @@ pub(super) fn open(options: &SqliteOptions) -> Result<Opened, StoreError> {
         // Of what a killed hub wrote and did not sync, nothing is to be shown that a power cut could still take away.
         sync_log(path).map_err(|e| named(&e))?;
     }
+    if !options.overwrite_deleted {
+        rewrite::forget_cleaned(&db).map_err(|e| named(&e))?;
+    }
     let acknowledged = Acknowledged::begin(path, Mark::of(&meta), options.synchronous_full)
         .map_err(|e| named(&format!("cannot write {}: {e}", acknowledged::beside(path).display())))?;
     Ok(Opened { db, meta, lock, acknowledged })
@@ -156,6 +159,9 @@ pub(super) fn connect(options: &SqliteOptions, role: Role) -> rusqlite::Result<C
     db.pragma_update(None, "journal_size_limit", 16 << 20)?;
     db.pragma_update(None, "temp_store", "MEMORY")?;
     db.pragma_update(None, "cell_size_check", true)?;
+    if options.overwrite_deleted {
+        db.pragma_update(None, "secure_delete", "ON")?;
+    }
     // Else a query with a range is planned again at each new bound, which costs as much as reading ten rows.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     if matches!(role, Role::Reader) {

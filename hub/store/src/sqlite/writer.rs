@@ -21,7 +21,7 @@ use super::reader::Readers;
 use super::recent::Recent;
 use super::reserve::{Reserve, is_full};
 use super::schema::{Meta, Opened, PAGE_BYTES, read_meta};
-use super::{SqliteOptions, compaction, failed, reader};
+use super::{SqliteOptions, compaction, failed, reader, rewrite};
 use crate::feed::Feed;
 use crate::{Event, StoreError};
 
@@ -35,6 +35,7 @@ const BATCH_BYTES: usize = 4 << 20;
 /// What reaches the writer.
 enum Request {
     Operation { operation: Operation, answer: oneshot::Sender<Answer>, _room: Option<OwnedSemaphorePermit> },
+    Clean(u64, oneshot::Sender<Result<(), StoreError>>),
     Close,
 }
 
@@ -81,6 +82,13 @@ impl WriteQueue {
         Err(why)
     }
 
+    /// Wipes what the file holds no more.
+    pub async fn clean(&self, mark: u64) -> Result<(), StoreError> {
+        let (answer, answered) = oneshot::channel();
+        self.requests.send(Request::Clean(mark, answer)).await.map_err(|_| StoreError::Closed)?;
+        answered.await.map_err(|_| StoreError::Closed)?
+    }
+
     /// Takes no more; what is queued is still done.
     pub async fn close(&self) {
         // An error means that it is closed already.
@@ -110,6 +118,8 @@ struct Writer {
     trouble: Arc<Mutex<Option<StoreError>>>,
     /// False after a failure, until the file has told where the store stands.
     sure: bool,
+    /// To be done after what came before it.
+    cleaning: Option<(u64, oneshot::Sender<Result<(), StoreError>>)>,
 }
 
 /// What the writer needs besides the file, and what it ends with itself.
@@ -153,6 +163,7 @@ pub(super) fn start(
         is_short: false,
         trouble: trouble.clone(),
         sure: true,
+        cleaning: None,
     };
     let run = move || {
         writer.run();
@@ -182,6 +193,10 @@ impl Writer {
         while let Some(batch) = self.gather() {
             if !batch.is_empty() || self.is_sweeping() {
                 self.commit(batch);
+            }
+            if let Some((mark, answer)) = self.cleaning.take() {
+                // A caller that went away does not want its answer.
+                let _ = answer.send(self.clean(mark));
             }
             self.compact_by_itself();
         }
@@ -218,11 +233,19 @@ impl Writer {
                 *bytes += operation.weight();
                 batch.push(Pending { operation, answer, _room });
             }
+            Request::Clean(mark, answer) => self.cleaning = Some((mark, answer)),
             Request::Close => {
                 self.requests.close();
                 self.room.close();
             }
         }
+    }
+
+    fn clean(&mut self, mark: u64) -> Result<(), StoreError> {
+        self.make_sure()?;
+        let db = &self.db;
+        let cleaned = self.wal.write(|| rewrite::clean(db, mark).map(|()| ((), 0)));
+        cleaned.map_err(|error| failed(&error))
     }
 
     fn commit(&mut self, batch: Vec<Pending>) {
@@ -284,11 +307,11 @@ impl Writer {
             let answers =
                 batch.iter().map(|pending| work.apply(&pending.operation)).collect::<Result<_, _>>()?;
             let indexed = work.index(self.index_after)?;
-            let Batch { mut meta, events, is_probe, .. } = work;
+            let Batch { mut meta, events, is_silent, .. } = work;
             if compaction::is_due(&meta) {
                 meta.swept = compaction::sweep(&transaction, &meta)?;
             }
-            if meta == before && !is_probe {
+            if meta == before && !is_silent {
                 // Refusals only. Rolled back: there is nothing to wait for the disk for.
                 return Ok(((meta, events, answers), 0));
             }

@@ -6,6 +6,7 @@
 mod damage;
 mod durability;
 mod file;
+mod rewrite;
 
 use std::sync::Arc;
 
