@@ -16,6 +16,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt, TryFutureExt};
 use karmada_apiserver::cache::{self, NotRead};
+use karmada_apiserver::registry::Clock;
 use karmada_apiserver::resource::StorageId;
 use karmada_encryption::{AtRest, Configuration, Failure};
 use karmada_store::SqliteStore;
@@ -28,7 +29,9 @@ use crate::settings::EncryptionSettings;
 pub(crate) use rewriting::{Outcome, rewrite};
 
 /// How often the file is looked at.
-const LOOK: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_secs(1);
+/// How often key management services are asked that a start waits for.
+const WAIT: Duration = Duration::from_secs(5);
 /// How often key management services are asked how they are.
 const ASK: Duration = Duration::from_secs(10);
 /// After what time rewriting is tried again that could not be done.
@@ -41,6 +44,7 @@ pub struct Encryption {
     /// The store's file, beside which what was set aside may lie.
     file: PathBuf,
     values: Arc<AtRest>,
+    clock: Clock,
     state: Mutex<State>,
 }
 
@@ -49,6 +53,8 @@ pub struct Encryption {
 struct State {
     /// The file's text as it was read last, good or bad.
     text: String,
+    /// When a good file is tried again that a key management service kept from being taken.
+    again: Option<Instant>,
     taken: u64,
     refused: u64,
     /// When each was last, in seconds since 1970.
@@ -106,6 +112,7 @@ impl Encryption {
         settings: EncryptionSettings,
         store: Option<Arc<SqliteStore>>,
         file: PathBuf,
+        clock: Clock,
     ) -> Result<Arc<Encryption>> {
         let Some(store) = store else {
             bail!(
@@ -119,10 +126,10 @@ impl Encryption {
         let values = AtRest::new(configuration, random).map_err(anyhow::Error::msg)?;
         while let Err(why) = values.check_services().await {
             tracing::error!(why, "waiting for what encrypts the store: nothing is served before");
-            sleep(LOOK).await;
+            sleep(WAIT).await;
         }
         let state = Mutex::new(State { text, ..State::default() });
-        Ok(Arc::new(Encryption { settings, store, file, values: Arc::new(values), state }))
+        Ok(Arc::new(Encryption { settings, store, file, values: Arc::new(values), clock, state }))
     }
 
     /// For the cache.
@@ -139,7 +146,7 @@ impl Encryption {
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
         let mut due = Some(Instant::now());
         let mut ask = Instant::now() + ASK;
-        while stop.run_until_cancelled(sleep(LOOK.min(Duration::from_secs(1)))).await.is_some() {
+        while stop.run_until_cancelled(sleep(LOOK)).await.is_some() {
             if self.settings.reloads && self.reload().await {
                 due = Some(Instant::now());
             }
@@ -163,28 +170,32 @@ impl Encryption {
         let file = self.settings.file.display();
         let read = read(&self.settings).map_err(|error| format!("{error:#}"));
         let text = read.as_ref().map_or_else(|why| why.clone(), Clone::clone);
-        if text == self.state.lock().text {
+        let is_other = {
+            let mut state = self.state.lock();
+            let is_due = state.again.take_if(|again| *again <= Instant::now()).is_some();
+            let is_other = state.text != text;
+            state.text = text;
+            is_other || is_due
+        };
+        if !is_other {
             return false;
         }
         let read = read.and_then(|text| Configuration::read(&text).map_err(|invalid| invalid.to_string()));
-        let taken = match read {
-            Ok(configuration) => self.values.adopt(configuration).await,
-            Err(why) => Err(why),
+        let (taken, again) = match read {
+            Ok(configuration) => (self.values.adopt(configuration).await, Some(Instant::now() + ASK)),
+            Err(why) => (Err(why), None),
         };
-        let now = jiff::Timestamp::now().as_second();
+        let now = (self.clock)().as_second();
         let mut state = self.state.lock();
         match taken {
             Ok(()) => {
-                state.text = text;
+                state.again = None;
                 (state.taken, state.taken_at, state.is_current) = (state.taken + 1, now, false);
                 tracing::info!(%file, "another encryption configuration is in force");
                 true
             }
             Err(why) => {
-                // One that its services kept from being taken is tried again.
-                if Configuration::read(&text).is_err() {
-                    state.text = text;
-                }
+                state.again = again;
                 (state.refused, state.refused_at) = (state.refused + 1, now);
                 tracing::error!(%file, why, "the encryption configuration is not taken; the one before goes on");
                 false

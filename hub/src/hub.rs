@@ -92,7 +92,9 @@ impl Hub {
         let (store, file) = open_store(settings, &data)?;
         let encryption = match &settings.encryption {
             None => None,
-            Some(settings) => Some(Encryption::start(settings.clone(), file, data.store_file()).await?),
+            Some(settings) => {
+                Some(Encryption::start(settings.clone(), file, data.store_file(), clock.clone()).await?)
+            }
         };
         // Before this start writes anything: what it finds is where its own history begins.
         let sessions = StoredSessions::open(store.clone(), data.clone(), rand::random())

@@ -60,7 +60,8 @@ enum Look {
     /// It is not of this provider.
     Other,
     Value(Opened),
-    Asks(Arc<Kms>, envelope::Sealed),
+    /// This is to be decrypted first, by a service that is, or is not, what the value would be written with.
+    Asks(Arc<Kms>, envelope::Sealed, bool),
     Refused(String),
 }
 
@@ -179,9 +180,9 @@ impl AtRest {
         for (age, generation) in generations.iter().enumerate() {
             for look in generation.look(group, resource, key, stored) {
                 let look = match look {
-                    Look::Asks(service, sealed) => {
+                    Look::Asks(service, sealed, is_first) => {
                         service.unseal(&sealed).await?;
-                        generation.by_service(&service, key, stored, false)
+                        generation.by_service(&service, key, stored, is_first)
                     }
                     look => look,
                 };
@@ -293,7 +294,7 @@ impl Generation {
             Ok(Read::Value(value, is_old)) => {
                 Look::Value(Opened { value: value.into(), is_stale: is_old || !is_first })
             }
-            Ok(Read::Asks(sealed)) => Look::Asks(service.clone(), sealed),
+            Ok(Read::Asks(sealed)) => Look::Asks(service.clone(), sealed, is_first),
             Err(_) => Look::Refused(format!("what kms provider {name:?} decrypts does not open it")),
         }
     }

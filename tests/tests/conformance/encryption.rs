@@ -124,7 +124,7 @@ fn what_was_in_clear_is_encrypted_and_keys_are_rotated_and_no_trace_is_left() {
     let mut manifest = secret("carried");
     manifest["apiVersion"] = json!("v1");
     manifest["kind"] = json!("Secret");
-    let work = json!({"metadata": {"name": "carrier"}, "spec": {"workload": {"manifests": [manifest]}}});
+    let work = json!({"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work", "metadata": {"name": "carrier"}, "spec": {"workload": {"manifests": [manifest]}}});
     let work = caller.post(WORKS, &work).is(201).json();
     assert!(!traces(&hub).is_empty(), "in clear");
 
@@ -215,6 +215,7 @@ fn a_key_management_service_is_waited_for_told_of_and_may_change_its_key() {
         &[format!("{{kms: {{apiVersion: v2, name: house, endpoint: \"unix://{endpoint}\"}}}}"), identity()],
     );
     let options = HubOptions { args: args(&file), ..HubOptions::default() };
+    tests::built::program("karmada-hub");
     let starting = std::thread::spawn(|| Hub::start(options));
     std::thread::sleep(Duration::from_secs(5));
     assert!(!starting.is_finished(), "nothing is served without it");
@@ -250,6 +251,11 @@ fn a_key_management_service_is_waited_for_told_of_and_may_change_its_key() {
     hub.kill();
     hub.start_again();
     let caller = Caller::of_kubeconfig(&hub.kubeconfig());
+    await_metric(&caller, CURRENT, |value| value == 1.0);
+    assert!(
+        metric(&caller, REWRITTEN) == 0.0,
+        "what another start wrote under the same key is as it is to be"
+    );
     assert_eq!(caller.get(&format!("{SECRETS}/mine")).is(200).json(), made);
     caller.get(&format!("{SECRETS}/meanwhile")).is(200);
 }

@@ -53,7 +53,8 @@ impl Twins {
         let options = MemberOptions { apiserver_args: args, ..MemberOptions::bare("twin") };
         let (member, hub) = std::thread::scope(|scope| {
             let member = scope.spawn(|| Member::start(options));
-            let hub = Hub::start(HubOptions { args: vec!["--controllers=none".into()], ..HubOptions::default() });
+            let hub =
+                Hub::start(HubOptions { args: vec!["--controllers=none".into()], ..HubOptions::default() });
             (member.join().expect("the member comes up"), hub)
         });
         let truth = Caller::new(&member.kubeconfig());

@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(asked("livez", "", "", &full).await, Some((200, "ok".to_owned())));
         assert!(asked("livez", "", "verbose", &full).await.unwrap().1.contains("[+]etcd excluded: ok\n"));
         assert_eq!(asked("readyz", "", "exclude=etcd", &full).await, Some((200, "ok".to_owned())));
-        assert!(figures(&full).contains("{name=\"etcd\",type=\"readyz\"} 0\n"));
-        assert!(figures(&full).contains("{name=\"etcd\",type=\"livez\"} 1\n"));
+        assert!(figures(&[(STORE, full.clone())]).contains("{name=\"etcd\",type=\"readyz\"} 0\n"));
+        assert!(figures(&[(STORE, full.clone())]).contains("{name=\"etcd\",type=\"livez\"} 1\n"));
     }
 }

@@ -2,8 +2,8 @@
 //! full disk, deletions above all, and the full disk is not the end of itself.
 //!
 //! In: the writer's failures and tries. Out: whether the store is short of room. The room is a file beside the database that holds
-//! nothing; it is given up at the first write that fails for want of room, and made again as soon as the disk allows.
-//! Until then pages of the database that deletions have freed stand in for it.
+//! nothing; it is given up at the first write that fails for want of room, and made again as soon as the disk has that much and
+//! somewhat more: were it made of what was given up alone, the disk would seem to have room until the next write. Until then pages of the database that deletions have freed stand in for it.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -11,6 +11,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, ErrorCode};
+
+/// What the disk must have beside the room: more than one write needs.
+const MARGIN: u64 = 4 << 20;
 
 /// The room, or the lack of it.
 #[derive(Debug)]
@@ -44,6 +47,22 @@ impl Reserve {
         true
     }
 
+    /// Whether a write failed for want of room.
+    pub fn is_full(&self, error: &rusqlite::Error) -> bool {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => true,
+            // A log that cannot grow may say so as a failure of the disk; but so does a disk that takes no writes at all.
+            Some(ErrorCode::SystemIoFailure) => !self.has_margin(),
+            _ => false,
+        }
+    }
+
+    fn has_margin(&self) -> bool {
+        let folder = self.file.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let disk = rustix::fs::statvfs(folder.unwrap_or(Path::new(".")));
+        disk.is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) >= MARGIN)
+    }
+
     /// Whether the room is there.
     pub fn is_whole(&self) -> bool {
         self.is_there
@@ -61,7 +80,7 @@ impl Reserve {
     }
 
     fn restore(&mut self) -> std::io::Result<()> {
-        let made = allocate(&self.file, self.bytes);
+        let made = allocate(&self.file, self.bytes, MARGIN);
         if made.is_err() {
             // Half of it would only be missed elsewhere.
             let _ = std::fs::remove_file(&self.file);
@@ -71,30 +90,27 @@ impl Reserve {
     }
 }
 
-fn allocate(path: &Path, bytes: u64) -> std::io::Result<()> {
+/// Makes a file of so many bytes where the disk has `margin` more.
+fn allocate(path: &Path, bytes: u64, margin: u64) -> std::io::Result<()> {
     if bytes == 0 {
         return Ok(());
     }
+    let all = bytes + margin;
     let mut file: File =
         OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;
-    match rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes) {
+    match rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, all) {
         // Not every file system can; writing always does it.
         Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
             let block = [0; 64 << 10];
-            let mut left = bytes;
+            let mut left = all;
             while left > 0 {
                 let part = left.min(block.len() as u64);
                 file.write_all(&block[..part as usize])?;
                 left -= part;
             }
-            file.sync_data()
+            file.sync_data()?;
         }
-        outcome => Ok(outcome?),
+        outcome => outcome?,
     }
-}
-
-/// Whether a write failed for want of room.
-pub(super) fn is_full(error: &rusqlite::Error) -> bool {
-    // A log that cannot grow may say so as a failure of the disk.
-    matches!(error.sqlite_error_code(), Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure))
+    file.set_len(bytes)
 }

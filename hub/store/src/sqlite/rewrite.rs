@@ -4,6 +4,8 @@
 //! same writes, with the same revisions, in these bytes; nobody is told of anything. What the file held before is then wiped out
 //! of it ([`clean`]): from pages that are free, from the gaps inside of pages, and from the write-ahead log.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension};
 
@@ -20,8 +22,10 @@ const BYTES: usize = 1 << 20;
 /// A file up to this size is put together anew in memory, a larger one in the folder for temporary files.
 const IN_MEMORY: i64 = 32 << 20;
 
-/// How often the log is tried to be emptied; each try waits for readers.
-const TRIES: usize = 6;
+/// How often the log is tried to be emptied, and the pause between. Readers are waited for in each try; the thread that moves the log
+/// into the file is not, and it may have begun before.
+const TRIES: usize = 200;
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// The number of the table `meta` that says for what the file was cleaned.
 const CLEANED: &str = "cleaned";
@@ -148,6 +152,7 @@ fn empty_log(db: &Connection) -> rusqlite::Result<()> {
         if busy == 0 {
             return Ok(());
         }
+        std::thread::sleep(PAUSE);
     }
     let busy = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
     Err(rusqlite::Error::SqliteFailure(busy, Some("the write-ahead log is in use".into())))

@@ -19,7 +19,7 @@ use super::batch::{Answer, Batch, Operation};
 use super::checkpoint::{CHECKPOINT_PAGES, WalUse};
 use super::reader::Readers;
 use super::recent::Recent;
-use super::reserve::{Reserve, is_full};
+use super::reserve::Reserve;
 use super::schema::{Meta, Opened, PAGE_BYTES, read_meta};
 use super::{SqliteOptions, compaction, failed, reader, rewrite};
 use crate::feed::Feed;
@@ -278,17 +278,16 @@ impl Writer {
             tracing::info!("there is room on the disk again: all writes are taken");
         }
         let mut done = self.write(batch);
-        if done.as_ref().is_err_and(is_full) && self.reserve.release() {
+        if done.as_ref().is_err_and(|error| self.reserve.is_full(error)) && self.reserve.release() {
             tracing::error!(
                 "the disk is full: until there is room, only deletions and changes that need no more of it are taken"
             );
             self.is_short = true;
             done = self.write(batch);
         }
-        let done =
-            done.map_err(
-                |error| if is_full(&error) && self.is_short { StoreError::Full } else { failed(&error) },
-            )?;
+        let done = done.map_err(|error| {
+            if self.is_short && self.reserve.is_full(&error) { StoreError::Full } else { failed(&error) }
+        })?;
         self.acknowledge(&done.0)?;
         Ok(done)
     }
