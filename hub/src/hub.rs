@@ -89,7 +89,7 @@ impl Hub {
         // What cannot be audited is not begun.
         let audit = settings.access.audit.as_ref().map(|audit| audited(audit, &clock)).transpose()?;
         let data = Arc::new(DataDir::open(&settings.data_dir, now)?);
-        let (store, file) = open_store(settings, &data)?;
+        let OpenedStore { store, file } = open_store(settings, &data)?;
         let encryption = match &settings.encryption {
             None => None,
             Some(settings) => {
@@ -298,9 +298,14 @@ fn issuers(settings: &Settings, clock: &Clock, tasks: &TaskTracker) -> Result<Op
 }
 
 /// The store, and the same where it is a file.
-fn open_store(settings: &Settings, data: &DataDir) -> Result<(Arc<dyn Store>, Option<Arc<SqliteStore>>)> {
+struct OpenedStore {
+    store: Arc<dyn Store>,
+    file: Option<Arc<SqliteStore>>,
+}
+
+fn open_store(settings: &Settings, data: &DataDir) -> Result<OpenedStore> {
     Ok(match settings.store {
-        StoreKind::Memory => (Arc::new(MemoryStore::new()), None),
+        StoreKind::Memory => OpenedStore { store: Arc::new(MemoryStore::new()), file: None },
         StoreKind::Sqlite => {
             let file = data.store_file();
             let options = SqliteOptions {
@@ -310,7 +315,7 @@ fn open_store(settings: &Settings, data: &DataDir) -> Result<(Arc<dyn Store>, Op
             };
             let opened = SqliteStore::open(&options);
             let opened = Arc::new(opened.with_context(|| format!("opening the store {}", file.display()))?);
-            (opened.clone(), Some(opened))
+            OpenedStore { store: opened.clone(), file: Some(opened) }
         }
     })
 }

@@ -1,3 +1,6 @@
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use super::*;
 
 const KEYS: [&str; 3] = [
@@ -118,4 +121,26 @@ async fn a_key_that_is_dropped_reads_until_everything_is_written_anew() {
     at_rest.forget_older();
     assert!(opened(&at_rest, &stored).await.is_err());
     assert_eq!(opened(&at_rest, &sealed(&at_rest)).await, Ok(false));
+}
+
+/// What a kube-apiserver (1.34) stored under key 1, as it was recorded: provider, key in etcd, what etcd had.
+const RECORDED: &str = include_str!("../recorded.tsv");
+
+#[tokio::test]
+async fn what_kube_apiserver_stored_is_read_and_a_change_of_it_is_told() {
+    for line in RECORDED.lines() {
+        let [provider, place, stored] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let stored = Bytes::from(STANDARD.decode(stored).unwrap());
+        let keys = self::provider(provider, &[1]).replace("key1", "one");
+        let at_rest = at_rest(of_secrets(&[keys]));
+        let opened = at_rest.open("", "secrets", place, &stored).await.unwrap();
+        let text = String::from_utf8_lossy(&opened.value).into_owned();
+        assert!(text.starts_with("k8s\0") && text.contains("marked-marked"), "{provider}: {text}");
+        assert!(!opened.is_stale, "{provider}");
+        let mut other = stored.to_vec();
+        *other.last_mut().unwrap() ^= 1;
+        let other = at_rest.open("", "secrets", place, &other.into()).await;
+        assert!(provider == "aescbc" || other.is_err(), "{provider}: {other:?}");
+    }
+    assert_eq!(RECORDED.lines().count(), 3);
 }
