@@ -123,6 +123,9 @@ fn seen(options: &HubOptions, process: &Process, path: PathBuf) -> PathBuf {
     if options.own_disk.is_empty() {
         return path;
     }
+    // An absolute link on the way would be followed from this side's root.
+    let real = path.parent().and_then(|folder| Some(folder.canonicalize().ok()?.join(path.file_name()?)));
+    let path = real.unwrap_or(path);
     PathBuf::from(format!("/proc/{}/root{}", process.id(), path.display()))
 }
 
