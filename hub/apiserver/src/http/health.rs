@@ -60,12 +60,7 @@ fn check(probe: &str, name: &str, excluded: &[&str], looked: &Looked) -> Result<
 }
 
 /// The answer to `/PROBE` or to `/PROBE/CHECK`; `None` where there is no such check.
-pub(super) fn answer(
-    probe: &str,
-    one: &str,
-    query: &Query,
-    looked: &Looked,
-) -> Option<Response<Body>> {
+pub(super) fn answer(probe: &str, one: &str, query: &Query, looked: &Looked) -> Option<Response<Body>> {
     if !one.is_empty() {
         let name = checks(probe, looked).find(|name| *name == one)?;
         return Some(match check(probe, name, &[], looked) {
