@@ -221,7 +221,7 @@ impl Hub {
             &url,
             &stop,
             (audit, seats, aggregator),
-            (overview, control.workqueues.clone(), renewal, now, encryption),
+            Shown { overview, workqueues: control.workqueues.clone(), renewal, started: now, encryption },
         );
         let closing = CancellationToken::new();
         let services = Services {
@@ -387,19 +387,22 @@ fn gateway(
     Gateway::new(ports, Options::default())
 }
 
+/// What `/metrics` and `/readyz` tell of beside the API itself.
+struct Shown {
+    overview: Arc<Overview>,
+    workqueues: Arc<Workqueues>,
+    renewal: Arc<Renewal>,
+    started: jiff::Timestamp,
+    encryption: Option<Arc<Encryption>>,
+}
+
 fn api_server(
     registry: &Arc<Registry>,
     access: Access,
     url: &str,
     stop: &CancellationToken,
     (audit, seats, aggregator): (Option<Arc<Audit>>, Option<Arc<Fairness>>, Arc<Aggregator>),
-    (overview, workqueues, renewal, started, encryption): (
-        Arc<Overview>,
-        Arc<Workqueues>,
-        Arc<Renewal>,
-        jiff::Timestamp,
-        Option<Arc<Encryption>>,
-    ),
+    Shown { overview, workqueues, renewal, started, encryption }: Shown,
 ) -> Arc<ApiServer> {
     let options = ServerOptions {
         git_version: KUBERNETES_VERSION.to_owned(),
