@@ -24,7 +24,8 @@ pub enum Server {
 impl Server {
     /// A hub.
     pub fn ours() -> Server {
-        let options = HubOptions { args: vec!["--controllers=none".into()], env: Vec::new(), ..HubOptions::default() };
+        let options =
+            HubOptions { args: vec!["--controllers=none".into()], env: Vec::new(), ..HubOptions::default() };
         Server::Ours(Box::new(Hub::start(options)))
     }
 
