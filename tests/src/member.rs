@@ -33,7 +33,8 @@ serviceaccount-controller,serviceaccount-token-controller,statefulset-controller
 pub const HUB_CONTROLLERS: &str = "bootstrap-signer-controller,certificatesigningrequest-cleaner-controller,\
 certificatesigningrequest-signing-controller,clusterrole-aggregation-controller,garbage-collector-controller,\
 namespace-controller,resourcequota-controller,root-ca-certificate-publisher-controller,serviceaccount-controller,\
-serviceaccount-token-controller,token-cleaner-controller,ttl-after-finished-controller";
+serviceaccount-token-controller,token-cleaner-controller,ttl-after-finished-controller,\
+validatingadmissionpolicy-status-controller";
 
 /// What a member is like.
 #[derive(Clone, Debug)]

@@ -1,7 +1,8 @@
-//! `default/kubernetes`: the Service by which clients find this API server, with its Endpoints and its EndpointSlice.
+//! `default/kubernetes`: the Service by which clients find this API server, with its Endpoints and its EndpointSlice; and the range
+//! that Services have their addresses from, a ServiceCIDR of the same name.
 //!
-//! In: where the server is reached. Out: the three objects, as kube-apiserver makes and keeps them: the Service is made where it is
-//! not there, and left as it is where somebody changed it; the endpoints are put right whenever they differ.
+//! In: where the server is reached. Out: these objects, as kube-apiserver makes and keeps them: Service and range are made where
+//! they are not there, and left as they are where somebody changed them; the endpoints are put right whenever they differ.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,14 +13,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cache::any_changed;
 use crate::object::ObjectKey;
-use crate::registry::{Registry, User, WriteOptions, first_service_address};
+use crate::registry::{Registry, User, WriteOptions, first_service_address, service_range};
 use crate::resource::StorageId;
 use crate::status::Status;
 
-/// The namespace of the three.
+/// The namespace of all but the range.
 pub const NAMESPACE: &str = "default";
 
-/// The name of the three.
+/// The name of them all.
 pub const NAME: &str = "kubernetes";
 
 /// How soon it is tried again after a failure.
@@ -27,7 +28,11 @@ const AGAIN: Duration = Duration::from_secs(10);
 
 /// The objects, with their resources, as they are made. Pure. `port`: where the server listens; `public`: where others reach it,
 /// where that is known.
-fn wanted(port: u16, public: Option<SocketAddr>) -> Vec<(&'static str, &'static str, Value)> {
+fn wanted(
+    port: u16,
+    public: Option<SocketAddr>,
+    now: jiff::Timestamp,
+) -> Vec<(&'static str, &'static str, Value)> {
     let metadata = |labels: Value| json!({"name": NAME, "namespace": NAMESPACE, "labels": labels});
     let service = json!({
         "apiVersion": "v1", "kind": "Service",
@@ -38,7 +43,15 @@ fn wanted(port: u16, public: Option<SocketAddr>) -> Vec<(&'static str, &'static 
             "sessionAffinity": "None", "type": "ClusterIP",
         },
     });
-    let mut all = vec![("", "services", service)];
+    let range = json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "metadata": {"name": NAME},
+        "spec": {"cidrs": [service_range()]},
+        "status": {"conditions": [{
+            "type": "Ready", "status": "True", "reason": "", "message": "the range of this API server is in use",
+            "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        }]},
+    });
+    let mut all = vec![("networking.k8s.io", "servicecidrs", range), ("", "services", service)];
     let Some(public) = public else { return all };
     let (ip, ports) =
         (public.ip().to_string(), json!([{"name": "https", "port": public.port(), "protocol": "TCP"}]));
@@ -78,17 +91,19 @@ fn options() -> WriteOptions {
     WriteOptions { user, field_manager: "kube-apiserver".into(), ..WriteOptions::default() }
 }
 
-/// Puts the three in place.
+/// Puts them in place.
 ///
 /// # Errors
 /// The store refuses writes, or somebody else holds the address.
 pub async fn settle(registry: &Registry, port: u16, public: Option<SocketAddr>) -> Result<(), Status> {
-    let (key, options) = (ObjectKey::new(NAMESPACE, NAME), options());
-    for (group, plural, object) in wanted(port, public) {
+    let options = options();
+    for (group, plural, object) in wanted(port, public, registry.now()) {
         let catalogue = registry.catalogue();
         let Some(definition) = catalogue.resource(group, "v1", plural) else { continue };
-        let done = match registry.get(definition, NAMESPACE, NAME) {
-            Err(_) => registry.create(definition, NAMESPACE, object, &options).await.map(drop),
+        let namespace = if definition.namespaced { NAMESPACE } else { "" };
+        let key = ObjectKey::new(namespace, NAME);
+        let done = match registry.get(definition, namespace, NAME) {
+            Err(_) => registry.create(definition, namespace, object, &options).await.map(drop),
             Ok(live) => match righted(&live.value(), &object) {
                 None => Ok(()),
                 Some(new) => {
@@ -106,9 +121,14 @@ pub async fn settle(registry: &Registry, port: u16, public: Option<SocketAddr>) 
     Ok(())
 }
 
-/// Keeps the three until `stop`.
+/// Keeps them until `stop`.
 pub async fn run(registry: Arc<Registry>, port: u16, public: Option<SocketAddr>, stop: CancellationToken) {
-    let storages = ["core/services", "core/endpoints", "discovery.k8s.io/endpointslices"];
+    let storages = [
+        "core/services",
+        "core/endpoints",
+        "discovery.k8s.io/endpointslices",
+        "networking.k8s.io/servicecidrs",
+    ];
     let shards = storages.map(|storage| registry.cache().shard(&StorageId(storage.into())));
     loop {
         let seen: Vec<_> = shards.iter().map(|shard| (shard.clone(), shard.revision())).collect();
@@ -131,10 +151,14 @@ mod tests {
     #[test]
     fn the_endpoints_are_put_right_and_the_service_is_left() {
         let public: SocketAddr = "192.0.2.7:5443".parse().unwrap();
-        let all = wanted(5443, Some(public));
+        let now = jiff::Timestamp::UNIX_EPOCH;
+        let all = wanted(5443, Some(public), now);
+        assert_eq!(all[0].2["spec"]["cidrs"], json!(["10.96.0.0/12"]));
+        assert_eq!(all[0].2["status"]["conditions"][0]["status"], "True");
+        let all = &all[1..];
         assert_eq!(all[0].2["spec"]["clusterIP"], "10.96.0.1");
         assert_eq!(all[2].2["addressType"], "IPv4");
-        for (_, plural, object) in &all {
+        for (_, plural, object) in all {
             assert_eq!(righted(object, object), None, "{plural}");
         }
         let mut live = all[1].2.clone();
@@ -143,6 +167,6 @@ mod tests {
         let mut service = all[0].2.clone();
         service["spec"]["ports"][0]["targetPort"] = json!(6443);
         assert_eq!(righted(&service, &all[0].2), None);
-        assert_eq!(wanted(5443, None).len(), 1, "where nobody knows how to reach it, nobody is told");
+        assert_eq!(wanted(5443, None, now).len(), 2, "where nobody knows how to reach it, nobody is told");
     }
 }

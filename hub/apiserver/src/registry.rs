@@ -28,7 +28,7 @@ use tokio::sync::watch;
 
 pub use delete::{DeleteOptions, Deleted, Orphaning, Preconditions};
 pub use identity::generated_name;
-pub(crate) use services::first_service_address;
+pub(crate) use services::{first_service_address, service_range};
 
 use crate::admission::{Admission, Dynamic, Held, Quotas};
 use crate::cache::Cache;

@@ -20,6 +20,11 @@ pub(crate) fn first_service_address() -> Ipv4Addr {
     Ipv4Addr::from(FIRST + 1)
 }
 
+/// The range as it is written.
+pub(crate) fn service_range() -> String {
+    format!("{}/{}", Ipv4Addr::from(FIRST), SIZE.leading_zeros() + 1)
+}
+
 /// Node ports.
 const PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 

@@ -150,10 +150,37 @@ impl Collector {
                 Ok(Action::Done)
             }
             Verdict::Delete(propagation) => {
+                if propagation == Propagation::Foreground && self.is_in_a_circle(object).await? {
+                    self.unblock(&id.resource, object).await?;
+                }
                 gone_is_fine(self.api.delete(&id.resource, &id.key, &object.uid, propagation).await)?;
                 Ok(Action::Done)
             }
         }
+    }
+
+    /// Whether an object that is to wait for its dependants has one that waits itself: perhaps, by others, for this one.
+    async fn is_in_a_circle(&self, object: &Object) -> Result<bool, ApiError> {
+        let dependants: Vec<ObjectId> =
+            self.graph.lock().dependants(&object.uid).map(|(id, _)| id.clone()).collect();
+        for id in dependants {
+            let found = find(&*self.api, &id.resource, &id.key.namespace, &id.key.name).await?;
+            if let Some(found) = found.filter(|found| found.deleting)
+                && Metadata::of(&found)?.has(FOREGROUND)
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The object's owners wait for it no longer.
+    async fn unblock(&self, resource: &Resource, object: &Object) -> Result<(), ApiError> {
+        let mut value = object.value()?;
+        for reference in value["metadata"]["ownerReferences"].as_array_mut().into_iter().flatten() {
+            reference["blockOwnerDeletion"] = Value::Bool(false);
+        }
+        gone_is_fine(self.api.update(resource, value).await)
     }
 
     async fn state_of(&self, id: &ObjectId, owner: &OwnerReference) -> Result<OwnerState, ApiError> {
@@ -200,13 +227,21 @@ impl Collector {
         let dependants: Vec<(ObjectId, bool)> =
             self.graph.lock().dependants(&owner.uid).map(|(id, blocks)| (id.clone(), blocks)).collect();
         let mut blocked = dependants.iter().any(|(_, blocks)| *blocks);
-        dependants.into_iter().for_each(|(id, _)| self.queue.add(id));
+        for (id, _) in dependants {
+            // One that is on its way out tells when it is gone; those in a circle would wake each other without end.
+            let found = find(&*self.api, &id.resource, &id.key.namespace, &id.key.name).await?;
+            if found.is_some_and(|found| !found.deleting) {
+                self.queue.add(id);
+            }
+        }
         if !blocked {
             // The graph may lag behind the cache: the cache has the last word.
             for (resource, dependant) in self.scan(id, &owner.uid).await? {
                 let references = Metadata::of(&dependant)?.owner_references;
                 blocked |= references.iter().any(|r| *r.uid == *owner.uid && r.block_owner_deletion);
-                self.queue.add(ObjectId { resource, key: dependant.key.clone() });
+                if !dependant.deleting {
+                    self.queue.add(ObjectId { resource, key: dependant.key.clone() });
+                }
             }
         }
         if blocked {

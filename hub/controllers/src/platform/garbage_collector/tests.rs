@@ -109,6 +109,24 @@ async fn in_the_foreground_the_owner_waits_for_those_that_block_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn owners_in_a_circle_do_not_wait_for_each_other_for_ever() {
+    let api = api();
+    let one =
+        |name: &str, owner: &str| map("n", name, &[("ConfigMap", owner, &format!("uid-{owner}"), true)]);
+    api.seed_all([one("a", "c"), one("b", "a"), one("c", "b"), one("d", "c")]);
+    delete(&api, ("v1", "ConfigMap"), "a", Propagation::Foreground).await;
+    collected(&api).await;
+    assert_eq!(maps(&api), Vec::<String>::new());
+    // Two that were both deleted so, each for the other to go first, stay, as with kube-controller-manager; but nothing spins.
+    api.seed_all([one("e", "f"), one("f", "e")]);
+    for name in ["e", "f"] {
+        delete(&api, ("v1", "ConfigMap"), name, Propagation::Foreground).await;
+    }
+    collected(&api).await;
+    assert_eq!(maps(&api), ["e", "f"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn orphans_stay_and_forget_their_owner() {
     let api = api();
     api.seed_all([owner("n", "web"), map("n", "a", &[("Deployment", "web", "uid-web", true)])]);
