@@ -133,12 +133,26 @@ pub enum PatchShown {
 
 /// Where sentences for the caller, and notes for the audit log, are gathered; clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Warnings(Arc<Mutex<Vec<String>>>, Option<Arc<Mutex<Notes>>>);
+pub struct Warnings(Arc<Mutex<Said>>, Option<Arc<Mutex<Notes>>>);
+
+/// Sentences, each once.
+#[derive(Debug, Default)]
+struct Said {
+    all: Vec<String>,
+    /// How many characters an answer holds of them.
+    shown: usize,
+}
 
 /// What the audit log should know, by key.
 type Notes = std::collections::BTreeMap<String, String>;
 
 impl Warnings {
+    /// Characters of warnings in an answer. Where there are more, each is cut at [`Warnings::LONGEST`], and those beyond are left out,
+    /// as in kube-apiserver.
+    pub(crate) const MOST: usize = 4096;
+    /// Characters of one warning where there are too many.
+    const LONGEST: usize = 256;
+
     /// Where notes are gathered too.
     pub fn noting() -> Warnings {
         Warnings(Arc::default(), Some(Arc::default()))
@@ -172,9 +186,10 @@ impl Warnings {
 
     /// Adds a sentence, unless it was said.
     pub fn add(&self, text: String) {
-        let mut all = self.0.lock();
-        if !all.contains(&text) {
-            all.push(text);
+        let mut said = self.0.lock();
+        if !text.is_empty() && said.shown < Self::MOST && !said.all.contains(&text) {
+            said.shown += text.chars().take(Self::LONGEST).count();
+            said.all.push(text);
         }
     }
 
@@ -183,9 +198,13 @@ impl Warnings {
         texts.into_iter().for_each(|text| self.add(text));
     }
 
-    /// Everything said so far.
+    /// What an answer holds of everything said so far.
     pub fn all(&self) -> Vec<String> {
-        self.0.lock().clone()
+        let said = self.0.lock();
+        if said.all.iter().map(|text| text.chars().count()).sum::<usize>() <= Self::MOST {
+            return said.all.clone();
+        }
+        said.all.iter().map(|text| text.chars().take(Self::LONGEST).collect()).collect()
     }
 }
 

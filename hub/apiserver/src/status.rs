@@ -4,6 +4,7 @@
 //! kube-apiserver gives for the same (`k8s.io/apimachinery` api/errors).
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use serde::Serialize;
 
@@ -236,14 +237,14 @@ impl Status {
         // Events of either group are one kind inside kube-apiserver, and called by the older name.
         let group = if group == "events.k8s.io" { "" } else { group };
         let what = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
-        let mut texts: Vec<String> = Vec::with_capacity(causes.len());
+        let (mut texts, mut seen) = (Vec::with_capacity(causes.len()), HashSet::new());
         for cause in &causes {
             let text = if cause.field.is_empty() {
                 cause.message.clone()
             } else {
                 format!("{}: {}", cause.field, cause.message)
             };
-            if !texts.contains(&text) {
+            if seen.insert(text.clone()) {
                 texts.push(text);
             }
         }

@@ -37,6 +37,7 @@ mod warnings;
 
 use serde_json::Value;
 
+use crate::object::extent::Extent;
 use crate::schema::FieldError;
 use crate::schema::path::Path;
 
@@ -292,6 +293,16 @@ pub(crate) fn only_name(
 
 /// Errors being gathered.
 type Errors = Vec<FieldError>;
+
+/// About the bytes that errors of one list show of it, all together, where each shows the whole list.
+const SHOWN_OF_LISTS: usize = 1 << 20;
+
+/// A turn for each error that shows the whole of `list`. Where the list is long, there are fewer turns than it has entries: each
+/// entry telling all of them again would make an answer of gigabytes out of a request that fits.
+pub(crate) fn whole_lists(list: &[Value]) -> std::ops::Range<usize> {
+    let bytes: usize = list.iter().map(|one| Extent::of(one).bytes).sum();
+    0..1 + SHOWN_OF_LISTS / bytes.max(1)
+}
 
 fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value[field].as_str().unwrap_or_default()

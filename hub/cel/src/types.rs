@@ -58,7 +58,7 @@ pub trait Shape: Copy {
 }
 
 /// An object type: its fields by the names that expressions use.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Object {
     /// Name in messages.
     pub name: String,

@@ -83,7 +83,8 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
 /// What a policy's expressions may name: `params` where it has some, and the variables before them.
 pub(crate) struct Names {
     declared: Declarations,
-    variables: Object,
+    /// Shared with who looks at the names now: another variable copies them only where somebody still does.
+    variables: Arc<Object>,
     /// Whether there are variables at all.
     composed: bool,
 }
@@ -97,7 +98,7 @@ impl Names {
         }
         let composed = spec["variables"].as_array().is_some_and(|all| !all.is_empty());
         let variables = Object { name: "kubernetes.variables".into(), ..Object::default() };
-        Names { declared, variables, composed }
+        Names { declared, variables: Arc::new(variables), composed }
     }
 
     /// The same where it is known what is judged, and what its parameters are; without variables yet.
@@ -106,22 +107,20 @@ impl Names {
             Declarations::admission().with("object", object.clone()).with("oldObject", object.clone());
         let declared = params.into_iter().fold(declared, |all, params| all.with("params", params.clone()));
         let variables = Object { name: "kubernetes.variables".into(), ..Object::default() };
-        Names { declared, variables, composed: true }
+        Names { declared, variables: Arc::new(variables), composed: true }
     }
 
     /// The names as they are now.
     pub(crate) fn now(&self) -> Declarations {
-        let fields = self.variables.fields.clone();
         if !self.composed {
             return self.declared.clone();
         }
-        let variables = Object { name: self.variables.name.clone(), fields };
-        self.declared.clone().with("variables", Type::Object(Arc::new(variables)))
+        self.declared.clone().with("variables", Type::Object(self.variables.clone()))
     }
 
     /// One more variable.
     pub(crate) fn add(&mut self, name: &str, yields: &Type) {
-        self.variables.fields.insert(name.to_owned(), yields.as_variable());
+        Arc::make_mut(&mut self.variables).fields.insert(name.to_owned(), yields.as_variable());
     }
 }
 

@@ -119,7 +119,9 @@ impl Managers {
 
     /// Everything that anyone owns.
     pub(super) fn all(&self) -> Set {
-        self.entries.values().fold(Set::default(), |all, entry| all.union(&entry.set))
+        let mut all = Set::default();
+        self.entries.values().for_each(|entry| all.absorb(&entry.set));
+        all
     }
 
     /// The entries' managers, versions and sets, in order.
@@ -161,7 +163,7 @@ impl Managers {
         entry.api_version = writer.api_version.to_owned();
         // kube-apiserver loses the times of scales on the way back to their objects.
         entry.time = (writer.subresource != "scale").then(|| writer.now.to_owned());
-        entry.set = entry.set.union(set);
+        entry.set.absorb(set);
     }
 
     /// Sets what an applier owns; answers what it owned. The time stays until [`Managers::touch`].
@@ -208,7 +210,7 @@ impl Managers {
             if let (Some(entry), Some(folded)) =
                 (self.entries.remove(&manager), self.entries.get_mut(&bucket))
             {
-                folded.set = folded.set.union(&entry.set);
+                folded.set.absorb(&entry.set);
                 folded.time = entry.time;
                 count -= 1;
             }

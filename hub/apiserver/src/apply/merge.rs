@@ -1,6 +1,6 @@
 //! Merging a configuration into an object: its leaves win, keyed lists merge by key, everything else stays.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
@@ -71,7 +71,7 @@ fn list(place: Place<'_>, live: &[Value], applied: &[Value]) -> Result<Value, St
         old.entry(id).and_modify(|value| *value = None).or_insert(Some(item));
     }
     let mut shared = theirs.iter().filter(|id| old.contains_key(id)).peekable();
-    let (mut out, mut merged, mut l, mut r) = (Vec::new(), Vec::<&Element>::new(), 0, 0);
+    let (mut out, mut merged, mut l, mut r) = (Vec::new(), BTreeSet::<&Element>::new(), 0, 0);
     let take = |id: &Element, item: Option<&Value>, out: &mut Vec<Value>| -> Result<(), String> {
         let live = item.or_else(|| old.get(id).copied().flatten());
         out.extend(walk(place.items(), live, if item.is_some() { None } else { new.get(id).copied() })?);
@@ -80,7 +80,7 @@ fn list(place: Place<'_>, live: &[Value], applied: &[Value]) -> Result<Value, St
     while l < ours.len() || r < theirs.len() {
         if l < ours.len() && r < theirs.len() {
             if ours[l] == theirs[r] {
-                merged.push(&ours[l]);
+                merged.insert(&ours[l]);
                 take(&ours[l], None, &mut out)?;
                 (l, r) = (l + 1, r + 1);
                 shared.next();
@@ -97,12 +97,12 @@ fn list(place: Place<'_>, live: &[Value], applied: &[Value]) -> Result<Value, St
                 l += 1;
                 continue;
             }
-            if merged.contains(&&ours[l]) {
+            if merged.contains(&ours[l]) {
                 l += 1;
             }
         }
         if r < theirs.len() {
-            merged.push(&theirs[r]);
+            merged.insert(&theirs[r]);
             take(&theirs[r], None, &mut out)?;
             if shared.peek() == Some(&&theirs[r]) {
                 shared.next();

@@ -53,15 +53,22 @@ impl Set {
     #[must_use]
     pub fn union(&self, other: &Set) -> Set {
         let mut out = self.clone();
-        out.members.extend(other.members.iter().cloned());
-        for (element, child) in &other.children {
-            let merged = match out.children.get(element) {
-                Some(own) => own.union(child),
-                None => child.clone(),
-            };
-            out.children.insert(element.clone(), merged);
-        }
+        out.absorb(other);
         out
+    }
+
+    /// Adds the paths of the other. What is here already is not gone through: many small sets make a large one in time that grows
+    /// with them all.
+    pub(super) fn absorb(&mut self, other: &Set) {
+        self.members.extend(other.members.iter().cloned());
+        for (element, child) in &other.children {
+            match self.children.get_mut(element) {
+                Some(own) => own.absorb(child),
+                None => {
+                    self.children.insert(element.clone(), child.clone());
+                }
+            }
+        }
     }
 
     /// Paths of both.

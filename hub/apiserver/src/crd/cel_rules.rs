@@ -1,5 +1,8 @@
 //! CEL rules of a definition's schema: written, compiled against the schema they stand in, or refused.
 
+use std::collections::{BTreeSet, HashSet};
+use std::ops::Bound;
+
 use karmada_cel::{CompileError, Declarations, Expected, Extent, Inner, Program, Type};
 use serde_json::Value;
 
@@ -44,12 +47,17 @@ struct Place<'a> {
 struct Costs {
     bounded: bool,
     /// Where the schema itself is wrong.
-    wrong: Vec<String>,
+    wrong: BTreeSet<String>,
     total: u64,
     dearest: Vec<(u64, String)>,
 }
 
 impl Costs {
+    fn is_wrong_below(&self, path: &str) -> bool {
+        let first = self.wrong.range::<str, _>((Bound::Included(path), Bound::Unbounded)).next();
+        first.is_some_and(|field| field.starts_with(path))
+    }
+
     fn add(&mut self, path: String, what: &str, cost: u64, errors: &mut Errors) {
         if cost > RULE_LIMIT && self.bounded {
             errors.push(forbidden(&path, exceeds(what, cost, RULE_LIMIT)));
@@ -122,7 +130,7 @@ fn walk(schema: &Value, place: Place<'_>, costs: &mut Costs, errors: &mut Errors
     }
     let rules = items(schema, "x-kubernetes-validations");
     // Where the schema is wrong, here or below, its rules are not read.
-    if rules.is_empty() || costs.wrong.iter().any(|field| field.starts_with(path)) {
+    if rules.is_empty() || costs.is_wrong_below(path) {
         return;
     }
     // Messages speak of the types within it by this name and a number, which says nothing.
@@ -164,13 +172,13 @@ fn extent(schema: &Value, root: bool) -> Option<Extent> {
 }
 
 fn object_extent(schema: &Value, root: bool) -> Extent {
-    let needed = items(schema, "required");
+    let needed: HashSet<&str> = items(schema, "required").iter().filter_map(Value::as_str).collect();
     let mut all = std::collections::BTreeMap::new();
     // At least the braces.
     let mut smallest = 2;
     for (name, child) in fields(&schema["properties"]) {
         let Some(of) = extent(child, child["x-kubernetes-embedded-resource"] == true) else { continue };
-        if child["default"].is_null() && needed.iter().any(|needed| needed == name) {
+        if child["default"].is_null() && needed.contains(name.as_str()) {
             smallest += name.len() as u64 + of.smallest + 4;
         }
         if let Some(name) = karmada_cel::escape(name) {

@@ -1,5 +1,7 @@
 //! What a definition may say of conversion between its versions.
 
+use std::collections::HashSet;
+
 use base64::Engine as _;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -136,9 +138,10 @@ fn reviews(webhook: &Value, errors: &mut Errors) {
         errors.push(required(REVIEWS, ""));
         return;
     }
+    let mut seen = HashSet::new();
     for (at, version) in list.iter().enumerate() {
         let path = format!("{REVIEWS}[{at}]");
-        if list[..at].contains(version) {
+        if !seen.insert(version) {
             errors.push(invalid(&path, *version, "duplicate version"));
         }
         for why in dns_1035_label(version) {

@@ -1,5 +1,7 @@
 //! What of OpenAPI a definition's schema may use, and what its Kubernetes extensions ask of each other.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::cel_rules;
@@ -189,10 +191,11 @@ fn merged(schema: &Value, path: &str, errors: &mut Errors) {
     if list == "set" {
         return;
     }
+    let required_names: HashSet<&str> = items(element, "required").iter().filter_map(Value::as_str).collect();
     for key in items(schema, "x-kubernetes-list-map-keys").iter().filter_map(Value::as_str) {
         let Some(field) = element["properties"].get(key) else { continue };
         let path = property(&path, key);
-        let needed = items(element, "required").iter().any(|name| name == key);
+        let needed = required_names.contains(key);
         if !needed && field["default"].is_null() {
             let why = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
             errors.push(required(&format!("{path}.default"), why));
@@ -227,11 +230,12 @@ fn keyed(schema: &Value, keys: &[Value], path: &str, errors: &mut Errors) {
         errors.push(invalid(&at("items.type"), text(element, "type"), why));
         return;
     }
-    for (index, key) in keys.iter().enumerate() {
+    let (mut seen, mut turns) = (HashSet::new(), crate::validation::whole_lists(keys));
+    for key in keys {
         let name = key.as_str().unwrap_or_default();
         let all = || schema["x-kubernetes-list-map-keys"].clone();
         match element["properties"].get(name) {
-            None => {
+            None if turns.next().is_some() => {
                 let why = "entries must all be names of item properties";
                 errors.push(invalid(&at("x-kubernetes-list-map-keys"), all(), why));
             }
@@ -241,9 +245,9 @@ fn keyed(schema: &Value, keys: &[Value], path: &str, errors: &mut Errors) {
                 // The element's type is shown, not the field's.
                 errors.push(invalid(&path, text(element, "type"), why));
             }
-            Some(_) => {}
+            _ => {}
         }
-        if keys[..index].contains(key) {
+        if !seen.insert(key) && turns.next().is_some() {
             let why = "must not contain duplicate entries";
             errors.push(invalid(&at("x-kubernetes-list-map-keys"), all(), why));
         }

@@ -3,15 +3,26 @@
 //! In: a schema as its definition has it. Out: everything that is wrong with it, in kube-apiserver's order; and formats that nobody
 //! knows, of which only is warned.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::report::{Errors, fields, forbidden, invalid, invalid_raw, items, refused_at_root, schema, text};
 use super::{cel_rules, default_rules, openapi_rules, structural};
 use crate::schema::{Schema, is_known_format};
 
-/// Everything that is wrong with a version's schema. `before`: the spec that stood; `status`: whether a status is written by itself.
-pub(super) fn validate(given: &Value, before: &Value, status: bool, path: &str, errors: &mut Errors) {
-    let stood = items(before, "versions").iter().any(|version| version["schema"] == *given);
+/// The schemas of the spec that stood.
+pub(super) struct Stood<'s>(HashSet<&'s Value>);
+
+impl<'s> Stood<'s> {
+    pub(super) fn of(spec: &'s Value) -> Stood<'s> {
+        Stood(items(spec, "versions").iter().map(|version| &version["schema"]).collect())
+    }
+}
+
+/// Everything that is wrong with a version's schema. `before`: those that stood; `status`: whether a status is written by itself.
+pub(super) fn validate(given: &Value, before: &Stood<'_>, status: bool, path: &str, errors: &mut Errors) {
+    let stood = before.0.contains(given);
     let before = errors.len();
     let given = &given["openAPIV3Schema"];
     if !given.is_object() {
@@ -72,26 +83,36 @@ pub(super) fn has_default(schema: &Value) -> bool {
 
 /// Formats that nobody knows, each once, where the schemas are new: they are taken and mean nothing.
 pub fn unknown_formats(new: &Value, old: Option<&Value>) -> Vec<String> {
-    let mut found = Vec::new();
+    fn named(version: &Value) -> (&Value, &Value) {
+        (&version["name"], &version["schema"])
+    }
+    let mut found = Found::default();
+    let before: HashSet<(&Value, &Value)> =
+        old.into_iter().flat_map(|old| items(&old["spec"], "versions")).map(named).collect();
     for version in items(&new["spec"], "versions") {
-        let before = old.into_iter().flat_map(|old| items(&old["spec"], "versions"));
-        let mut before = before.filter(|one| one["name"] == version["name"]);
-        if before.all(|one| one["schema"] != version["schema"]) {
+        if !before.contains(&named(version)) {
             formats(&version["schema"]["openAPIV3Schema"], &mut found);
         }
     }
-    found
+    found.all
 }
 
-fn formats(schema: &Value, found: &mut Vec<String>) {
+/// Sentences, each once.
+#[derive(Default)]
+struct Found {
+    all: Vec<String>,
+    seen: HashSet<String>,
+}
+
+fn formats(schema: &Value, found: &mut Found) {
     let format = text(schema, "format");
     let told = format!("unrecognized format {format:?}");
     if text(schema, "type") == "string"
         && !format.is_empty()
         && !is_known_format(format)
-        && !found.contains(&told)
+        && found.seen.insert(told.clone())
     {
-        found.push(told);
+        found.all.push(told);
     }
     fields(&schema["properties"]).for_each(|(_, child)| formats(child, found));
     for key in ["items", "additionalProperties", "not"] {

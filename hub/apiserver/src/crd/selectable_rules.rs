@@ -18,7 +18,7 @@ pub(super) fn validate(version: &Value, with_schema: &Value, path: &str, errors:
         errors.push(invalid(&format!("{path}.selectableFields"), "", why));
         return;
     }
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen = std::collections::HashSet::new();
     let before = errors.len();
     for (at, field) in list.iter().enumerate() {
         let path = format!("{path}.selectableFields[{at}].jsonPath");
@@ -27,10 +27,8 @@ pub(super) fn validate(version: &Value, with_schema: &Value, path: &str, errors:
             errors.push(required(&path, ""));
         } else if let Some(why) = wrong(given, root) {
             errors.push(invalid(&path, given, why));
-        } else if seen.contains(&given) {
+        } else if !seen.insert(given) {
             errors.push(repeated(&path, given));
-        } else {
-            seen.push(given);
         }
     }
     if list.len() > MOST && errors.len() == before {

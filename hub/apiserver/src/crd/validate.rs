@@ -3,6 +3,8 @@
 //! In: a defaulted definition and, on update, the stored one. Out: everything that is wrong with its spec. What all versions
 //! share is reported where the older form of a definition had it: `spec.validation`, `spec.subresources`.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::Value;
 
 use super::names::APPROVED;
@@ -94,6 +96,10 @@ fn validate_versions(spec: &Value, before: &Value, errors: &mut Errors) {
         let why = "must be false in order to use defaults in the schema";
         errors.push(invalid("spec.preserveUnknownFields", true, why));
     }
+    let differs = |field: &str| shared(spec, field).is_none();
+    let [schemas, parts, shown, selected] =
+        ["schema", "subresources", "additionalPrinterColumns", "selectableFields"].map(differs);
+    let stood = schema_rules::Stood::of(before);
     let with_status = |version: &Value| version["subresources"]["status"].is_object();
     for (at, version) in all.iter().enumerate() {
         let path = format!("spec.versions[{at}]");
@@ -102,17 +108,17 @@ fn validate_versions(spec: &Value, before: &Value, errors: &mut Errors) {
             errors.push(invalid(&format!("{path}.name"), name, why));
         }
         deprecation(version, &path, errors);
-        if shared(spec, "schema").is_none() {
+        if schemas {
             let status = with_status(version);
-            schema_rules::validate(&version["schema"], before, status, &format!("{path}.schema"), errors);
+            schema_rules::validate(&version["schema"], &stood, status, &format!("{path}.schema"), errors);
         }
-        if shared(spec, "subresources").is_none() {
+        if parts {
             subresources(&version["subresources"], &format!("{path}.subresources"), errors);
         }
-        if shared(spec, "additionalPrinterColumns").is_none() {
+        if shown {
             columns(version, &path, errors);
         }
-        if shared(spec, "selectableFields").is_none() {
+        if selected {
             selectable_rules::validate(version, version, &path, errors);
         }
     }
@@ -156,7 +162,7 @@ fn deprecation(version: &Value, path: &str, errors: &mut Errors) {
 fn shared_parts(spec: &Value, before: &Value, errors: &mut Errors) {
     let status = items(spec, "versions").iter().any(|v| v["subresources"]["status"].is_object());
     if let Some(schema) = shared(spec, "schema") {
-        schema_rules::validate(schema, before, status, "spec.validation", errors);
+        schema_rules::validate(schema, &schema_rules::Stood::of(before), status, "spec.validation", errors);
     }
     if let Some(given) = shared(spec, "subresources") {
         subresources(given, "spec.subresources", errors);
@@ -281,18 +287,20 @@ fn stored_versions(object: &Value, errors: &mut Errors) {
         return;
     }
     let all = items(&object["spec"], "versions");
+    let mut turns = crate::validation::whole_lists(list);
     // The first version of a name takes it; another of the same name misses it.
-    let mut left: Vec<&Value> = list.iter().collect();
+    let mut left: HashSet<&Value> = list.iter().collect();
     for version in all {
-        let taken = left.iter().any(|name| **name == version["name"]);
-        if version["storage"] == true && !taken {
+        let taken = left.remove(&version["name"]);
+        if version["storage"] == true && !taken && turns.next().is_some() {
             let why = format!("must have the storage version {}", text(version, "name"));
             errors.push(invalid(path, stored.clone(), why));
         }
-        left.retain(|name| **name != version["name"]);
     }
-    for name in left {
-        let at = list.iter().rposition(|one| one == name).unwrap_or_default();
+    // Where each stands last.
+    let places: HashMap<&Value, usize> = list.iter().enumerate().map(|(at, name)| (name, at)).collect();
+    for name in list.iter().filter(|name| left.contains(name)) {
+        let at = places.get(name).copied().unwrap_or_default();
         let shown = name.as_str().unwrap_or_default();
         let why = format!(
             "missing from spec.versions; {shown} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {shown} and removes {shown} from status.storedVersions"

@@ -37,6 +37,9 @@ const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// How long a watch lasts that names no end.
 const LONGEST: Duration = Duration::from_secs(45 * 60);
 
+/// How long one goes on that asks for more time than a clock can show: thirty years.
+const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
+
 impl ApiServer {
     pub(super) async fn watch(
         &self,
@@ -66,7 +69,9 @@ impl ApiServer {
         self.registry.all_readable(definition, &namespace)?;
         let bookmarks = call.query.flag("allowWatchBookmarks");
         let shard = self.registry.cache().shard(&definition.storage);
-        let end = Instant::now() + seconds.map_or(LONGEST, Duration::from_secs);
+        let lasting = seconds.map_or(LONGEST, Duration::from_secs);
+        // Later than the clock goes is never; the connection ends before.
+        let end = Instant::now().checked_add(lasting).unwrap_or_else(|| Instant::now() + FAR);
         let mut watcher = Watcher {
             registry: self.registry.clone(),
             definition: definition.clone(),

@@ -82,7 +82,8 @@ fn retain_keys(original: &mut Fields, patch: &mut Fields) -> Result<(), PatchErr
     let Some(keys) = patch.remove(RETAIN) else { return Ok(()) };
     let bad = || PatchError::BadRequest("invalid patch format of retainKeys".to_owned());
     let keys = keys.as_array().ok_or_else(bad)?;
-    let named = |key: &str| keys.iter().any(|one| one.as_str() == Some(key));
+    let keys: HashSet<&str> = keys.iter().filter_map(Value::as_str).collect();
+    let named = |key: &str| keys.contains(key);
     if patch.iter().any(|(key, value)| !key.starts_with('$') && !value.is_null() && !named(key)) {
         return Err(bad());
     }
@@ -231,7 +232,10 @@ fn merge_elements(
         let id = item.get(key).map(Value::to_string).ok_or_else(|| no_merge_key(&item, key))?;
         match (places.get(&id).copied(), item) {
             (Some(at), Value::Object(patch)) => {
-                let original = ours[at].as_object().cloned().unwrap_or_default();
+                let original = match ours[at].take() {
+                    Value::Object(original) => original,
+                    _ => Fields::new(),
+                };
                 ours[at] = Value::Object(merge_map(element, original, patch)?);
             }
             (Some(at), item) => ours[at] = item,

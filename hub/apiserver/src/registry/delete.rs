@@ -253,13 +253,15 @@ impl Registry {
     }
 
     fn mark_deleting(&self, object: &mut Value, grace: i64) {
-        let until = self.now().checked_add(jiff::Span::new().seconds(grace)).unwrap_or_else(|_| self.now());
+        // Times that no clock will ever show are asked for too.
+        let until =
+            self.now().saturating_add(jiff::SignedDuration::from_secs(grace)).unwrap_or(jiff::Timestamp::MAX);
         let metadata = meta::of(object);
         if !metadata.contains_key("deletionTimestamp") {
             metadata
                 .insert("deletionTimestamp".into(), json!(until.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()));
             if let Some(generation) = metadata.get("generation").and_then(Value::as_i64) {
-                metadata.insert("generation".into(), json!(generation + 1));
+                metadata.insert("generation".into(), json!(generation.saturating_add(1)));
             }
         }
         metadata.insert("deletionGracePeriodSeconds".into(), json!(grace));

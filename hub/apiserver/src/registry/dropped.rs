@@ -4,6 +4,8 @@
 //! In: the object to be stored and, on update, the one that stands. Out: the object without what is off. What was stored stays.
 //! Field ownership was recorded before, so that a manager owns what was forgotten: so kube-apiserver has it.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 
 use crate::resource::ResourceDefinition;
@@ -199,7 +201,7 @@ fn sources(spec: &mut Value, old: Option<&Value>) {
 /// Volumes that are images go, and what mounts them.
 fn images(spec: &mut Value) {
     let named = |volume: &Value| volume["image"].is_object().then(|| volume["name"].clone());
-    let gone: Vec<Value> = spec["volumes"].as_array().into_iter().flatten().filter_map(named).collect();
+    let gone: HashSet<Value> = spec["volumes"].as_array().into_iter().flatten().filter_map(named).collect();
     if gone.is_empty() {
         return;
     }

@@ -3,6 +3,8 @@
 //! In: the object as decoded, what the path names, on a change the object that stands. Out: the object with the identity that the
 //! server gives it or holds it to, or a `Status`.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use super::{PatchShown, Registry, WriteOptions, strategy};
@@ -45,13 +47,8 @@ pub(crate) fn of_new(
 pub(crate) fn owners_once(object: &mut Value) {
     let owners = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut);
     let Some(owners) = owners else { return };
-    let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
-    for owner in owners.drain(..) {
-        if !kept.contains(&owner) {
-            kept.push(owner);
-        }
-    }
-    *owners = kept;
+    let mut seen = HashSet::new();
+    owners.retain(|owner| seen.insert(owner.clone()));
 }
 
 /// Gives a new object the name that it asks the server to make. After defaulting, which does not see it.

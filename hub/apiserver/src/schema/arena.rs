@@ -120,7 +120,7 @@ pub(super) struct Node {
     pub flags: u16,
     /// How Go holds the field: `s l y m t b n i`, or 0 where nothing is known.
     pub go_kind: u8,
-    pub props_len: u16,
+    pub props_len: u32,
     pub props: u32,
     pub additional: u32,
     pub items: u32,

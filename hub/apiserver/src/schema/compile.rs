@@ -3,7 +3,7 @@
 //! `$ref` names a type by its bare component name. `allOf` with one reference is a use of that type with the rest laid
 //! over it, as kube-apiserver publishes its fields.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Value};
 
@@ -184,7 +184,7 @@ impl Compiler {
             None => {}
         }
         let Some(properties) = map.get("properties").and_then(Value::as_object) else { return Ok(()) };
-        let required: Vec<&str> = map
+        let required: HashSet<&str> = map
             .get("required")
             .and_then(Value::as_array)
             .into_iter()
@@ -197,12 +197,12 @@ impl Compiler {
             fields.push(Field {
                 name: self.name(name),
                 node: child,
-                required: required.contains(&name.as_str()),
+                required: required.contains(name.as_str()),
             });
         }
         // serde_json's maps are ordered by key, so the fields are too.
         node.props = self.fields.len() as u32;
-        node.props_len = fields.len() as u16;
+        node.props_len = fields.len() as u32;
         self.fields.extend(fields);
         Ok(())
     }

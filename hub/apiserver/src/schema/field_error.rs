@@ -1,5 +1,6 @@
 //! What is wrong with a field, in kube-apiserver's words (`k8s.io/apimachinery/pkg/util/validation/field`).
 
+use std::collections::HashSet;
 use std::fmt;
 
 use serde_json::{Value, json};
@@ -177,13 +178,9 @@ impl FieldError {
     /// Several errors as one message, as an aggregate of Go errors prints: one alone bare, more in brackets, equal
     /// messages once.
     pub fn aggregate(errors: &[FieldError]) -> String {
-        let mut messages: Vec<String> = Vec::with_capacity(errors.len());
-        for error in errors {
-            let message = error.to_string();
-            if !messages.contains(&message) {
-                messages.push(message);
-            }
-        }
+        let mut messages: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        let mut seen = HashSet::new();
+        messages.retain(|message| seen.insert(message.clone()));
         if messages.len() == 1 { messages.remove(0) } else { format!("[{}]", messages.join(", ")) }
     }
 }

@@ -1,6 +1,6 @@
 //! Validation by a structural schema, in the words kube-apiserver uses for CRDs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::Value;
 
@@ -379,7 +379,7 @@ fn unique_lists(schema: SchemaRef<'_>, value: &Value, path: &Path<'_>, errors: &
                 }
                 _ => None,
             };
-            let mut seen: Vec<(String, u32)> = Vec::new();
+            let mut seen: HashMap<String, u32> = HashMap::new();
             for (index, item) in items.iter().enumerate() {
                 if schema.list_type() == ListType::Map && !item.is_object() {
                     let why = "must be an object for an array of list-type map";
@@ -387,15 +387,10 @@ fn unique_lists(schema: SchemaRef<'_>, value: &Value, path: &Path<'_>, errors: &
                     continue;
                 }
                 if let Some(identity) = identity(item) {
-                    let text = identity.to_string();
-                    match seen.iter_mut().find(|(one, _)| *one == text) {
-                        None => seen.push((text, 1)),
-                        Some((_, times)) => {
-                            if *times == 1 {
-                                errors.push(FieldError::duplicate(&path.index(index), identity));
-                            }
-                            *times += 1;
-                        }
+                    let times = seen.entry(identity.to_string()).or_default();
+                    *times += 1;
+                    if *times == 2 {
+                        errors.push(FieldError::duplicate(&path.index(index), identity));
                     }
                 }
                 if let Some(element) = schema.items() {

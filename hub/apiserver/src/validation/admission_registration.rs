@@ -1,5 +1,7 @@
 //! Webhook configurations and admission policies: names, rules, clients, expressions.
 
+use std::collections::HashSet;
+
 use karmada_cel::{Declarations, Expected, Program};
 use serde_json::Value;
 
@@ -13,16 +15,15 @@ const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 
 pub(super) fn webhooks(new: &Value, mutating: bool, errors: &mut Errors) {
     let hooks = Path::field("webhooks");
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen = HashSet::new();
     for (index, hook) in list(new, "webhooks").iter().enumerate() {
         let path = hooks.index(index);
         let name = text(hook, "name");
         qualified_name(name, &path.child("name"), errors);
         webhook(hook, mutating, &path, errors);
-        if !name.is_empty() && seen.contains(&name) {
+        if !seen.insert(name) && !name.is_empty() {
             errors.push(FieldError::duplicate(&path.child("name"), name));
         }
-        seen.push(name);
     }
 }
 
@@ -78,8 +79,9 @@ fn review_versions(hook: &Value, path: &Path<'_>, errors: &mut Errors) {
         errors.push(FieldError::required(path, "must specify one of v1, v1beta1"));
         return;
     }
+    let mut seen = HashSet::new();
     for (index, one) in given.iter().enumerate() {
-        if given[..index].contains(one) {
+        if !seen.insert(one) {
             errors.push(FieldError::invalid(&path.index(index), *one, "duplicate version"));
         } else {
             super::invalid_each(errors, &path.index(index), one, super::names::dns_1035_label(one));
@@ -235,7 +237,7 @@ fn rule_resources(rule: &Value, path: &Path<'_>, errors: &mut Errors) {
     if all.is_empty() {
         errors.push(FieldError::required(path, ""));
     }
-    let (mut of_all_parts, mut of_all_resources, mut plain) = (Vec::new(), Vec::new(), false);
+    let (mut of_all_parts, mut of_all_resources, mut plain) = (HashSet::new(), HashSet::new(), false);
     for (index, one) in all.iter().enumerate() {
         let at = path.index(index);
         if one.is_empty() {
@@ -255,10 +257,10 @@ fn rule_resources(rule: &Value, path: &Path<'_>, errors: &mut Errors) {
             errors.push(FieldError::invalid(&at, *one, why));
         }
         if part == "*" {
-            of_all_parts.push(resource);
+            of_all_parts.insert(resource);
         }
         if resource == "*" {
-            of_all_resources.push(part);
+            of_all_resources.insert(part);
         }
     }
     if all.len() > 1 && all.contains(&"*/*") {
@@ -320,6 +322,7 @@ pub(super) fn policy(new: &Value, errors: &mut Errors) {
         validation(one, &names, &all.index(index), errors);
     }
     let all = path.child("auditAnnotations");
+    let mut seen = HashSet::new();
     for (index, one) in list(spec, "auditAnnotations").iter().enumerate() {
         let path = all.index(index);
         let key = text(one, "key");
@@ -339,7 +342,7 @@ pub(super) fn policy(new: &Value, errors: &mut Errors) {
         } else {
             expression(source, &names, Expected::TextOrNull, &at, errors);
         }
-        if list(spec, "auditAnnotations")[..index].iter().any(|before| text(before, "key") == key) {
+        if !seen.insert(key) {
             errors.push(FieldError::duplicate(&path.child("key"), key));
         }
     }
@@ -438,9 +441,10 @@ fn resources(resources: &Value, path: &Path<'_>, errors: &mut Errors) {
         for (index, one) in list(resources, field).iter().enumerate() {
             let entry = all.index(index);
             let (given, at) = (list(one, "resourceNames"), entry.child("resourceNames"));
+            let mut seen = HashSet::new();
             for (index, name) in given.iter().filter_map(Value::as_str).enumerate() {
                 super::invalid_each(errors, &at.index(index), name, super::names::path_segment(name));
-                if given[..index].iter().any(|before| before == name) {
+                if !seen.insert(name) {
                     errors.push(FieldError::duplicate(&at.index(index), name));
                 }
             }
@@ -470,11 +474,12 @@ pub(super) fn binding(new: &Value, errors: &mut Errors) {
     if actions.is_empty() {
         errors.push(FieldError::required(&at, "at least one validation action is required"));
     }
+    let mut seen = HashSet::new();
     for (index, action) in actions.iter().enumerate() {
         if !["Audit", "Deny", "Warn"].contains(action) {
             errors.push(FieldError::not_supported(&at.index(index), *action, &["Audit", "Deny", "Warn"]));
         }
-        if actions[..index].contains(action) {
+        if !seen.insert(action) {
             errors.push(FieldError::duplicate(&at.index(index), *action));
         }
     }
@@ -516,7 +521,7 @@ fn conditions(from: &Value, names: &Declarations, path: &Path<'_>, errors: &mut 
     if given.len() > 64 {
         errors.push(FieldError::too_many(&all, given.len() as u64, 64));
     }
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen = HashSet::new();
     for (index, one) in given.iter().enumerate() {
         let path = all.index(index);
         let name = text(one, "name");
@@ -525,11 +530,10 @@ fn conditions(from: &Value, names: &Declarations, path: &Path<'_>, errors: &mut 
             errors.push(FieldError::required(&path.child("name"), ""));
         } else {
             super::invalid_each(errors, &path.child("name"), name, super::names::qualified_name(name));
-            if seen.contains(&name) {
+            if !seen.insert(name) {
                 errors.push(FieldError::duplicate(&path.child("name"), name));
             }
         }
-        seen.push(name);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Deployments, replica sets, stateful sets, daemon sets, replication controllers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::Not;
 
 use serde_json::{Value, json};
@@ -235,7 +235,8 @@ pub(super) fn stateful_set(new: &Value, old: Option<&Value>, errors: &mut Errors
         if !claims.is_empty() {
             let volumes = pod.entry("volumes").or_insert_with(|| json!([]));
             if let Some(volumes) = volumes.as_array_mut() {
-                volumes.retain(|volume| !claims.iter().any(|claim| claim["name"] == volume["name"]));
+                let named: HashSet<&Value> = claims.iter().map(|claim| &claim["name"]).collect();
+                volumes.retain(|volume| !named.contains(&volume["name"]));
                 volumes.splice(0..0, claims);
             }
         }

@@ -1,6 +1,8 @@
 //! Kinds of the cluster as a whole: runtime classes, addresses and their ranges, flow control, API services, certificate
 //! requests, revisions.
 
+use std::collections::HashSet;
+
 use base64::Engine as _;
 use serde_json::{Value, json};
 
@@ -30,18 +32,16 @@ fn tolerations_of_class(scheduling: &Value, path: &Path<'_>, errors: &mut Errors
     // One name too many in the path: so kube-apiserver says it.
     super::scheduling::tolerations(scheduling, &path.child("tolerations"), errors);
     let key = |one: &Value| ["key", "operator", "value", "effect"].map(|field| text(one, field).to_owned());
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for (index, one) in list(scheduling, "tolerations").iter().enumerate() {
         let fields = key(one);
-        if seen.contains(&fields) {
+        if !seen.insert(fields.clone()) {
             let [key, operator, value, effect] = fields.map(Value::from);
             let shown = format!(
                 "{{\"Key\":{key},\"Operator\":{operator},\"Value\":{value},\"Effect\":{effect},\"TolerationSeconds\":{}}}",
                 one["tolerationSeconds"]
             );
             errors.push(FieldError::duplicate(&path.index(index), Shown::Raw(shown)));
-        } else {
-            seen.push(fields);
         }
     }
 }
@@ -232,8 +232,9 @@ pub(super) fn certificate_request(new: &Value, old: Option<&Value>, errors: &mut
             errors.push(FieldError::not_supported(&usages.index(index), usage, &USAGES));
         }
     }
+    let mut seen = HashSet::new();
     for (index, usage) in all.iter().enumerate() {
-        if all[..index].contains(usage) {
+        if !seen.insert(usage) {
             errors.push(FieldError::duplicate(&usages.index(index), usage.clone()));
         }
     }
@@ -360,6 +361,7 @@ fn conditions(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let of = |object: &Value, kind: &str| {
         list(&object["status"], "conditions").iter().filter(|c| c["type"] == kind).count()
     };
+    let mut seen = HashSet::new();
     for (index, condition) in all.iter().enumerate() {
         let (at, kind) = (path.index(index), text(condition, "type"));
         if kind.is_empty() {
@@ -377,11 +379,11 @@ fn conditions(new: &Value, old: Option<&Value>, errors: &mut Errors) {
             "Denied" => "Approved",
             _ => "",
         };
-        if !other.is_empty() && all[..index].iter().any(|before| before["type"] == other) {
+        if !other.is_empty() && seen.contains(other) {
             let detail = "Approved and Denied conditions are mutually exclusive";
             errors.push(FieldError::invalid(&path, kind, detail));
         }
-        if all[..index].iter().any(|before| before["type"] == kind) {
+        if !seen.insert(kind) {
             errors.push(FieldError::duplicate(&at.child("type"), kind));
         }
     }

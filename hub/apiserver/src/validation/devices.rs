@@ -1,5 +1,6 @@
 //! Devices that are claimed by what they are (`resource.k8s.io`): classes, claims, templates, slices.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use karmada_cel::{CompileError, Declarations, Expected, Object, Program, Type};
@@ -40,8 +41,9 @@ fn too_many(all: &[Value], most: usize, path: &Path<'_>, errors: &mut Errors) {
 
 /// Tells what has the name of one before.
 fn once(all: &[Value], field: &str, path: &Path<'_>, errors: &mut Errors) {
+    let mut seen = HashSet::new();
     for (index, one) in all.iter().enumerate() {
-        if all[..index].iter().any(|before| before[field] == one[field]) {
+        if !seen.insert(&one[field]) {
             errors.push(FieldError::duplicate(&path.index(index).child(field), one[field].clone()));
         }
     }
@@ -161,19 +163,22 @@ fn shown_claim(spec: &Value) -> Shown {
     Shown::Raw(format!("{{\"Devices\":{}}}", spec["devices"]))
 }
 
-/// The requests of a claim, and those that each offers to choose among.
-fn has_request(devices: &Value, name: &str) -> bool {
-    let mut parts = name.splitn(2, '/');
-    let (first, second) = (parts.next().unwrap_or_default(), parts.next());
-    list(devices, "requests").iter().any(|request| {
-        text(request, "name") == first
-            && second.is_none_or(|second| {
-                list(request, "firstAvailable").iter().any(|one| text(one, "name") == second)
-            })
-    })
+/// The names of the requests of a claim, and with each, of those that it offers to choose among.
+struct Requests(HashSet<String>);
+
+impl Requests {
+    fn of(devices: &Value) -> Requests {
+        let names = list(devices, "requests").iter().flat_map(|request| {
+            let name = text(request, "name");
+            let offered = list(request, "firstAvailable").iter();
+            let offered = offered.map(move |one| format!("{name}/{}", text(one, "name")));
+            std::iter::once(name.to_owned()).chain(offered)
+        });
+        Requests(names.collect())
+    }
 }
 
-fn reference(name: &str, devices: &Value, path: &Path<'_>, errors: &mut Errors) {
+fn reference(name: &str, requests: &Requests, path: &Path<'_>, errors: &mut Errors) {
     const WORDS: &str = "must be the name of a request in the claim or the name of a request and a subrequest \
                          separated by '/'";
     let parts: Vec<&str> = name.split('/').collect();
@@ -182,19 +187,20 @@ fn reference(name: &str, devices: &Value, path: &Path<'_>, errors: &mut Errors) 
         return;
     }
     parts.into_iter().for_each(|part| label(part, path, errors));
-    if !has_request(devices, name) {
+    if !requests.0.contains(name) {
         errors.push(FieldError::invalid(path, name, WORDS));
     }
 }
 
-fn references(of: &Value, devices: &Value, path: &Path<'_>, errors: &mut Errors) {
+fn references(of: &Value, requests: &Requests, path: &Path<'_>, errors: &mut Errors) {
     let (all, at) = (list(of, "requests"), path.child("requests"));
     for (index, name) in all.iter().filter_map(Value::as_str).enumerate() {
-        reference(name, devices, &at.index(index), errors);
+        reference(name, requests, &at.index(index), errors);
     }
     too_many(all, MOST, &at, errors);
+    let mut seen = HashSet::new();
     for (index, name) in all.iter().enumerate() {
-        if all[..index].contains(name) {
+        if !seen.insert(name) {
             errors.push(FieldError::duplicate(&at.index(index), name.clone()));
         }
     }
@@ -208,10 +214,11 @@ fn claim_spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
     too_many(all, MOST, &at, errors);
     once(all, "name", &at, errors);
+    let known = Requests::of(devices);
     let (all, at) = (list(devices, "constraints"), path.child("constraints"));
     for (index, one) in all.iter().enumerate() {
         let at = at.index(index);
-        references(one, devices, &at, errors);
+        references(one, &known, &at, errors);
         let given = ["matchAttribute", "distinctAttribute"].into_iter();
         match given.filter_map(|field| Some((field, one[field].as_str()?))).next() {
             None => errors.push(FieldError::required(&at.child("matchAttribute"), "")),
@@ -227,7 +234,7 @@ fn claim_spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     too_many(all, MOST, &at, errors);
     let (all, at) = (list(devices, "config"), path.child("config"));
     for (index, one) in all.iter().enumerate() {
-        references(one, devices, &at.index(index), errors);
+        references(one, &known, &at.index(index), errors);
         opaque(one, &at.index(index), errors);
     }
     too_many(all, MOST, &at, errors);
@@ -522,14 +529,17 @@ pub(super) fn claim_status(new: &Value, old: &Value, errors: &mut Errors) {
     too_many(users, 256, &at, errors);
     once(users, "uid", &at, errors);
     let results = list(&status["allocation"]["devices"], "results");
-    let id = |one: &Value| [&one["driver"], &one["pool"], &one["device"], &one["shareID"]].map(Clone::clone);
+    fn id(one: &Value) -> [&Value; 4] {
+        [&one["driver"], &one["pool"], &one["device"], &one["shareID"]]
+    }
+    let allocated: HashSet<[&Value; 4]> = results.iter().map(id).collect();
     let (all, of) = (list(status, "devices"), path.child("devices"));
     for (index, one) in all.iter().enumerate() {
         let at = of.index(index);
         csi_driver_name(text(one, "driver"), &at.child("driver"), errors);
         pool_name(text(one, "pool"), &at.child("pool"), errors);
         label(text(one, "device"), &at.child("device"), errors);
-        if !results.iter().any(|result| id(result) == id(one)) {
+        if !allocated.contains(&id(one)) {
             let shown = "{\"Driver\":{},\"Pool\":{},\"Device\":{},\"ShareID\":{}}".to_owned();
             let detail = "must be an allocated device in the claim";
             errors.push(FieldError::invalid(&at, Shown::Raw(shown), detail));
@@ -548,9 +558,10 @@ pub(super) fn claim_status(new: &Value, old: &Value, errors: &mut Errors) {
     }
     let at = at.child("devices");
     let at = at.child("results");
+    let known = Requests::of(devices);
     for (index, result) in results.iter().enumerate() {
         let at = at.index(index);
-        reference(text(result, "request"), devices, &at.child("request"), errors);
+        reference(text(result, "request"), &known, &at.child("request"), errors);
         csi_driver_name(text(result, "driver"), &at.child("driver"), errors);
         pool_name(text(result, "pool"), &at.child("pool"), errors);
         label(text(result, "device"), &at.child("device"), errors);

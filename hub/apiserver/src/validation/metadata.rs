@@ -1,5 +1,7 @@
 //! Names, labels, annotations, owners, finalizers; and what of the metadata may not change.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use super::{Errors, entries, invalid_each, list, names, text};
@@ -117,7 +119,7 @@ fn created(rule: NameRule, meta: &Value, path: &Path<'_>, errors: &mut Errors) {
 
 fn updated(meta: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
     if old["deletionTimestamp"].is_string() {
-        let before = list(old, "finalizers");
+        let before: HashSet<&Value> = list(old, "finalizers").iter().collect();
         let mut new: Vec<&str> = list(meta, "finalizers")
             .iter()
             .filter(|f| !before.contains(f))
@@ -179,7 +181,7 @@ pub fn annotations_fit(annotations: &Map<String, Value>) -> bool {
 
 fn owners(meta: &Value, path: &Path<'_>, errors: &mut Errors) {
     let owners = list(meta, "ownerReferences");
-    let mut controller: Option<String> = None;
+    let (mut controller, mut shown): (Option<String>, _) = (None, super::whole_lists(owners));
     for owner in owners {
         for (field, message) in [
             ("apiVersion", "version must not be empty"),
@@ -199,7 +201,7 @@ fn owners(meta: &Value, path: &Path<'_>, errors: &mut Errors) {
             let this = format!("{}/{}", text(owner, "kind"), text(owner, "name"));
             match &controller {
                 None => controller = Some(this),
-                Some(first) => errors.push(FieldError::invalid(
+                Some(first) if shown.next().is_some() => errors.push(FieldError::invalid(
                     path,
                     owners.to_vec(),
                     format!(
@@ -207,6 +209,7 @@ fn owners(meta: &Value, path: &Path<'_>, errors: &mut Errors) {
                          and {this}"
                     ),
                 )),
+                Some(_) => {}
             }
         }
     }

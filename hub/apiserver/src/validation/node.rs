@@ -1,6 +1,6 @@
 //! Nodes: taints, address ranges, amounts.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use serde_json::{Value, json};
 
@@ -102,16 +102,15 @@ fn ranges(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
 }
 
 fn update(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let mut seen: Vec<&Value> = Vec::new();
+    let mut seen = HashSet::new();
     let status = Path::field("status");
     let at = status.child("addresses");
     for (index, address) in list(&new["status"], "addresses").iter().enumerate() {
-        if seen.contains(&address) {
+        if !seen.insert(address) {
             let shown =
                 format!("{{\"Type\":{},\"Address\":{}}}", json!(text(address, "type")), address["address"]);
             errors.push(FieldError::duplicate(&at.index(index), Shown::Raw(shown)));
         }
-        seen.push(address);
     }
     let (spec, before) = (&new["spec"], &old["spec"]);
     let (now, then) = (list(spec, "podCIDRs"), list(before, "podCIDRs"));

@@ -13,7 +13,7 @@ mod update;
 mod windows;
 mod windows_options;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::Value;
 
@@ -95,7 +95,7 @@ fn spec(spec: &Value, metadata: Option<&Value>, old: Option<&Value>, path: &Path
     let is_pod = metadata.is_some();
     let volumes = named_volumes(spec, name, &path.child("volumes"), errors);
     resource_claims(spec, &path.child("resourceClaims"), errors);
-    containers::containers(&Of { spec, volumes: &volumes }, old.is_some(), path, errors);
+    containers::containers(&Of::new(spec, &volumes), old.is_some(), path, errors);
     resources::of_pod(spec, &path.child("resources"), errors);
     containers::ports_of_node(spec, is_pod, path, errors);
     one_of(spec, "restartPolicy", &["Always", "OnFailure", "Never"], path, errors);
@@ -231,13 +231,10 @@ fn named_volumes<'s>(
     path: &Path<'_>,
     errors: &mut Errors,
 ) -> BTreeMap<String, &'s Value> {
-    let made = |claim: &str| {
-        let of = |volume: &&Value| volume["ephemeral"].is_object();
-        !pod.is_empty()
-            && list(spec, "volumes")
-                .iter()
-                .filter(of)
-                .any(|one| format!("{pod}-{}", text(one, "name")) == claim)
+    let ephemeral = list(spec, "volumes").iter().filter(|volume| volume["ephemeral"].is_object());
+    let made: HashSet<String> = match pod {
+        "" => HashSet::new(),
+        pod => ephemeral.map(|one| format!("{pod}-{}", text(one, "name"))).collect(),
     };
     let mut known = BTreeMap::new();
     for (index, volume) in list(spec, "volumes").iter().enumerate() {
@@ -257,7 +254,7 @@ fn named_volumes<'s>(
             known.insert(name.to_owned(), volume);
         }
         let claim = &volume["persistentVolumeClaim"];
-        if claim.is_object() && made(text(claim, "claimName")) {
+        if claim.is_object() && made.contains(text(claim, "claimName")) {
             let detail = "must not reference a PVC that gets created for an ephemeral volume";
             let at = at.child("persistentVolumeClaim");
             errors.push(FieldError::invalid(&at.child("claimName"), text(claim, "claimName"), detail));

@@ -82,19 +82,41 @@ fn conflict(seen: &BTreeSet<&str>, spec: &Value, path: &Path<'_>, errors: &mut E
     }
 }
 
+/// How many of a quota's resources a scope says nothing of: counted once for each scope.
+struct Misfits<'q> {
+    spec: &'q Value,
+    known: BTreeMap<&'q str, usize>,
+}
+
+impl<'q> Misfits<'q> {
+    fn new(spec: &'q Value) -> Misfits<'q> {
+        Misfits { spec, known: BTreeMap::new() }
+    }
+
+    fn of(&mut self, scope: &'q str) -> usize {
+        if !SCOPES.contains(&scope) {
+            return 0;
+        }
+        *self.known.entry(scope).or_insert_with(|| {
+            let misfit = |resource: &str| is_quota_resource(resource) && !fits(scope, resource);
+            entries(self.spec, "hard").filter(|(resource, _)| misfit(resource)).count()
+        })
+    }
+}
+
 fn scopes(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     let at = path.child("scopes");
-    let mut seen = BTreeSet::new();
+    let (mut seen, mut shown) = (BTreeSet::new(), super::whole_lists(list(spec, "scopes")));
+    let mut misfits = Misfits::new(spec);
     for scope in list(spec, "scopes").iter().filter_map(Value::as_str) {
-        let mut refuse = |detail| errors.push(FieldError::invalid(&at, spec["scopes"].clone(), detail));
+        let mut refuse = |detail| {
+            let turn = shown.next();
+            errors.extend(turn.map(|_| FieldError::invalid(&at, spec["scopes"].clone(), detail)));
+        };
         if !SCOPES.contains(&scope) {
             refuse("unsupported scope");
         }
-        for (resource, _) in entries(spec, "hard") {
-            if is_quota_resource(resource) && !fits(scope, resource) {
-                refuse("unsupported scope applied to resource");
-            }
-        }
+        (0..misfits.of(scope)).for_each(|_| refuse("unsupported scope applied to resource"));
         seen.insert(scope);
     }
     conflict(&seen, spec, &at, errors);
@@ -105,17 +127,15 @@ fn selector(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     let at = at.child("matchExpressions");
     let mut seen = BTreeSet::new();
     let expressions = list(&spec["scopeSelector"], "matchExpressions");
+    let (mut misfits, mut turns) = (Misfits::new(spec), super::whole_lists(expressions));
     for one in expressions {
         let (scope, operator) = (text(one, "scopeName"), text(one, "operator"));
         if !SCOPES.contains(&scope) {
             errors.push(FieldError::invalid(&at.child("scopeName"), scope, "unsupported scope"));
         }
-        for (resource, _) in entries(spec, "hard") {
-            if is_quota_resource(resource) && !fits(scope, resource) {
-                let detail = "unsupported scope applied to resource";
-                errors.push(FieldError::invalid(&at, shown(expressions), detail));
-            }
-        }
+        let told = turns.by_ref().take(misfits.of(scope));
+        let detail = "unsupported scope applied to resource";
+        errors.extend(told.map(|_| FieldError::invalid(&at, shown(expressions), detail)));
         if !matches!(scope, "PriorityClass" | "VolumeAttributesClass")
             && SCOPES.contains(&scope)
             && operator != "Exists"

@@ -1,5 +1,8 @@
 //! Resource amounts of containers and claims.
 
+use std::cell::Cell;
+use std::collections::{BTreeSet, HashSet};
+
 use serde_json::Value;
 
 use super::{Errors, amount_shown, entries, invalid_each, list, names, text};
@@ -99,17 +102,33 @@ pub(super) fn container_resource(name: &str, path: &Path<'_>, errors: &mut Error
     }
 }
 
+/// The claims of a Pod, that its containers name.
+pub(super) struct PodClaims<'p> {
+    names: BTreeSet<&'p str>,
+    /// How many errors may show all of the names yet.
+    shown: Cell<usize>,
+}
+
+impl<'p> PodClaims<'p> {
+    /// Those of a Pod's spec.
+    pub(super) fn of(spec: &'p Value) -> PodClaims<'p> {
+        let all = list(spec, "resourceClaims");
+        let names = all.iter().filter_map(|one| one["name"].as_str()).collect();
+        PodClaims { names, shown: Cell::new(super::whole_lists(all).len()) }
+    }
+}
+
 /// `claims` of a container: each once, and of those that the Pod has.
-pub(super) fn claims(resources: &Value, of_pod: &[Value], path: &Path<'_>, errors: &mut Errors) {
+pub(super) fn claims(resources: &Value, of_pod: &PodClaims<'_>, path: &Path<'_>, errors: &mut Errors) {
     let at = path.child("claims");
-    let mut seen: Vec<(&str, &str)> = Vec::new();
+    let (mut seen, mut whole, mut named) = (HashSet::new(), HashSet::new(), HashSet::new());
     for (index, claim) in list(resources, "claims").iter().enumerate() {
         let (name, request, at) = (text(claim, "name"), text(claim, "request"), at.index(index));
         if name.is_empty() {
             errors.push(FieldError::required(&at, ""));
             continue;
         }
-        if seen.iter().any(|(n, r)| *n == name && (r.is_empty() || request.is_empty())) {
+        if whole.contains(name) || (request.is_empty() && named.contains(name)) {
             errors.push(FieldError::duplicate(&at, name));
         } else if seen.contains(&(name, request)) {
             errors.push(FieldError::duplicate(&at, format!("{name}/{request}")));
@@ -117,14 +136,16 @@ pub(super) fn claims(resources: &Value, of_pod: &[Value], path: &Path<'_>, error
         if !request.is_empty() {
             invalid_each(errors, &at.child("request"), request, names::dns_label(request));
         }
-        seen.push((name, request));
-        if !of_pod.iter().any(|one| one["name"] == name) {
+        seen.insert((name, request));
+        named.insert(name);
+        if request.is_empty() {
+            whole.insert(name);
+        }
+        if !of_pod.names.contains(name) && of_pod.shown.get() > 0 {
+            of_pod.shown.set(of_pod.shown.get() - 1);
             let mut error = FieldError::not_found(&at, name);
             error.detail = "must be one of the names in pod.spec.resourceClaims".to_owned();
-            let mut all: Vec<&str> =
-                of_pod.iter().map(|one| text(one, "name")).filter(|name| !name.is_empty()).collect();
-            all.sort_unstable();
-            all.dedup();
+            let all: Vec<&str> = of_pod.names.iter().copied().filter(|name| !name.is_empty()).collect();
             match &all[..] {
                 [] => error.detail.push_str(" which is empty"),
                 all => error.detail.push_str(&format!(": {}", all.join(", "))),

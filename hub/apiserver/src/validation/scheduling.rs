@@ -1,6 +1,6 @@
 //! Where Pods may run: affinity, spread, tolerations.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -139,15 +139,21 @@ fn label_keys(term: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
     let mut selected: BTreeSet<&str> =
         entries(selector, "matchLabels").map(|(key, _)| key.as_str()).collect();
+    // Where each key stands last.
+    let places: BTreeMap<&str, usize> = list(term, "matchLabelKeys")
+        .iter()
+        .enumerate()
+        .filter_map(|(at, key)| Some((key.as_str()?, at)))
+        .collect();
     for key in list(selector, "matchExpressions").iter().map(|one| text(one, "key")) {
-        let place = list(term, "matchLabelKeys").iter().rposition(|other| other == key);
+        let place = places.get(key).copied();
         if let Some(place) = place.filter(|_| selected.contains(key)) {
             let detail = "exists in both matchLabelKeys and labelSelector";
             errors.push(FieldError::invalid(&path.index(place), key, detail));
         }
         selected.insert(key);
     }
-    let mismatch = list(term, "mismatchLabelKeys");
+    let mismatch: HashSet<&Value> = list(term, "mismatchLabelKeys").iter().collect();
     let at = path.child("matchLabelKeys");
     for (index, key) in list(term, "matchLabelKeys").iter().enumerate() {
         if mismatch.contains(key) {
@@ -161,6 +167,10 @@ fn label_keys(term: &Value, path: &Path<'_>, errors: &mut Errors) {
 pub(super) fn spread(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     const ACTIONS: [&str; 2] = ["DoNotSchedule", "ScheduleAnyway"];
     let all = list(spec, "topologySpreadConstraints");
+    let pair = |one: &Value| [text(one, "topologyKey"), text(one, "whenUnsatisfiable")].map(str::to_owned);
+    // Where each pair stands last.
+    let last: HashMap<[String; 2], usize> =
+        all.iter().enumerate().map(|(index, one)| (pair(one), index)).collect();
     for (index, one) in all.iter().enumerate() {
         let at = path.index(index);
         positive(one, "maxSkew", &at, errors);
@@ -171,11 +181,7 @@ pub(super) fn spread(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
         if !ACTIONS.contains(&action) {
             errors.push(FieldError::not_supported(&at.child("whenUnsatisfiable"), action, &ACTIONS));
         }
-        let same = |other: &Value| {
-            other["topologyKey"] == one["topologyKey"]
-                && other["whenUnsatisfiable"] == one["whenUnsatisfiable"]
-        };
-        if all[index + 1..].iter().any(same) {
+        if last.get(&pair(one)).is_some_and(|last| *last > index) {
             let pair = format!("{{{}, {action}}}", text(one, "topologyKey"));
             errors.push(FieldError::duplicate(&at.child("{topologyKey, whenUnsatisfiable}"), pair));
         }

@@ -197,11 +197,12 @@ pub(crate) fn addresses(new: &Value, old: Option<&Value>) -> Errors {
 fn families(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     let at = path.child("ipFamilies");
     let all = list(spec, "ipFamilies");
+    let mut seen = BTreeSet::new();
     for (index, family) in all.iter().enumerate() {
         if family != "IPv4" && family != "IPv6" {
             errors.push(FieldError::not_supported(&at.index(index), family.clone(), &["IPv4", "IPv6"]));
         }
-        if all[..index].contains(family) {
+        if !seen.insert(family.as_str()) {
             errors.push(FieldError::duplicate(&at.index(index), family.clone()));
         }
     }

@@ -3,6 +3,8 @@
 //! In: group, kind and the part that is written. Out: what is wrong with it; `None` where the kind has no rules of its own, and
 //! the whole object is judged as by any update.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::{Errors, addresses, cluster, devices, invalid_each, list, names, non_negative, text};
@@ -150,6 +152,7 @@ fn budget(new: &Value, path: &Path<'_>, errors: &mut Errors) {
 /// Conditions of the common form.
 fn conditions(status: &Value, path: &Path<'_>, errors: &mut Errors) {
     let all = list(status, "conditions");
+    let mut seen_types = HashSet::new();
     for (index, one) in all.iter().enumerate() {
         let at = path.index(index);
         let (kind, reason) = (text(one, "type"), text(one, "reason"));
@@ -158,7 +161,7 @@ fn conditions(status: &Value, path: &Path<'_>, errors: &mut Errors) {
         } else {
             invalid_each(errors, &at.child("type"), kind, names::qualified_name(kind));
         }
-        if all[..index].iter().any(|before| before["type"] == one["type"]) {
+        if !seen_types.insert(&one["type"]) {
             errors.push(FieldError::duplicate(&at.child("type"), kind));
         }
         if text(one, "status").is_empty() {

@@ -1,8 +1,9 @@
 //! What is taken of built-in kinds, but warned of, in kube-apiserver's words.
 
 mod paths;
+mod ports;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use serde_json::Value;
 
@@ -11,6 +12,9 @@ use super::{addresses, entries, list, names, text};
 use crate::schema::quantity::Quantity;
 
 type Warnings = Vec<String>;
+
+/// Warnings that are looked for, where each entry may be warned of beside each other one. No answer holds more.
+const MOST: usize = crate::registry::Warnings::MOST;
 
 /// Warnings about an object that is created (`old` absent) or changed.
 pub fn warnings(group: &str, kind: &str, new: &Value, old: Option<&Value>) -> Vec<String> {
@@ -131,10 +135,10 @@ fn pod(place: &str, of: &Value, out: &mut Warnings) {
     annotations(place, of, out);
     volumes(place, spec, out);
     for (field, part, what) in [("hostAliases", "ip", "ip"), ("imagePullSecrets", "name", "name")] {
-        let all = list(spec, field);
-        for (index, one) in all.iter().enumerate() {
-            if all[..index].iter().any(|before| text(before, part) == text(one, part)) {
-                let value = text(one, part);
+        let mut seen = HashSet::new();
+        for (index, one) in list(spec, field).iter().enumerate() {
+            let value = text(one, part);
+            if !seen.insert(value) {
                 out.push(format!("{place}spec.{field}[{index}].{part}: duplicate {what} {value:?}"));
             }
         }
@@ -335,68 +339,20 @@ fn containers(place: &str, spec: &Value, out: &mut Warnings) {
                 fraction(&format!("{at}.resources.{part}"), &alone, out);
             }
         }
-        let variables = list(one, "env");
-        for (index, variable) in variables.iter().enumerate() {
+        let mut seen = HashSet::new();
+        for (index, variable) in list(one, "env").iter().enumerate() {
             let (name, value) = (text(variable, "name"), text(variable, "value"));
             let reference = format!("$({name})");
             let hides =
                 variable["valueFrom"].is_object() || value == reference || !value.contains(&reference);
-            if hides && variables[..index].iter().any(|before| text(before, "name") == name) {
+            if !seen.insert(name) && hides {
                 out.push(format!(
                     "{at}.env[{index}]: hides previous definition of {name:?}, which may be dropped when using apply"
                 ));
             }
         }
     }
-    ports(&all, out);
-}
-
-fn ports(all: &[(String, &Value)], out: &mut Warnings) {
-    let mut seen: BTreeMap<String, Vec<(String, &Value)>> = BTreeMap::new();
-    let mut named: BTreeMap<&str, String> = BTreeMap::new();
-    let mut by_name = Warnings::new();
-    for (at, container) in all {
-        for (index, port) in list(container, "ports").iter().enumerate() {
-            let at = format!("{at}.ports[{index}]");
-            let host = |port: &Value| port["hostPort"].as_i64().unwrap_or(0);
-            let ip = |port: &Value| text(port, "hostIP").to_owned();
-            let key = format!("{}/{}", port["containerPort"], text(port, "protocol"));
-            if !ip(port).is_empty() && host(port) == 0 {
-                // A port as Go prints one.
-                out.push(format!(
-                    "{at}: hostIP set without hostPort: {{Name:{} HostPort:0 ContainerPort:{} Protocol:{} HostIP:{}}}",
-                    text(port, "name"),
-                    port["containerPort"],
-                    text(port, "protocol"),
-                    ip(port)
-                ));
-            }
-            let others = seen.entry(key).or_default();
-            for (other, before) in others.iter() {
-                let same_port = host(port) == host(before);
-                if ip(port) == ip(before) && same_port {
-                    out.push(format!("{at}: duplicate port definition with {other}"));
-                } else if host(port) == 0 || host(before) == 0 {
-                    out.push(format!("{at}: overlapping port definition with {other}"));
-                } else if same_port && ip(port).is_empty() != ip(before).is_empty() {
-                    out.push(format!("{at}: dangerously ambiguous port definition with {other}"));
-                }
-            }
-            others.push((at.clone(), port));
-            let name = text(port, "name");
-            match named.get(name) {
-                _ if name.is_empty() => {}
-                Some(other) => by_name.push(format!(
-                    "{at}: duplicate port name {name:?} with {other}, services and probes that select ports by name will \
-                     use {other}"
-                )),
-                None => {
-                    named.insert(name, at);
-                }
-            }
-        }
-    }
-    out.append(&mut by_name);
+    ports::warnings(&all, out);
 }
 
 fn service(new: &Value, out: &mut Warnings) {

@@ -2,6 +2,8 @@
 //!
 //! In: the Job's spec. Out: field errors.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use crate::schema::path::Path;
@@ -15,6 +17,9 @@ pub(super) fn failure_policy(spec: &Value, path: &Path<'_>, errors: &mut Errors)
     if rules.len() > 20 {
         errors.push(FieldError::too_many(&at, rules.len() as u64, 20));
     }
+    let pod = &spec["template"]["spec"];
+    let containers = ["containers", "initContainers"].into_iter().flat_map(|kind| list(pod, kind));
+    let named: HashSet<&str> = containers.filter_map(|one| one["name"].as_str()).collect();
     for (index, rule) in rules.iter().enumerate() {
         let at = at.index(index);
         match text(rule, "action") {
@@ -31,7 +36,7 @@ pub(super) fn failure_policy(spec: &Value, path: &Path<'_>, errors: &mut Errors)
         }
         let (exits, conditions) = (&rule["onExitCodes"], list(rule, "onPodConditions"));
         if exits.is_object() {
-            exit_codes(spec, exits, &at.child("onExitCodes"), errors);
+            exit_codes(&named, exits, &at.child("onExitCodes"), errors);
         }
         pod_conditions(conditions, &at.child("onPodConditions"), errors);
         let words = match (exits.is_object(), conditions.is_empty()) {
@@ -51,7 +56,7 @@ fn go_list(all: &[&str]) -> String {
     format!("[{}]", quoted.join(" "))
 }
 
-fn exit_codes(spec: &Value, exits: &Value, path: &Path<'_>, errors: &mut Errors) {
+fn exit_codes(named: &HashSet<&str>, exits: &Value, path: &Path<'_>, errors: &mut Errors) {
     const OPERATORS: [&str; 2] = ["In", "NotIn"];
     let operator = text(exits, "operator");
     match operator {
@@ -62,11 +67,7 @@ fn exit_codes(spec: &Value, exits: &Value, path: &Path<'_>, errors: &mut Errors)
         one if OPERATORS.contains(&one) => {}
         other => errors.push(FieldError::not_supported(&path.child("operator"), other, &OPERATORS)),
     }
-    let pod = &spec["template"]["spec"];
-    let named = |name: &str| {
-        ["containers", "initContainers"].iter().any(|kind| list(pod, kind).iter().any(|c| c["name"] == name))
-    };
-    if let Some(name) = exits["containerName"].as_str().filter(|name| !named(name)) {
+    if let Some(name) = exits["containerName"].as_str().filter(|name| !named.contains(name)) {
         let detail = "must be one of the container or initContainer names in the pod template";
         errors.push(FieldError::invalid(&path.child("containerName"), name, detail));
     }
@@ -76,12 +77,13 @@ fn exit_codes(spec: &Value, exits: &Value, path: &Path<'_>, errors: &mut Errors)
     } else if values.len() > 255 {
         errors.push(FieldError::too_many(&at, values.len() as u64, 255));
     }
+    let mut seen = HashSet::new();
     for (index, value) in values.iter().enumerate() {
         let at = at.index(index);
         if operator == "In" && value == 0 {
             errors.push(FieldError::invalid(&at, value.clone(), "must not be 0 for the In operator"));
         }
-        if values[..index].contains(value) {
+        if !seen.insert(value) {
             errors.push(FieldError::duplicate(&at, value.clone()));
         }
     }

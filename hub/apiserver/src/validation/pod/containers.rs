@@ -11,7 +11,7 @@ use super::handlers::{hooks, probes};
 use super::mounts::{devices, mounts};
 use crate::schema::FieldError;
 use crate::schema::path::Path;
-use crate::validation::resources::{claims, requirements};
+use crate::validation::resources::{PodClaims, claims, requirements};
 use crate::validation::{Errors, invalid_each, list, names, one_of, security, text};
 
 /// What the rules of a container look at beside it.
@@ -20,6 +20,14 @@ pub(super) struct Of<'p> {
     pub(super) spec: &'p Value,
     /// The names of its volumes, and what each is of.
     pub(super) volumes: &'p BTreeMap<String, &'p Value>,
+    /// Its claims.
+    pub(super) claims: PodClaims<'p>,
+}
+
+impl<'p> Of<'p> {
+    pub(super) fn new(spec: &'p Value, volumes: &'p BTreeMap<String, &'p Value>) -> Of<'p> {
+        Of { spec, volumes, claims: PodClaims::of(spec) }
+    }
 }
 
 /// Every container of a Pod's spec; `runs`: of a Pod that is there.
@@ -150,7 +158,7 @@ pub(super) fn container(container: &Value, of: &Of<'_>, path: &Path<'_>, errors:
     one_of(container, "imagePullPolicy", &["Always", "IfNotPresent", "Never"], path, errors);
     let at = path.child("resources");
     requirements(&container["resources"], &at, errors);
-    claims(&container["resources"], list(of.spec, "resourceClaims"), &at, errors);
+    claims(&container["resources"], &of.claims, &at, errors);
     resize_policy(container, text(of.spec, "restartPolicy"), &path.child("resizePolicy"), errors);
     security::container(
         &container["securityContext"],

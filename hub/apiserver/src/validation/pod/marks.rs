@@ -2,6 +2,8 @@
 //!
 //! In: a Pod's or a template's metadata and spec. Out: field errors. On update what some of them may become.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::schema::path::Path;
@@ -46,9 +48,10 @@ pub(super) fn annotations(metadata: &Value, spec: &Value, path: &Path<'_>, error
     for (key, profile) in all(metadata).filter(|(key, _)| *key == SECCOMP || key.starts_with(SECCOMP_OF)) {
         seccomp(profile, &path.child(key), errors);
     }
+    let known: BTreeSet<&str> = containers(spec).map(|(_, _, one)| text(one, "name")).collect();
     for (key, profile) in all(metadata) {
         let Some(container) = key.strip_prefix(ARMOR_OF) else { continue };
-        if !containers(spec).any(|(_, _, one)| text(one, "name") == container) {
+        if !known.contains(container) {
             errors.push(FieldError::invalid(&path.key(key), container, "container not found"));
         }
         if !matches!(profile, "" | "runtime/default" | "unconfined") && !profile.starts_with("localhost/") {

@@ -13,10 +13,16 @@ use crate::validation::{Errors, list, text};
 
 type Volumes<'v> = BTreeMap<String, &'v Value>;
 
+/// What a field says in each item.
+fn texts<'a>(all: &'a [Value], field: &str) -> BTreeSet<&'a str> {
+    all.iter().map(|one| text(one, field)).collect()
+}
+
 /// The folders of a container.
 pub(super) fn mounts(container: &Value, volumes: &Volumes<'_>, path: &Path<'_>, errors: &mut Errors) {
     let mut seen = BTreeSet::new();
     let devices = list(container, "volumeDevices");
+    let (device_names, device_paths) = (texts(devices, "name"), texts(devices, "devicePath"));
     for (index, mount) in list(container, "volumeMounts").iter().enumerate() {
         let at = path.index(index);
         let (name, target) = (text(mount, "name"), text(mount, "mountPath"));
@@ -32,11 +38,11 @@ pub(super) fn mounts(container: &Value, volumes: &Volumes<'_>, path: &Path<'_>, 
         if !seen.insert(target) {
             errors.push(FieldError::invalid(&at.child("mountPath"), target, "must be unique"));
         }
-        if devices.iter().any(|device| text(device, "name") == name) {
+        if device_names.contains(name) {
             let detail = "must not already exist in volumeDevices";
             errors.push(FieldError::invalid(&at.child("name"), name, detail));
         }
-        if devices.iter().any(|device| text(device, "devicePath") == target) {
+        if device_paths.contains(target) {
             let detail = "must not already exist as a path in volumeDevices";
             errors.push(FieldError::invalid(&at.child("mountPath"), target, detail));
         }
@@ -86,6 +92,7 @@ fn propagation(mount: &Value, container: &Value, path: &Path<'_>, errors: &mut E
 pub(super) fn devices(container: &Value, volumes: &Volumes<'_>, path: &Path<'_>, errors: &mut Errors) {
     let (mut names, mut paths) = (BTreeSet::new(), BTreeSet::new());
     let mounts = list(container, "volumeMounts");
+    let (mount_names, mount_paths) = (texts(mounts, "name"), texts(mounts, "mountPath"));
     for (index, device) in list(container, "volumeDevices").iter().enumerate() {
         let at = path.index(index);
         let (name, target) = (text(device, "name"), text(device, "devicePath"));
@@ -117,11 +124,11 @@ pub(super) fn devices(container: &Value, volumes: &Volumes<'_>, path: &Path<'_>,
         } else {
             paths.insert(target);
         }
-        if mounts.iter().any(|mount| text(mount, "name") == name) {
+        if mount_names.contains(name) {
             let detail = "must not already exist in volumeMounts";
             errors.push(FieldError::invalid(&at.child("name"), name, detail));
         }
-        if mounts.iter().any(|mount| text(mount, "mountPath") == target) {
+        if mount_paths.contains(target) {
             let detail = "must not already exist as a path in volumeMounts";
             errors.push(FieldError::invalid(&path_at, target, detail));
         }

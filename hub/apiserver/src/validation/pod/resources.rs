@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::schema::FieldError;
 use crate::schema::path::Path;
 use crate::schema::quantity::Quantity;
-use crate::validation::resources::{amounts, claims, resource_name};
+use crate::validation::resources::{PodClaims, amounts, claims, resource_name};
 use crate::validation::{Errors, amount_shown, entries, list, text};
 
 /// `spec.resources`.
@@ -25,7 +25,7 @@ pub(super) fn of_pod(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
         errors.push(FieldError::forbidden(&path.child("claims"), detail));
     }
     amounts(resources, known, path, errors);
-    claims(resources, list(spec, "resourceClaims"), path, errors);
+    claims(resources, &PodClaims::of(spec), path, errors);
     sums(spec, "requests", path, errors);
     sums(spec, "limits", path, errors);
     let all = path.child("containers");
@@ -61,11 +61,16 @@ fn known(name: &str, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
+/// Resources of a whole Pod that are compared with its containers'.
+const MOST_SUMS: usize = 64;
+
 /// The whole is not less than what containers that run together ask for, or have of huge pages at most.
 fn sums(spec: &Value, side: &str, path: &Path<'_>, errors: &mut Errors) {
     let path = path.child(side);
     let all = entries(&spec["resources"], side);
-    for (name, whole) in all.filter(|(name, _)| side == "requests" || name.starts_with("hugepages-")) {
+    let all = all.filter(|(name, _)| side == "requests" || name.starts_with("hugepages-"));
+    // Each goes through all containers; a Pod of more has names among them that are no resources, and is refused for those.
+    for (name, whole) in all.take(MOST_SUMS) {
         let Some(whole) = Quantity::from_value(whole) else { continue };
         if let Some(sum) = together(spec, side, name).filter(|sum| sum.quantity > whole) {
             let detail =

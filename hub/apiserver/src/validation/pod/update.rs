@@ -2,7 +2,7 @@
 //!
 //! In: the Pod as it shall be and as it is stored. Out: field errors.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::Value;
 
@@ -122,7 +122,7 @@ fn only_added_tolerations(new: &Value, old: &Value, path: &Path<'_>, errors: &mu
         }
         all
     };
-    let now = of(new);
+    let now: HashSet<Value> = of(new).into_iter().collect();
     if !of(old).iter().all(|before| now.contains(before)) {
         let detail = "existing toleration can not be modified except its tolerationSeconds";
         errors.push(FieldError::forbidden(path, detail));
@@ -136,7 +136,8 @@ fn only_deleted_gates(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Er
     // Each name once, where it stands last.
     let mut added: BTreeMap<&str, usize> =
         names(new).enumerate().map(|(index, name)| (name, index)).collect();
-    added.retain(|name, _| !names(old).any(|before| before == *name));
+    let before: HashSet<&str> = names(old).collect();
+    added.retain(|name, _| !before.contains(name));
     for (name, index) in added {
         let detail = format!("only deletion is allowed, but found new scheduling gate '{name}'");
         errors.push(FieldError::forbidden(&path.index(index).child("name"), detail));
@@ -196,7 +197,7 @@ pub(in crate::validation) fn ephemeral(new: &Value, old: &Value, errors: &mut Er
     let (now, before) =
         (list(&new["spec"], "ephemeralContainers"), list(&old["spec"], "ephemeralContainers"));
     let volumes = named_volumes(&new["spec"], "", &path.child("volumes"), &mut Errors::new());
-    super::ephemeral::containers(&Of { spec: &new["spec"], volumes: &volumes }, &at, errors);
+    super::ephemeral::containers(&Of::new(&new["spec"], &volumes), &at, errors);
     for one in before {
         let name = text(one, "name");
         let detail = match now.iter().find(|other| text(other, "name") == name) {

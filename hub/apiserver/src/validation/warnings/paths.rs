@@ -2,13 +2,14 @@
 //!
 //! In: the volumes of a Pod. Out: warnings.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
-use super::Warnings;
+use super::{MOST, Warnings};
 use crate::validation::{list, text};
 
 /// Where one file lies, and what it comes from (empty where that goes without saying).
-#[derive(PartialEq)]
 struct Laid {
     path: String,
     from: String,
@@ -19,12 +20,50 @@ impl Laid {
         let Laid { path, from } = self;
         if from.is_empty() { format!("{path:?}") } else { format!("{path:?} ({from})") }
     }
+}
 
-    fn meets(&self, other: &Laid) -> bool {
-        let (own, others) = (format!("{}/", self.path), format!("{}/", other.path));
-        !self.path.is_empty()
-            && !other.path.is_empty()
-            && (own.starts_with(&others) || others.starts_with(&own))
+/// A folder or file of a volume.
+#[derive(Default)]
+struct Place {
+    /// The files that lie here, and those that lie below, in the order in which they were laid.
+    here: Vec<usize>,
+    below: Vec<usize>,
+}
+
+/// What was laid into one volume: by where it lies, so that what it meets is found without going through all of it.
+#[derive(Default)]
+struct Before {
+    files: Vec<Laid>,
+    places: Vec<Place>,
+    /// Which place a name leads to from another.
+    ways: HashMap<(usize, String), usize>,
+}
+
+impl Before {
+    /// Lays a file; answers those that lie at its place, above it or below it.
+    fn lay(&mut self, one: Laid) -> Vec<&Laid> {
+        let (file, mut met): (usize, Vec<usize>) = (self.files.len(), Vec::new());
+        if !one.path.is_empty() {
+            let mut at = 0;
+            for name in one.path.split('/') {
+                let next = self.places.len() + 1;
+                at = *self.ways.entry((at, name.to_owned())).or_insert(next);
+                if at == next {
+                    self.places.push(Place::default());
+                }
+                let place = &mut self.places[at - 1];
+                met.extend(&place.here);
+                place.below.push(file);
+            }
+            let place = &mut self.places[at - 1];
+            // It lies here, not below; who is below itself was not met on the way.
+            place.below.pop();
+            met.extend(&place.below);
+            place.here.push(file);
+        }
+        met.sort_unstable();
+        self.files.push(one);
+        met.into_iter().map(|at| &self.files[at]).collect()
     }
 }
 
@@ -42,10 +81,10 @@ pub(super) fn warnings(volumes: &[Value], out: &mut Warnings) {
                 "" => called.to_owned(),
                 named => format!("{called} {:?}", text(source, named)),
             };
-            let mut before = Vec::new();
+            let mut before = Before::default();
             items(source, "").into_iter().for_each(|one| lay(name, &of, one, &mut before, out));
         }
-        let mut before = Vec::new();
+        let mut before = Before::default();
         for source in list(&volume["projected"], "sources") {
             let sources =
                 source.as_object().map_or(0, |all| all.values().filter(|one| !one.is_null()).count());
@@ -57,16 +96,17 @@ pub(super) fn warnings(volumes: &[Value], out: &mut Warnings) {
     }
 }
 
-fn lay(volume: &str, of: &str, mut one: Laid, before: &mut Vec<Laid>, out: &mut Warnings) {
-    one.path.truncate(one.path.trim_end_matches('/').len());
-    for other in before.iter().filter(|other| one.meets(other)) {
-        out.push(format!(
-            "volume {volume:?} ({of}): overlapping paths: {} with {}",
-            one.told(),
-            other.told()
-        ));
+fn lay(volume: &str, of: &str, mut one: Laid, before: &mut Before, out: &mut Warnings) {
+    if out.len() >= MOST {
+        return;
     }
-    before.push(one);
+    one.path.truncate(one.path.trim_end_matches('/').len());
+    let told = one.told();
+    let overlaps = before
+        .lay(one)
+        .into_iter()
+        .map(|other| format!("volume {volume:?} ({of}): overlapping paths: {told} with {}", other.told()));
+    out.extend(overlaps);
 }
 
 fn items(source: &Value, from: &str) -> Vec<Laid> {
