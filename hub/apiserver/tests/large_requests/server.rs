@@ -81,7 +81,7 @@ impl Server {
             registry,
             Arc::new(access),
             options,
-            Arc::new(|| Ok(())),
+            Arc::new(Vec::new),
             Arc::new(String::new),
             stop.clone(),
         );
