@@ -96,6 +96,8 @@ async fn a_removal_is_told_once_it_is_on_disk() {
     let shared = Shared::new(crate::ledger::Ledger::open(&directory).unwrap(), link);
     shared.outbox.lock().removed("a", "u", 2, Vec::new());
     let mut session = welcomed();
+    let credit = karmada_proto::v1::Credit { messages: 10, bytes: 1 << 20 };
+    session.frame(frame::hub(hub_frame::Body::Credit(credit)), Duration::ZERO);
     let (frames, mut outbound) = mpsc::channel(OUTBOUND);
     let mut told = || {
         send(&shared, &mut session, &frames, Duration::ZERO);
