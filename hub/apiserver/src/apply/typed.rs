@@ -1,6 +1,6 @@
 //! Objects seen through a schema: what is a leaf, what tells list elements apart, which paths an object sets.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
@@ -190,11 +190,13 @@ fn collect(place: Place<'_>, value: &Value, path: &mut Vec<Element>, set: &mut S
         Shape::List => {
             let ids: Vec<Option<Element>> =
                 elements(Some(value)).iter().map(|item| place.element(item).ok()).collect();
+            let mut times: BTreeMap<&Element, usize> = BTreeMap::new();
+            ids.iter().flatten().for_each(|id| *times.entry(id).or_default() += 1);
             for (id, item) in ids.iter().zip(elements(Some(value))) {
                 let Some(id) = id else { continue };
                 path.push(id.clone());
                 // An element that is there twice is owned as one, not by its fields.
-                if ids.iter().filter(|other| other.as_ref() == Some(id)).count() == 1 {
+                if times.get(id) == Some(&1) {
                     collect(place.items(), item, path, set);
                 }
                 set.insert(path);

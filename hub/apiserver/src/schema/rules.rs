@@ -4,6 +4,8 @@
 //! had it not been so before. Rules are compiled when first needed and kept with the schema; all rules of one write share
 //! one budget ([`Limits`]).
 
+use std::collections::HashMap;
+
 use karmada_cel::{
     Declarations, EvalError, Evaluator, Expected, Limits, Lists, Program, Type as CelType, Value as Cel,
 };
@@ -138,8 +140,9 @@ impl Run {
             }
             Value::Array(items) => {
                 let Some(element) = schema.items() else { return };
+                let before = Correlated::new(schema, old);
                 for (index, item) in items.iter().enumerate() {
-                    self.walk(element, item, correlated(schema, item, old), &path.index(index));
+                    self.walk(element, item, before.of(item), &path.index(index));
                 }
             }
             _ => {}
@@ -246,9 +249,9 @@ fn unchanged(schema: SchemaRef<'_>, old: &Value, new: &Value) -> bool {
     match (old, new) {
         (Value::Array(before), Value::Array(after)) if schema.list_type() == ListType::Map => {
             let Some(element) = schema.items() else { return before == after };
-            let stayed = |item: &Value| {
-                correlated(schema, item, Some(old)).is_some_and(|before| unchanged(element, before, item))
-            };
+            let correlated = Correlated::new(schema, Some(old));
+            let stayed =
+                |item: &Value| correlated.of(item).is_some_and(|before| unchanged(element, before, item));
             before.len() == after.len() && after.iter().all(stayed)
         }
         (Value::Object(before), Value::Object(after)) => {
@@ -263,15 +266,33 @@ fn unchanged(schema: SchemaRef<'_>, old: &Value, new: &Value) -> bool {
     }
 }
 
-/// The element of the old list that `item` was: lists by key tell.
-pub(super) fn correlated<'v>(
-    schema: SchemaRef<'_>,
-    item: &Value,
-    old: Option<&'v Value>,
-) -> Option<&'v Value> {
-    if schema.list_type() != ListType::Map {
-        return None;
+/// The elements of an old list, by their keys: what each of a new list was. Empty where the list has no keys.
+pub(super) struct Correlated<'s, 'v> {
+    schema: SchemaRef<'s>,
+    elements: HashMap<Vec<Option<&'v Value>>, &'v Value>,
+}
+
+impl<'s, 'v> Correlated<'s, 'v> {
+    pub(super) fn new(schema: SchemaRef<'s>, old: Option<&'v Value>) -> Self {
+        let keyed = schema.list_type() == ListType::Map;
+        let old = old.and_then(Value::as_array).filter(|_| keyed);
+        let mut elements = HashMap::new();
+        // Of several of the same keys the first one counts.
+        for one in old.into_iter().flatten() {
+            elements.entry(keys(schema, one)).or_insert(one);
+        }
+        Correlated { schema, elements }
     }
-    let same = |one: &&Value| schema.list_keys().iter().all(|key| one.get(&**key) == item.get(&**key));
-    old?.as_array()?.iter().find(same)
+
+    /// The element that `item` was.
+    pub(super) fn of(&self, item: &Value) -> Option<&'v Value> {
+        if self.elements.is_empty() {
+            return None;
+        }
+        self.elements.get(&keys(self.schema, item)).copied()
+    }
+}
+
+fn keys<'v>(schema: SchemaRef<'_>, one: &'v Value) -> Vec<Option<&'v Value>> {
+    schema.list_keys().iter().map(|key| one.get(&**key)).collect()
 }

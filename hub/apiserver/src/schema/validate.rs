@@ -9,7 +9,7 @@ use super::field_error::FieldError;
 use super::formats;
 use super::navigate::SchemaRef;
 use super::path::Path;
-use super::rules::correlated;
+use super::rules::Correlated;
 
 /// Everything about `value` that the schema refuses: types, required fields, enums, formats, bounds, patterns, and
 /// duplicates in keyed lists and sets. `apiVersion`, `kind` and `metadata` at the root are not looked at: they are
@@ -68,9 +68,10 @@ fn check(
         Value::String(text) => format(schema, text, path, errors),
         Value::Number(_) => range(schema, value, path, errors),
         Value::Array(items) => {
+            let before = Correlated::new(schema, old);
             for (index, item) in items.iter().enumerate() {
                 if let Some(element) = schema.items() {
-                    check(element, item, correlated(schema, item, old), &path.index(index), errors);
+                    check(element, item, before.of(item), &path.index(index), errors);
                 }
             }
         }

@@ -23,7 +23,7 @@ use server::Server;
 /// The smaller size, in entries.
 const SMALL: usize = 1_000;
 /// What is never too long, however much longer than the smaller size took.
-const FLOOR: Duration = Duration::from_millis(250);
+const FLOOR: Duration = Duration::from_millis(100);
 /// Bytes of the largest request: what is taken, but for a margin.
 const LARGEST: usize = 2_900_000;
 /// What the largest may take, in a debug build.
@@ -76,7 +76,7 @@ async fn judge(server: &Server, row: &Row) -> Option<String> {
     let large = once(server, row, 4 * few).await;
     if large > FLOOR {
         let small = once(server, row, few).await;
-        if large > 8 * small + FLOOR {
+        if large > 5 * small + FLOOR {
             return Some(format!(
                 "{}: {small:?} for {few} entries, {large:?} for four times as many",
                 row.name
