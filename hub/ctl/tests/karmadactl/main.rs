@@ -294,7 +294,7 @@ async fn a_hub_that_cannot_be_joined_is_told_before_anything_is_made() {
         (line.replace(&address, &plain), "does not speak TLS"),
         (line.replace(&pin, &format!("sha256:{}", "0".repeat(64))), "PinMismatch: at 127.0.0.1:"),
         (line.replace(&token, "abcdef.0123456789abcdef"), "TokenUnknown: the hub does not take this token"),
-        (line.replace(&token, &once), "TokenUnknown: the hub does not take this token"),
+        (line.replace(&token, &once), "TokenExpired: the token has expired"),
     ] {
         let text = member.fail(&format!("{line} --timeout 1s")).await;
         assert!(text.contains(told) && text.contains("\nnext: "), "{told}: {text}");
