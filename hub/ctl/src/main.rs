@@ -7,6 +7,7 @@ mod access;
 mod adopt;
 mod certs;
 mod cluster_name;
+mod completion;
 mod confirm;
 mod connection;
 mod cordon;
@@ -28,7 +29,6 @@ mod version;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use clap_complete::Shell;
 
 use crate::access::Access;
 use crate::logging::Logging;
@@ -130,15 +130,8 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Command::Taint(command) => taint::run(&access, &command).await,
         Command::Certs(command) => certs::run(&access, command).await,
         Command::Version(command) => version::run(&access, &command).await,
-        Command::Completion { shell } => completion(&shell),
+        Command::Completion { shell } => completion::print(&shell, &mut Arguments::command()),
     }
-}
-
-fn completion(shell: &str) -> anyhow::Result<()> {
-    let shell: Shell = shell.parse().map_err(|error: String| anyhow::anyhow!(error))?;
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Arguments::command(), "karmadactl", &mut script);
-    output::print(&String::from_utf8_lossy(&script))
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ const MAX_EVENTS: usize = 4096;
 /// …and at most this many bytes of objects, beyond a floor of…
 const MAX_BYTES: usize = 6 << 20;
 /// …this many events, which are kept whatever they weigh…
-const MIN_EVENTS: usize = 64;
+const MIN_EVENTS: usize = 16;
 /// …unless they are older than a client may reasonably be away.
 const MAX_AGE: Duration = Duration::from_secs(300);
 

@@ -1,3 +1,5 @@
+//! Values on their way to the disk and back, under one key after another.
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 

@@ -1,3 +1,5 @@
+//! What a file may say, and how it is refused where it may not.
+
 use super::*;
 
 const KEY: &str = "c2VjcmV0IGlzIHNlY3VyZSwgb3IgaXMgaXQ/Pz8/Pz8=";

@@ -1,0 +1,13 @@
+//! `karmadactl completion`: in: the name of a shell. Out: its script, on stdout.
+
+use clap_complete::Shell;
+
+use crate::output;
+
+/// Prints the script by which `shell` completes what `command` takes.
+pub fn print(shell: &str, command: &mut clap::Command) -> anyhow::Result<()> {
+    let shell: Shell = shell.parse().map_err(|error: String| anyhow::anyhow!(error))?;
+    let mut script = Vec::new();
+    clap_complete::generate(shell, command, "karmadactl", &mut script);
+    output::print(&String::from_utf8_lossy(&script))
+}
