@@ -16,6 +16,24 @@ const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
 
 type Fields = Map<String, Value>;
 
+/// Elements of lists that one patch may go through. A list is gone through once for each time that the patch names it: a patch that names one
+/// container thousands of times goes through its list of variables as often.
+const MOST_ELEMENTS: usize = 2_000_000;
+
+/// Elements that may still be gone through.
+struct Left(usize);
+
+impl Left {
+    fn take(&mut self, elements: usize) -> Result<(), PatchError> {
+        let left = self.0.checked_sub(elements).ok_or_else(|| {
+            let words = "The patch names the same lists too often: it goes through more than";
+            PatchError::TooLarge(format!("{words} {MOST_ELEMENTS} elements"))
+        })?;
+        self.0 = left;
+        Ok(())
+    }
+}
+
 /// Merges `patch` into a copy of `live`.
 ///
 /// # Errors
@@ -25,25 +43,26 @@ pub fn strategic(schema: SchemaRef<'_>, live: &Value, patch: Value) -> Result<Va
         return Err(PatchError::BadRequest("invalid JSON document".into()));
     };
     let live = live.as_object().cloned().unwrap_or_default();
-    merge_map(Some(schema), live, patch).map(Value::Object)
+    merge_map(Some(schema), live, patch, &mut Left(MOST_ELEMENTS)).map(Value::Object)
 }
 
 fn merge_map(
     schema: Option<SchemaRef<'_>>,
     original: Fields,
     mut patch: Fields,
+    left: &mut Left,
 ) -> Result<Fields, PatchError> {
     if let Some(directive) = patch.remove(DIRECTIVE) {
         return match directive.as_str() {
             Some("replace") => Ok(drop_from_map(patch)),
             Some("delete") => Ok(Fields::new()),
-            Some("merge") => merge_map(schema, original, patch),
+            Some("merge") => merge_map(schema, original, patch, left),
             _ => Err(PatchError::Internal(format!("unknown patch type found in a map: {directive}"))),
         };
     }
     let mut original = original;
     retain_keys(&mut original, &mut patch)?;
-    ordered_lists(schema, &mut original, &mut patch)?;
+    ordered_lists(schema, &mut original, &mut patch, left)?;
     for (key, value) in patch {
         let (key, deletes) = match key.strip_prefix(DELETE_FROM) {
             Some(field) => (field.to_owned(), true),
@@ -59,13 +78,13 @@ fn merge_map(
                 drop_directives(Value::Object(theirs))
             }
             (Some(Value::Object(ours)), Value::Object(theirs)) => {
-                Some(Value::Object(merge_map(child, ours, theirs)?))
+                Some(Value::Object(merge_map(child, ours, theirs, left)?))
             }
             (Some(Value::Array(ours)), Value::Array(theirs)) if deletes => {
                 Some(Value::Array(without(ours, &theirs)?))
             }
             (Some(Value::Array(ours)), Value::Array(theirs)) => {
-                Some(Value::Array(merge_list(child, ours, theirs)?))
+                Some(Value::Array(merge_list(child, ours, theirs, left)?))
             }
             (ours, _) if deletes => ours,
             (_, theirs) => drop_directives(theirs),
@@ -96,6 +115,7 @@ fn ordered_lists(
     schema: Option<SchemaRef<'_>>,
     original: &mut Fields,
     patch: &mut Fields,
+    left: &mut Left,
 ) -> Result<(), PatchError> {
     let directives: Vec<String> = patch.keys().filter(|key| key.starts_with(ORDER)).cloned().collect();
     for directive in directives {
@@ -119,7 +139,7 @@ fn ordered_lists(
         let merged = match patch.remove(&field) {
             Some(Value::Array(theirs)) if known => {
                 listed(&theirs, &order, key)?;
-                merge_list(child, server.clone(), theirs)?
+                merge_list(child, server.clone(), theirs, left)?
             }
             Some(Value::Array(theirs)) => {
                 listed(&theirs, &order, key)?;
@@ -154,7 +174,9 @@ fn merge_list(
     schema: Option<SchemaRef<'_>>,
     ours: Vec<Value>,
     theirs: Vec<Value>,
+    left: &mut Left,
 ) -> Result<Vec<Value>, PatchError> {
+    left.take(ours.len() + theirs.len())?;
     if !schema.is_some_and(SchemaRef::merges) {
         return Ok(theirs);
     }
@@ -169,7 +191,7 @@ fn merge_list(
         };
         let (ours, theirs) = special_elements(ours, theirs, key)?;
         let order = theirs.clone();
-        (merge_elements(schema, ours, theirs, key)?, order, Some(key))
+        (merge_elements(schema, ours, theirs, key, left)?, order, Some(key))
     } else {
         let mut merged: Vec<Value> = Vec::with_capacity(ours.len() + theirs.len());
         let mut seen = HashSet::new();
@@ -222,6 +244,7 @@ fn merge_elements(
     mut ours: Vec<Value>,
     theirs: Vec<Value>,
     key: &str,
+    left: &mut Left,
 ) -> Result<Vec<Value>, PatchError> {
     let element = schema.and_then(SchemaRef::items);
     let mut places: HashMap<String, usize> = HashMap::new();
@@ -236,7 +259,7 @@ fn merge_elements(
                     Value::Object(original) => original,
                     _ => Fields::new(),
                 };
-                ours[at] = Value::Object(merge_map(element, original, patch)?);
+                ours[at] = Value::Object(merge_map(element, original, patch, left)?);
             }
             (Some(at), item) => ours[at] = item,
             (None, item) => {
