@@ -150,7 +150,7 @@ impl ApiServer {
                 Ok(respond::json_for_people(&discovery::paths(&self.registry.catalogue())))
             }
             _ => match parts {
-                [probe @ ("healthz" | "livez" | "readyz"), check @ ..] => {
+                [probe @ ("healthz" | "livez" | "readyz"), check @ ..] if !path.ends_with('/') => {
                     health::answer(probe, &check.join("/"), &call.query, &(self.ready)())
                         .ok_or_else(Status::no_page)
                 }
