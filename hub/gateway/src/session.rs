@@ -6,6 +6,7 @@
 //! ([`Session::next_report`]), and [`Effect`]s. `now` is monotonic time since any fixed start. What Works do is in
 //! [`dispatch`].
 
+mod bounds;
 mod dispatch;
 
 use std::collections::VecDeque;
@@ -17,6 +18,7 @@ use karmada_proto::credit::{Ledger, Purse};
 use karmada_proto::v1::{self, Close, CloseCode, NackCode, RetryClass, agent_frame, hub_frame};
 use karmada_proto::{CHUNK, cadence, credit, frame};
 
+use self::bounds::{MESSAGE, NAME, REASON, bounded, is_named_briefly};
 use self::dispatch::{Dispatch, NeverHeld};
 use crate::admission::close;
 use crate::inbox::{Inbox, Packed, Report};
@@ -25,37 +27,12 @@ use crate::ports::{Applied, LinkState, WorkEvent, WorkNotice, WorkReport};
 
 /// An agent may announce silences up to this long.
 const LONGEST_SILENCE: Duration = Duration::from_secs(300);
-/// The longest reason and message of a peer that are kept.
-const REASON: usize = 256;
-const MESSAGE: usize = 16 * 1024;
 /// Answers that wait to be taken, beyond which nothing more is read.
 const ANSWERS: usize = 64;
-/// The longest name or uid of a Work.
-const NAME: usize = 253;
 /// Uids of removed objects that are kept to be told.
 const EVIDENCE: usize = 16;
 /// Reports waiting beyond which the agent gets no new status credit.
 const INBOX_ROOM: usize = 128;
-
-/// A peer's text, cut to `most` bytes at a character's edge.
-fn bounded(text: String, most: usize) -> String {
-    if text.len() <= most { text } else { text[..text.floor_char_boundary(most)].to_owned() }
-}
-
-/// Whether what a report says of a Work's name and uid can be one: it is kept as long as the report.
-fn is_named_briefly(body: &agent_frame::Body) -> bool {
-    use agent_frame::Body as B;
-    let (key, uid) = match body {
-        B::WorkStatus(status) => (&status.key, &status.uid),
-        B::Removed(removed) => (&removed.key, &removed.uid),
-        B::Event(event) => (&event.key, &event.uid),
-        B::Want(want) => return want.key.len() <= NAME,
-        B::Nack(nack) => return nack.key.len() <= NAME,
-        B::Orphans(orphans) => return orphans.keys.iter().all(|key| key.len() <= NAME),
-        _ => return true,
-    };
-    key.len() <= NAME && uid.len() <= NAME
-}
 
 /// Bytes of a frame, without the frame: a slice would keep all of it.
 fn own(bytes: &Bytes) -> Bytes {

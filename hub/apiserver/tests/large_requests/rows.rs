@@ -47,10 +47,7 @@ pub fn create(
     (plural, kind): (&'static str, &'static str),
     fields: impl Fn(usize) -> Value + Send + Sync + 'static,
 ) -> Row {
-    Row::new(name, move |entries| {
-        let path = format!("{}?dryRun=All", path_of(api_version, plural));
-        vec![Ask::new("POST", path, "application/json", &object(api_version, kind, fields(entries)))]
-    })
+    create_at(name, path_of(api_version, plural), (api_version, kind), fields)
 }
 
 /// The same of an object of no namespace.
@@ -60,8 +57,18 @@ pub fn create_wide(
     (plural, kind): (&'static str, &'static str),
     fields: impl Fn(usize) -> Value + Send + Sync + 'static,
 ) -> Row {
+    let path = path_of(api_version, plural).replace("/namespaces/shop", "");
+    create_at(name, path, (api_version, kind), fields)
+}
+
+fn create_at(
+    name: &'static str,
+    path: String,
+    (api_version, kind): (&'static str, &'static str),
+    fields: impl Fn(usize) -> Value + Send + Sync + 'static,
+) -> Row {
     Row::new(name, move |entries| {
-        let path = format!("{}?dryRun=All", path_of(api_version, plural).replace("/namespaces/shop", ""));
+        let path = format!("{path}?dryRun=All");
         vec![Ask::new("POST", path, "application/json", &object(api_version, kind, fields(entries)))]
     })
 }
