@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use crate::identity::{Keeper, secret_id};
 use crate::member::MemberError;
 use crate::shared::LinkView;
+use crate::sources::Sources;
 
 /// On the identity Secret: what the agent says of itself.
 pub const STATE: &str = "edge.karmada.io/agent-state";
@@ -25,12 +26,13 @@ const FAREWELL: Duration = Duration::from_secs(3);
 /// Keeps the annotation as the link and the ledger stand. Ends with a sender of either.
 pub async fn run(
     keeper: Keeper,
+    sources: Sources,
     mut link: watch::Receiver<LinkView>,
     mut trouble: watch::Receiver<Option<String>>,
 ) {
     loop {
         let (view, wrong) = (link.borrow_and_update().clone(), trouble.borrow_and_update().clone());
-        match say(&keeper, &view, wrong.as_deref()).await {
+        match say(&keeper, &sources, &view, wrong.as_deref()).await {
             Ok(()) => {
                 let changed = tokio::select! {
                     changed = link.changed() => changed,
@@ -49,18 +51,23 @@ pub async fn run(
 }
 
 /// The last word of a process that ends.
-pub async fn farewell(keeper: &Keeper, view: &LinkView) {
-    let _ = tokio::time::timeout(FAREWELL, say(keeper, view, None)).await;
+pub async fn farewell(keeper: &Keeper, sources: &Sources, view: &LinkView) {
+    let _ = tokio::time::timeout(FAREWELL, say(keeper, sources, view, None)).await;
 }
 
-async fn say(keeper: &Keeper, view: &LinkView, trouble: Option<&str>) -> Result<(), MemberError> {
+async fn say(
+    keeper: &Keeper,
+    sources: &Sources,
+    view: &LinkView,
+    trouble: Option<&str>,
+) -> Result<(), MemberError> {
     let Keeper::Secret { member, namespace, name } = keeper else { return Ok(()) };
     let id = secret_id(namespace, name);
     // Only a Secret that is there: who removes it (unregister) means it.
     let Some(secret) = member.get(&id).await? else { return Ok(()) };
     let standing =
         secret.pointer("/metadata/annotations").and_then(|all| all.get(STATE)).and_then(Value::as_str);
-    let Some(said) = words(standing, view, trouble, Timestamp::now()) else { return Ok(()) };
+    let Some(said) = words(standing, view, trouble, sources.now()) else { return Ok(()) };
     member.merge(&id, &json!({"metadata": {"annotations": {STATE: said}}})).await.map(drop)
 }
 
@@ -122,16 +129,18 @@ mod tests {
         let member: Arc<dyn Member> = Arc::new(MemoryMember::new("m", 1, Duration::ZERO));
         let keeper =
             Keeper::Secret { member: member.clone(), namespace: "default".into(), name: "id".into() };
-        say(&keeper, &LinkView::Starting, None).await.unwrap();
+        say(&keeper, &Sources::system(), &LinkView::Starting, None).await.unwrap();
         assert!(member.get(&secret_id("default", "id")).await.unwrap().is_none(), "it makes no Secret");
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "id", "namespace": "default"},
             "data": {"identity.json": "e30="}});
         member.create(&secret).await.unwrap();
-        say(&keeper, &LinkView::Connected { epoch: 1 }, Some("the disk is full")).await.unwrap();
+        say(&keeper, &Sources::system(), &LinkView::Connected { epoch: 1 }, Some("the disk is full"))
+            .await
+            .unwrap();
         let secret = member.get(&secret_id("default", "id")).await.unwrap().unwrap();
         assert!(secret["metadata"]["annotations"][STATE].as_str().unwrap().contains("Connected"));
         assert!(secret["metadata"]["annotations"][STATE].as_str().unwrap().contains("the disk is full"));
-        say(&keeper, &LinkView::Connected { epoch: 1 }, None).await.unwrap();
+        say(&keeper, &Sources::system(), &LinkView::Connected { epoch: 1 }, None).await.unwrap();
         let secret = member.get(&secret_id("default", "id")).await.unwrap().unwrap();
         assert!(!secret["metadata"]["annotations"][STATE].as_str().unwrap().contains("ledger"), "it is over");
         assert_eq!(secret["data"]["identity.json"], "e30=");

@@ -84,6 +84,7 @@ impl Enrolment {
             region: config.region.clone(),
             zones: config.zones.clone(),
             patience: config.join_patience,
+            sources: parts.sources.clone(),
         };
         let identity = join::join(&*parts.connector, &key, &ask, &parts.link).await?;
         parts.keeper.save(&identity).await?;

@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use karmada_api::object;
 use karmada_certs::{
     CertError, ClientKey, KeyedCertificate, PeerIdentity, Trust, bundle_revision, certificates, files,
 };
@@ -31,6 +33,10 @@ pub struct Identity {
     key: String,
     /// PEM.
     pub certificate: String,
+    /// PEM: the certificate before, of the same key. It is shown while the newer one has not begun, which happens where that was made
+    /// under a clock that was ahead.
+    #[serde(default)]
+    earlier: Option<String>,
     /// PEM of the CAs to trust.
     pub ca_bundle: String,
     /// `host:port`s of the hub, in order.
@@ -59,6 +65,7 @@ impl Identity {
             cluster_uid,
             key: key.to_pem(),
             certificate: grant.certificate,
+            earlier: None,
             ca_bundle: grant.ca_bundle,
             endpoints: grant.endpoints,
             token_id: String::new(),
@@ -74,9 +81,27 @@ impl Identity {
         ClientKey::from_pem(&self.key)
     }
 
+    /// The certificate to show: the newest, unless that has not begun and the one before serves.
+    fn shown(&self, now: Timestamp) -> &str {
+        let dates =
+            |pem: &str| PeerIdentity::from_pem(pem).ok().map(|peer| (peer.not_before, peer.not_after));
+        let has_begun = dates(&self.certificate).is_none_or(|(begins, _)| begins <= now);
+        let serves =
+            |earlier: &&String| dates(earlier).is_some_and(|(begins, ends)| begins <= now && now < ends);
+        match &self.earlier {
+            Some(earlier) if !has_begun && serves(&earlier) => earlier,
+            _ => &self.certificate,
+        }
+    }
+
+    /// Whether another certificate than the newest is shown.
+    pub fn shows_earlier(&self, now: Timestamp) -> bool {
+        self.shown(now) != self.certificate
+    }
+
     /// For TLS.
-    pub fn keyed_certificate(&self) -> KeyedCertificate {
-        KeyedCertificate { certificate_pem: self.certificate.clone(), key_pem: self.key.clone() }
+    pub fn keyed_certificate(&self, now: Timestamp) -> KeyedCertificate {
+        KeyedCertificate { certificate_pem: self.shown(now).to_owned(), key_pem: self.key.clone() }
     }
 
     /// For TLS.
@@ -89,18 +114,18 @@ impl Identity {
         bundle_revision(&self.ca_bundle)
     }
 
-    /// What the certificate says.
-    pub fn peer(&self) -> Result<PeerIdentity, CertError> {
-        PeerIdentity::from_pem(&self.certificate)
+    /// What the certificate says that is shown.
+    pub fn peer(&self, now: Timestamp) -> Result<PeerIdentity, CertError> {
+        PeerIdentity::from_pem(self.shown(now))
     }
 
     /// Takes a renewal; refuses one that is not for this key and name, so that a mistake cannot lock us out. True where the hub's CA is
     /// another since.
-    pub fn renewed(&mut self, reply: RenewReply) -> Result<bool, String> {
+    pub fn renewed(&mut self, reply: RenewReply, now: Timestamp) -> Result<bool, String> {
         if !reply.refusal.is_empty() {
             return Err(reply.refusal);
         }
-        let (old, new) = (self.peer(), PeerIdentity::from_pem(&reply.certificate));
+        let (old, new) = (self.peer(now), PeerIdentity::from_pem(&reply.certificate));
         let (Ok(old), Ok(new)) = (old, new) else { return Err("the new certificate does not parse".into()) };
         if new.key_fingerprint != old.key_fingerprint || new.common_name != old.common_name {
             return Err("the new certificate is for somebody else".into());
@@ -111,6 +136,7 @@ impl Identity {
             certificates(&reply.ca_bundle).map_err(|error| format!("the new CA bundle: {error}"))?;
             self.ca_bundle = reply.ca_bundle;
         }
+        self.earlier = Some(self.shown(now).to_owned());
         self.certificate = reply.certificate;
         for endpoint in reply.endpoints {
             if !self.endpoints.contains(&endpoint) {
@@ -209,9 +235,14 @@ impl Keeper {
                 }
                 let key = ClientKey::generate()?;
                 let data = json!({JOINING_KEY: STANDARD.encode(key.to_pem())});
+                // Over what was read and over nothing else: a key of an earlier try that comes late takes nobody's place.
                 let written = match secret {
-                    Some(_) => member.merge(&id, &json!({"data": data})).await.map(drop),
-                    None => member.apply(&secret_with(namespace, name, &data)).await.map(drop),
+                    Some(secret) => {
+                        let version = object::resource_version(&secret);
+                        let patch = json!({"metadata": {"resourceVersion": version}, "data": data});
+                        member.merge(&id, &patch).await.map(drop)
+                    }
+                    None => member.create(&secret_with(namespace, name, &data)).await.map(drop),
                 };
                 written.map_err(wrong)?;
                 Ok(key)
@@ -243,7 +274,7 @@ impl Keeper {
     }
 }
 
-fn secret_with(namespace: &str, name: &str, data: &Value) -> Value {
+pub(crate) fn secret_with(namespace: &str, name: &str, data: &Value) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
         "metadata": {"name": name, "namespace": namespace}, "data": data,
@@ -262,7 +293,6 @@ pub(crate) fn secret_id(namespace: &str, name: &str) -> ObjectId {
 mod tests {
     use super::*;
     use crate::member::memory::MemoryMember;
-    use jiff::Timestamp;
     use karmada_certs::{Authority, CertificateRequest, agent_subject};
     use std::time::Duration;
 
@@ -277,9 +307,36 @@ mod tests {
     }
 
     fn issue(ca: &Authority, key: &ClientKey, cluster: &str) -> String {
+        issue_at(ca, key, cluster, Timestamp::now())
+    }
+
+    fn issue_at(ca: &Authority, key: &ClientKey, cluster: &str, now: Timestamp) -> String {
         let subject = agent_subject(cluster);
         let request = CertificateRequest::from_der(&key.request(&subject).unwrap()).unwrap();
-        ca.issue_client(&subject, &request, Duration::from_secs(600), Timestamp::now()).unwrap()
+        ca.issue_client(&subject, &request, Duration::from_secs(600), now).unwrap()
+    }
+
+    /// Hub and agent had the same wrong clock, and both are right again.
+    #[test]
+    fn a_certificate_that_has_not_begun_does_not_take_the_place_of_one_that_serves() {
+        let (ca, _) = Authority::create(Timestamp::now()).unwrap();
+        let key = ClientKey::generate().unwrap();
+        let mut identity = identity(&ca, &key);
+        let (first, now) = (identity.certificate.clone(), Timestamp::now());
+        let ahead = now + Duration::from_secs(20_000);
+        let reply =
+            |at| RenewReply { certificate: issue_at(&ca, &key, "site1", at), ..RenewReply::default() };
+        identity.renewed(reply(ahead), ahead).unwrap();
+        let of_then = identity.certificate.clone();
+        assert_eq!(identity.keyed_certificate(ahead).certificate_pem, of_then);
+        let mut identity: Identity = serde_json::from_value(json!(identity)).unwrap();
+        assert_eq!(identity.keyed_certificate(now).certificate_pem, first);
+        assert!(identity.shows_earlier(now) && !identity.shows_earlier(ahead));
+        // What is renewed from here on is kept beside the one that serves.
+        identity.renewed(reply(ahead), now).unwrap();
+        assert_eq!(identity.keyed_certificate(now).certificate_pem, first);
+        identity.renewed(reply(now), now).unwrap();
+        assert!(!identity.shows_earlier(now));
     }
 
     #[tokio::test]
@@ -313,25 +370,26 @@ mod tests {
 
     #[test]
     fn only_a_renewal_of_this_very_identity_is_taken() {
+        let now = Timestamp::now();
         let (ca, _) = Authority::create(Timestamp::now()).unwrap();
         let key = ClientKey::generate().unwrap();
         let mut identity = identity(&ca, &key);
         let reply = |certificate| RenewReply { certificate, ..RenewReply::default() };
         let other = ClientKey::generate().unwrap();
-        assert!(identity.renewed(reply(issue(&ca, &other, "site1"))).is_err());
-        assert!(identity.renewed(reply(issue(&ca, &key, "site2"))).is_err());
-        assert!(identity.renewed(RenewReply { refusal: "no".into(), ..RenewReply::default() }).is_err());
+        assert!(identity.renewed(reply(issue(&ca, &other, "site1")), now).is_err());
+        assert!(identity.renewed(reply(issue(&ca, &key, "site2")), now).is_err());
+        assert!(identity.renewed(RenewReply { refusal: "no".into(), ..RenewReply::default() }, now).is_err());
         let new = issue(&ca, &key, "site1");
         let nobody = RenewReply { ca_bundle: "no pem".into(), ..reply(new.clone()) };
         let before = identity.certificate.clone();
-        assert!(identity.renewed(nobody).is_err() && identity.trust_revision() != 0);
+        assert!(identity.renewed(nobody, now).is_err() && identity.trust_revision() != 0);
         assert_eq!(identity.certificate, before);
-        assert!(!identity.renewed(reply(new.clone())).unwrap());
+        assert!(!identity.renewed(reply(new.clone()), now).unwrap());
         assert_eq!(identity.certificate, new);
         let (next, _) = Authority::create(Timestamp::now()).unwrap();
         let bundle = format!("{}{}", next.certificate_pem(), ca.certificate_pem());
         let of_next = || RenewReply { ca_bundle: bundle.clone(), ..reply(issue(&next, &key, "site1")) };
-        assert!(identity.renewed(of_next()).unwrap(), "the CA is another one");
-        assert!(!identity.renewed(of_next()).unwrap());
+        assert!(identity.renewed(of_next(), now).unwrap(), "the CA is another one");
+        assert!(!identity.renewed(of_next(), now).unwrap());
     }
 }

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
 use karmada_certs::{CertError, ClientKey, JoinToken, Pin, Trust, agent_subject, client_config_h2};
-use karmada_proto::quoted;
 use karmada_proto::v1::{JoinRefusalCode, JoinRequest, join_reply};
+use karmada_proto::{one_line, quoted};
 use tokio::sync::watch;
 
 use crate::identity::Identity;
 use crate::link::dial::{Connector, DialError, dial};
 use crate::retry;
 use crate::shared::LinkView;
+use crate::sources::Sources;
 
 /// Between two times of asking for a person's decision, whatever the hub says.
 const SOONEST: Duration = Duration::from_secs(1);
@@ -39,6 +39,8 @@ pub struct Ask {
     pub zones: Vec<String>,
     /// How long to try while the hub is not reached.
     pub patience: Duration,
+    /// The wall clock, which the hub holds against its own.
+    pub sources: Sources,
 }
 
 /// Why a join failed.
@@ -175,9 +177,9 @@ async fn once(
         region: ask.region.clone(),
         zones: ask.zones.clone(),
         agent_version: env!("CARGO_PKG_VERSION").to_owned(),
-        clock_ms: Timestamp::now().as_millisecond(),
+        clock_ms: ask.sources.now().as_millisecond(),
     };
-    let reply = client.join(request).await.map_err(|status| JoinError::Call(status.message().to_owned()))?;
+    let reply = client.join(request).await.map_err(|status| JoinError::Call(one_line(status.message())))?;
     match reply.into_inner().result {
         Some(join_reply::Result::Grant(grant)) => {
             let mut identity = Identity::new(key, ask.cluster_uid.clone(), grant, endpoint);
@@ -185,7 +187,7 @@ async fn once(
             Ok(identity)
         }
         Some(join_reply::Result::Refusal(refusal)) => {
-            Err(JoinError::Refused { code: refusal.code(), message: refusal.message })
+            Err(JoinError::Refused { code: refusal.code(), message: one_line(&refusal.message) })
         }
         Some(join_reply::Result::PendingMs(after)) => Err(JoinError::Pending {
             cluster: ask.cluster_name.clone(),

@@ -24,6 +24,7 @@ pub use self::copy::{Row, Snapshot};
 use self::refuge::Store;
 pub use self::refuge::{Standing, run as keep_on_disk};
 use self::schema::{COLUMNS, FORMAT, Trouble};
+use crate::member::ObjectId;
 use crate::session::{Change, Held, Phase};
 
 /// When the agent ended this often while it worked on a Work alone, the Work is left alone: it crashes the agent.
@@ -91,6 +92,10 @@ pub struct Entry {
     /// Of each manifest, the mark of the agent's last write that its object bore when the last outcome came: see
     /// [`crate::reconcile::body::written`]. Empty where that is not known.
     pub written: Vec<u64>,
+    /// A write of it was begun of which it is not known whether the member carries it out.
+    pub unanswered: bool,
+    /// Objects that bodies before named and this one does not, as far as they may still be in the member.
+    pub former: Vec<ObjectId>,
 }
 
 /// An application that ended.
@@ -106,12 +111,19 @@ pub struct Outcome {
     pub placed: bool,
     /// As in [`Entry::written`].
     pub written: Vec<u64>,
+    /// As in [`Entry::unanswered`].
+    pub unanswered: bool,
 }
 
 impl Entry {
     /// Nothing of it can be in the member: every application came to its end, and none placed anything.
     pub fn is_nowhere(&self) -> bool {
-        !self.placed
+        !self.may_be_placed()
+    }
+
+    /// An object of it may be in the member: one is, or the member was asked.
+    fn may_be_placed(&self) -> bool {
+        self.placed || self.unanswered
     }
 
     /// This body was applied, and successfully.
@@ -340,17 +352,34 @@ impl Ledger {
         Ok(suspects)
     }
 
-    /// Work on these begins: said before it begins.
+    /// Work on these begins: said before it begins. The member may be asked to write what is desired, and the process may not be there any
+    /// more when it does.
     pub fn begins(&self, keys: &[String]) -> Result<(), LedgerError> {
-        self.each(keys, "UPDATE works SET attempts = 1 WHERE key = ?1 AND attempts = 0")
+        let begin = "UPDATE works SET attempts = 1, unanswered = CASE phase WHEN 0 THEN 1 ELSE unanswered END WHERE key = ?1";
+        self.each(keys, begin)
     }
 
-    /// Work on these ended, whatever came of it.
-    pub fn came_back(&self, keys: &[String]) -> Result<(), LedgerError> {
-        self.each(
-            keys,
-            "UPDATE works SET attempts = 0, crashes = 0 WHERE key = ?1 AND (attempts > 0 OR crashes > 0)",
-        )
+    /// Work on this one ended, whatever came of it; `unanswered` as in [`Entry::unanswered`].
+    pub fn came_back(&self, key: &str, unanswered: bool) -> Result<(), LedgerError> {
+        self.relaxed(|transaction| {
+            let end = "UPDATE works SET attempts = 0, crashes = 0, unanswered = ?2
+                 WHERE key = ?1 AND (attempts > 0 OR crashes > 0 OR unanswered <> ?2)";
+            transaction.prepare_cached(end)?.execute(params![key, unanswered]).map(drop)
+        })
+    }
+
+    /// What the bodies of this Work before the one of `hash` named, and that does not, is gone from the member.
+    pub fn former_removed(&self, key: &str, hash: &Bytes) -> Result<(), LedgerError> {
+        self.relaxed(|transaction| {
+            let forget = "UPDATE works SET former = '' WHERE key = ?1 AND hash = ?2";
+            transaction.prepare_cached(forget)?.execute(params![key, hash.as_ref()]).map(drop)
+        })
+    }
+
+    /// Nothing comes any more of what these had begun.
+    pub fn settled(&self, keys: &[String]) -> Result<(), LedgerError> {
+        let settle = "UPDATE works SET unanswered = 0 WHERE key = ?1 AND unanswered <> 0 AND attempts = 0";
+        self.each(keys, settle)
     }
 
     /// The member took an object of this one, for a body that is no longer the one to apply.
@@ -373,7 +402,7 @@ impl Ledger {
 
     /// The objects of these Works are gone from the member.
     pub fn removed(&self, keys: &[String]) -> Result<(), LedgerError> {
-        self.each(keys, "UPDATE works SET phase = 2, attempts = 0, crashes = 0 WHERE key = ?1 AND phase = 1")
+        self.each(keys, "UPDATE works SET phase = 2, attempts = 0, crashes = 0, unanswered = 0, former = '' WHERE key = ?1 AND phase = 1")
     }
 
     fn each(&self, keys: &[String], statement: &str) -> Result<(), LedgerError> {
@@ -407,11 +436,11 @@ impl Ledger {
             return Ok(());
         }
         self.relaxed(|transaction| {
-            for Outcome { key, hash, applied, placed, written } in outcomes {
+            for Outcome { key, hash, applied, placed, written, unanswered } in outcomes {
                 transaction
                     .prepare_cached(
                         "UPDATE works SET attempts = 0, crashes = 0, applied_hash = ?2, applied_ok = ?3,
-                            applied_message = ?4, placed = max(placed, ?5), written = ?6
+                            applied_message = ?4, placed = max(placed, ?5), written = ?6, unanswered = ?7
                          WHERE key = ?1",
                     )?
                     .execute(params![
@@ -420,7 +449,8 @@ impl Ledger {
                         applied.ok,
                         applied.message,
                         placed,
-                        written_bytes(written)
+                        written_bytes(written),
+                        unanswered
                     ])?;
             }
             Ok(())
@@ -479,6 +509,8 @@ fn entry_of(row: &rusqlite::Row<'_>) -> Result<Entry, rusqlite::Error> {
         retry: row.get(15)?,
         crashes: row.get(16)?,
         written: written_marks(&row.get::<_, Vec<u8>>(17)?),
+        unanswered: row.get(18)?,
+        former: changes::former_of(&row.get::<_, String>(19)?),
     })
 }
 

@@ -9,6 +9,8 @@
 //!          ⇡ outbox ← status, summary ←───────────────┘
 //! ```
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests are of this machine's time"))]
+
 pub mod announce;
 pub mod cause;
 pub mod command_line;
@@ -26,6 +28,7 @@ pub mod rotation;
 pub mod schedule;
 pub mod session;
 pub mod shared;
+pub mod sources;
 pub mod state_dir;
 pub mod status;
 pub mod summary;
@@ -52,6 +55,7 @@ use crate::shared::Shared;
 use crate::vault::Vault;
 
 pub use crate::shared::LinkView;
+pub use crate::sources::Sources;
 
 /// What a person sets.
 #[derive(Debug, Clone)]
@@ -117,6 +121,8 @@ pub struct Parts {
     pub keeper: Keeper,
     /// Told where the link stands; its receivers see the first welcome.
     pub link: watch::Sender<LinkView>,
+    /// Time and randomness.
+    pub sources: Sources,
 }
 
 /// Why the agent ended by itself.
@@ -179,9 +185,9 @@ impl From<MemberError> for AgentError {
 /// # Errors
 /// A join that cannot succeed, or a ledger that cannot be kept. The network is never a reason to end, once joined.
 pub async fn run(config: Config, parts: Parts, stop: CancellationToken) -> Result<(), AgentError> {
-    let (keeper, link) = (parts.keeper.clone(), parts.link.clone());
+    let (keeper, link, sources) = (parts.keeper.clone(), parts.link.clone(), parts.sources.clone());
     let (trouble, of_the_ledger) = watch::channel(None);
-    let said = announce::run(keeper.clone(), link.subscribe(), of_the_ledger);
+    let said = announce::run(keeper.clone(), sources.clone(), link.subscribe(), of_the_ledger);
     let worked = tokio::select! {
         biased;
         worked = Box::pin(work(config, parts, trouble, stop)) => worked,
@@ -190,7 +196,7 @@ pub async fn run(config: Config, parts: Parts, stop: CancellationToken) -> Resul
     if let Err(error) = &worked {
         link.send_replace(LinkView::Away { cause: error.into(), reason: error.to_string() });
         let view = link.borrow().clone();
-        announce::farewell(&keeper, &view).await;
+        announce::farewell(&keeper, &sources, &view).await;
     }
     worked
 }
@@ -268,8 +274,9 @@ async fn work(
         identity,
         keeper: parts.keeper.clone(),
         enrolment: Some(enrolment),
-        boot_id: uuid::Uuid::new_v4().to_string(),
-        seed: rand::random(),
+        boot_id: parts.sources.process_name(),
+        seed: parts.sources.random(),
+        sources: parts.sources.clone(),
     };
     // Whichever ends first, by an error, ends the others.
     let guarded = async |task: Result<(), LedgerError>| {

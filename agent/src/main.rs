@@ -12,7 +12,7 @@ use karmada_agent::identity::Keeper;
 use karmada_agent::link::dial::Tcp;
 use karmada_agent::member::Member;
 use karmada_agent::member::kube::{KubeMember, kubeconfig_cluster};
-use karmada_agent::{AgentError, Config, LinkView, Parts, command_line, join, run, state_dir};
+use karmada_agent::{AgentError, Config, LinkView, Parts, Sources, command_line, join, run, state_dir};
 use karmada_interpreter::Native;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -82,7 +82,9 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         ..Config::default()
     };
     let (link, _) = tokio::sync::watch::channel(LinkView::default());
-    let parts = Parts { member, interpreter: Arc::new(Native), connector: Arc::new(Tcp), keeper, link };
+    let sources = Sources::system();
+    let parts =
+        Parts { member, interpreter: Arc::new(Native), connector: Arc::new(Tcp), keeper, link, sources };
     let stop = CancellationToken::new();
     tokio::spawn(until_signal(stop.clone()));
     Ok(Box::pin(run(config, parts, stop)).await?)

@@ -16,7 +16,7 @@ use karmada_proto::body::Assembly;
 use karmada_proto::cadence::{Cadence, dead_after};
 use karmada_proto::credit::{Ledger as CreditLedger, Purse};
 use karmada_proto::v1::{self, AgentFrame, CloseCode, Credit, HubFrame, RetryClass, agent_frame, hub_frame};
-use karmada_proto::{PROTOCOL, credit, frame};
+use karmada_proto::{PROTOCOL, credit, frame, one_line};
 
 use self::intake::Intake;
 pub use self::intake::{Change, Held, Phase};
@@ -256,7 +256,12 @@ impl Session {
             RetryClass::Rejoin | RetryClass::Fatal => Advice::After(after.max(Duration::from_secs(60))),
         };
         let (code, relocate) = (close.code(), Some(close.endpoint).filter(|e| !e.is_empty()));
-        self.ended.get_or_insert(Ended { reason: close.message, advice, code: Some(code), relocate });
+        self.ended.get_or_insert(Ended {
+            reason: one_line(&close.message),
+            advice,
+            code: Some(code),
+            relocate,
+        });
     }
 
     fn pong(&mut self, pong: v1::Pong) {

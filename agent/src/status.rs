@@ -133,6 +133,8 @@ mod tests {
             generation: 2,
             retry: String::new(),
             written: Vec::new(),
+            unanswered: false,
+            former: Vec::new(),
         };
         board.set_entry("w", &entry, 1);
         let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a", "namespace": "d", "generation": 1},

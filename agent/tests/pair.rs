@@ -1,6 +1,7 @@
 //! Both ends of the stream together: as bare state machines under a clock of the test's own, and over real TLS
 //! and gRPC on loopback with a member in memory; and an agent whose member is another cluster.
 
+#![allow(clippy::disallowed_methods, reason = "tests and benches are of this machine's time")]
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 #[path = "pair/copies.rs"]

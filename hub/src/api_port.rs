@@ -5,14 +5,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::{self, BoxStream, StreamExt};
-use karmada_apiserver::cache::CacheEvent;
-use karmada_apiserver::kinds;
-use karmada_apiserver::object::{ObjectKey, Stored, meta};
-use karmada_apiserver::registry::{DeleteOptions, Registry, Standing, User, WriteOptions, Written};
-use karmada_apiserver::resource::{ResourceDefinition, split_api_version};
-use karmada_apiserver::status::Status;
 use karmada_controllers::port::{Api, ApiError, Change, Key, Object, Propagation, Resource, Source};
 use karmada_controllers::workqueues::Workqueues;
+use karmada_definitions::resource::ResourceDefinition;
+use karmada_definitions::status::Status;
+use karmada_definitions::version::split_api_version;
+use karmada_registry::cache::CacheEvent;
+use karmada_registry::{DeleteOptions, Registry, Standing, User, WriteOptions, Written};
+use karmada_schema::object::{ObjectKey, Stored, meta};
 use serde_json::{Value, json};
 
 /// The registry as the controllers see it.
@@ -219,7 +219,7 @@ impl Api for RegistryApi {
         let now = self.registry.now_text();
         let mut change = |live: Option<&Value>| match live {
             None => Err(Status::not_found(&definition, &key.name)),
-            live => kinds::apply(&definition, live, &object, manager, true, "", &now),
+            live => karmada_kinds::apply(&definition, live, &object, manager, true, "", &now),
         };
         let written = self.registry.update(&definition, &key, &options, false, &mut change).await;
         written.map(|w| written_object(&w)).map_err(refused)

@@ -15,16 +15,17 @@ use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt, TryFutureExt};
-use karmada_apiserver::cache::{self, NotRead};
-use karmada_apiserver::registry::Clock;
-use karmada_apiserver::resource::StorageId;
+use karmada_definitions::resource::StorageId;
 use karmada_encryption::{AtRest, Configuration, Failure};
+use karmada_registry::Clock;
+use karmada_registry::cache::{self, NotRead};
 use karmada_store::SqliteStore;
 use parking_lot::Mutex;
 use rand::Rng as _;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
+use crate::randomness;
 use crate::settings::EncryptionSettings;
 pub(crate) use rewriting::{Outcome, rewrite};
 
@@ -122,7 +123,7 @@ impl Encryption {
         let text = read(&settings)?;
         let configuration = Configuration::read(&text);
         let configuration = configuration.with_context(|| format!("reading {}", settings.file.display()))?;
-        let random = Arc::new(|buffer: &mut [u8]| rand::rng().fill_bytes(buffer));
+        let random = Arc::new(|buffer: &mut [u8]| randomness::generator().fill_bytes(buffer));
         let values = AtRest::new(configuration, random).map_err(anyhow::Error::msg)?;
         while let Err(why) = values.check_services().await {
             tracing::error!(why, "waiting for what encrypts the store: nothing is served before");

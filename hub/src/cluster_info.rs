@@ -6,8 +6,8 @@
 use anyhow::{Context, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use karmada_apiserver::object::ObjectKey;
-use karmada_apiserver::registry::{Registry, Standing, User, WriteOptions};
+use karmada_registry::{Registry, Standing, User, WriteOptions};
+use karmada_schema::object::ObjectKey;
 use serde_json::{Value, json};
 
 /// Writes the ConfigMap for a hub at `url`.

@@ -178,13 +178,14 @@ fn credential_of(text: &str) -> Option<KeyedCertificate> {
     Some(KeyedCertificate { certificate_pem, key_pem })
 }
 
-/// Whether a certificate that ends then is good for a while.
-pub fn lasts(end: Timestamp, now: Timestamp) -> bool {
-    end.as_second() - now.as_second() > RENEWED.as_secs().cast_signed()
+/// Whether a certificate is good for a while: it has begun, and does not end soon. One that was made while the clock was ahead has not.
+pub fn lasts(certificate: &PeerIdentity, now: Timestamp) -> bool {
+    let left = certificate.not_after.as_second() - now.as_second();
+    certificate.not_before <= now && left > RENEWED.as_secs().cast_signed()
 }
 
 fn kept_lasts(kept: &KeyedCertificate, now: Timestamp) -> bool {
-    PeerIdentity::from_pem(&kept.certificate_pem).is_ok_and(|kept| lasts(kept.not_after, now))
+    PeerIdentity::from_pem(&kept.certificate_pem).is_ok_and(|kept| lasts(&kept, now))
 }
 
 /// A kubeconfig with everything inline and one context, `karmada-apiserver`.
@@ -233,5 +234,8 @@ mod tests {
         let of_the_new = written(day(1100));
         assert!(ends(&of_the_new) > before, "while both are trusted, it is of the one that stays");
         assert_eq!(written(day(1101)).certificate_pem, of_the_new.certificate_pem);
+        // A clock that was two years ahead for a while, and is right again.
+        assert!(ends(&written(day(1101 + 730))) > day(2000));
+        assert_eq!(ends(&written(day(1102))), day(1102 + 365), "one of that time has not begun");
     }
 }

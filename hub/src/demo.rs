@@ -18,9 +18,9 @@ use karmada_agent::identity::Keeper;
 use karmada_agent::link::dial::Tcp;
 use karmada_agent::member::kube::KubeMember;
 use karmada_agent::{Config, LinkView, Parts};
-use karmada_apiserver::registry::{Clock, User, WriteOptions};
 use karmada_certs::JoinToken;
 use karmada_interpreter::Native;
+use karmada_registry::{Clock, User, WriteOptions};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -133,6 +133,7 @@ async fn start_agent(
         connector: Arc::new(Tcp),
         keeper: Keeper::Directory(state),
         link,
+        sources: karmada_agent::Sources::system(),
     };
     let (name, stop) = (name.clone(), stop.clone());
     tasks.spawn(async move {
@@ -157,7 +158,7 @@ async fn create(hub: &Hub, api: (&str, &str, &str), namespace: &str, object: Val
 
 /// A join token, as `karmadactl token create` makes it.
 async fn make_token(hub: &Hub) -> Result<JoinToken> {
-    let token = JoinToken::generate(&mut rand::rng());
+    let token = JoinToken::generate(&mut crate::randomness::generator());
     let field = |text: &str| BASE64.encode(text);
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",

@@ -4,8 +4,8 @@
 //! kube-apiserver writes it; its readers are granted by a default Role.
 
 use anyhow::{Context, Result};
-use karmada_apiserver::object::ObjectKey;
-use karmada_apiserver::registry::{Registry, Standing, User, WriteOptions};
+use karmada_registry::{Registry, Standing, User, WriteOptions};
+use karmada_schema::object::ObjectKey;
 use serde_json::{Value, json};
 
 use crate::data_dir::{DataDir, FRONT_PROXY};

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
+use karmada_access::{Anonymous, FrontProxy, IssuerOptions};
 use karmada_apiserver::audit::LogOptions;
-use karmada_apiserver::auth::{Anonymous, FrontProxy, IssuerOptions};
 
 use crate::addresses;
 use crate::fleet::Approval;

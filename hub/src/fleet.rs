@@ -2,10 +2,11 @@
 
 mod agents;
 mod cluster_report;
+mod contacts;
 mod guard;
 mod keys;
-mod links;
 mod models;
+mod orphans;
 mod overview;
 mod pending;
 mod registrar;
@@ -16,12 +17,12 @@ mod tokens;
 mod works;
 
 pub use agents::{AgentNote, Agents};
+pub use contacts::{Contacts, Woken};
 pub use guard::SessionGuard;
-pub use links::Links;
-pub use models::{Counting, Models};
+pub use models::Models;
 pub use overview::Overview;
 pub use registrar::{Approval, HubRegistrar};
-pub use repair::{Repair, Told};
+pub use repair::Repair;
 pub use reports::Reports;
 pub use sessions::StoredSessions;
 pub use works::CachedWorks;

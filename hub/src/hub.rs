@@ -5,26 +5,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use karmada_apiserver::admission::{
+use karmada_access::{Access, Authorizer, Escalation, Issuers, reconcile};
+use karmada_apiserver::aggregation::{self, Aggregator, ClientIdentity};
+use karmada_apiserver::audit::{Audit, AuditLog, Policy};
+use karmada_apiserver::fairness::{self, Fairness};
+use karmada_apiserver::http::{ApiServer, STORE_CHECK, ServerOptions};
+use karmada_apiserver::kubernetes_service;
+use karmada_apiserver::request_metrics::RequestMetrics;
+use karmada_certs::{KeyedCertificate, PeerIdentity};
+use karmada_controllers::workqueues::Workqueues;
+use karmada_gateway::ports::{Ports, Registrar};
+use karmada_gateway::{Gateway, Options, service};
+use karmada_kinds::catalogue;
+use karmada_registry::admission::{
     Admission, CertificateRequests, DeletionProtection, KarmadaPolicies, LimitRanger, NamespaceLifecycle,
     PodDefaults, ServiceAccounts, type_check,
 };
-use karmada_apiserver::aggregation::{self, Aggregator, ClientIdentity};
-use karmada_apiserver::audit::{Audit, AuditLog, Policy};
-use karmada_apiserver::auth::{Access, Authorizer, Escalation, Issuers, reconcile};
-use karmada_apiserver::cache::Cache;
-use karmada_apiserver::crd::Keeper;
-use karmada_apiserver::fairness::{self, Fairness};
-use karmada_apiserver::http::{ApiServer, STORE_CHECK, ServerOptions};
-use karmada_apiserver::registry::{Clock, Registry, Standing, User, WriteOptions};
-use karmada_apiserver::request_metrics::RequestMetrics;
-use karmada_apiserver::{kinds, kubernetes_service};
-use karmada_certs::{KeyedCertificate, PeerIdentity};
-use karmada_controllers::port::Key;
-use karmada_controllers::queue::Queue;
-use karmada_controllers::workqueues::Workqueues;
-use karmada_gateway::ports::{Ports, Registrar};
-use karmada_gateway::{Gateway, Options};
+use karmada_registry::cache::Cache;
+use karmada_registry::crd::Keeper;
+use karmada_registry::{Clock, Registry, Standing, User, WriteOptions};
 use karmada_store::{MemoryStore, SqliteOptions, SqliteStore, Store};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -36,21 +35,19 @@ use tower::util::BoxCloneSyncService;
 use crate::access::HubTokens;
 use crate::addresses::{public_address, url};
 use crate::at_rest::Encryption;
-use crate::certificates;
-use crate::cluster_info;
 use crate::control::Control;
 use crate::data_dir::DataDir;
-use crate::extension_servers;
 use crate::fleet::{
-    Agents, CachedWorks, Counting, HubRegistrar, Models, Overview, Repair, Reports, SessionGuard,
-    StoredSessions, Told,
+    Agents, CachedWorks, Contacts, HubRegistrar, Models, Overview, Repair, Reports, SessionGuard,
+    StoredSessions,
 };
 use crate::lanes::{self, Lanes};
 use crate::listener::{self, Connections, Doors, Services, Strangers};
-use crate::metrics;
 use crate::port_tls::PortTls;
+use crate::randomness;
 use crate::renewal::{Holders, Renewal};
 use crate::settings::{AuditSettings, Serves, Settings, StoreKind};
+use crate::{certificates, cluster_info, extension_servers, metrics};
 
 /// The Kubernetes version that clients see: kubectl picks its behaviour by it.
 const KUBERNETES_VERSION: &str = "v1.34.4";
@@ -71,6 +68,8 @@ pub struct Hub {
     pub data: Arc<DataDir>,
     /// Its registry.
     pub registry: Arc<Registry>,
+    /// How its control loops' queues fare.
+    pub workqueues: Arc<Workqueues>,
     store: Arc<dyn Store>,
     closing: CancellationToken,
     stop: CancellationToken,
@@ -97,7 +96,7 @@ impl Hub {
             }
         };
         // Before this start writes anything: what it finds is where its own history begins.
-        let sessions = StoredSessions::open(store.clone(), data.clone(), rand::random())
+        let sessions = StoredSessions::open(store.clone(), data.clone(), randomness::number())
             .await
             .context("remembering this start")?;
         let at_rest = encryption.as_ref().map(|encryption| encryption.values());
@@ -115,15 +114,16 @@ impl Hub {
         if settings.access.accounts_of_pods {
             gates.push(Box::new(ServiceAccounts));
         }
-        let ids = Arc::new(uuid::Uuid::new_v4);
+        let ids = Arc::new(randomness::id);
         let registry = Arc::new(Registry::new(
             store.clone(),
             cache.clone(),
             match settings.serves {
-                Serves::Fleet => kinds::shipped(),
-                Serves::Kubernetes => kinds::of_kubernetes(),
+                Serves::Fleet => catalogue::shipped(),
+                Serves::Kubernetes => catalogue::of_kubernetes(),
             },
             gates,
+            authorizer.clone(),
             clock.clone(),
             ids,
         ));
@@ -179,25 +179,23 @@ impl Hub {
             tasks.spawn(type_check::run(registry.clone(), stop.clone()));
         }
         let endpoint = url.trim_start_matches("https://").trim_end_matches('/').to_owned();
-        let registrar =
-            HubRegistrar::new(registry.clone(), data.clone(), vec![endpoint], control.links.clone())
-                .approved(settings.access.approval)
-                .audited(audit.clone())
-                .recording(control.recorder.clone());
+        let contacts = Arc::new(Contacts(control.links.clone()));
+        let registrar = HubRegistrar::new(registry.clone(), data.clone(), vec![endpoint], contacts)
+            .approved(settings.access.approval)
+            .audited(audit.clone())
+            .recording(control.recorder.clone());
         let registrar: Arc<dyn Registrar> = Arc::new(registrar);
-        let told = Arc::new(Told::default());
-        let counting = Arc::new(Counting::default());
-        let came = Arc::default();
-        let kept = (told.clone(), counting.clone(), Arc::clone(&came));
-        let gateway = gateway(&registry, registrar, sessions, &control, kept);
+        let sessions = Arc::new(sessions);
+        let works = CachedWorks::start(registry.clone(), &tasks, stop.clone());
+        let gateway = gateway(&registry, registrar, sessions.clone(), works, &control);
         let fleet = settings.serves == Serves::Fleet;
         if fleet {
-            control.models(Models::new(registry.clone(), counting, gateway.clone()));
-            control.repair(Repair::new(registry.clone(), told, gateway.clone()));
-            control.agents(Agents::new(registry.clone(), gateway.clone(), came));
-            control.guard(SessionGuard::new(registry.clone(), gateway.clone()));
+            control.models(Models::new(registry.clone(), gateway.clone()));
+            control.repair(Repair::new(registry.clone(), gateway.clone()));
+            control.agents(Agents::new(registry.clone(), control.links.clone()));
+            control.guard(SessionGuard::new(registry.clone(), gateway.clone(), sessions));
         }
-        let overview = Overview::new(registry.clone(), control.links.clone(), gateway.clone());
+        let overview = Overview::new(registry.clone(), control.links.clone());
         if let Ok(clusters) = registry.definition("cluster.karmada.io", "v1alpha1", "clusters") {
             let _ = clusters.live.set(overview.clone().columns());
         }
@@ -226,11 +224,11 @@ impl Hub {
         let closing = CancellationToken::new();
         let services = Services {
             api,
-            agents: BoxCloneSyncService::new(gateway.service()),
-            strangers: Arc::new(Strangers::new(BoxCloneSyncService::new(gateway.service_for_strangers()))),
+            agents: BoxCloneSyncService::new(service::of(&gateway)),
+            strangers: Arc::new(Strangers::new(BoxCloneSyncService::new(service::for_strangers(&gateway)))),
             tls,
             clock: clock.clone(),
-            started: gateway.started(),
+            started: control.links.sources().started(),
         };
         let connections = Connections::new(settings.access.connections_per_address);
         let lanes = Lanes::new(lanes::STAY).context("starting threads for heavy requests")?;
@@ -241,6 +239,7 @@ impl Hub {
             url,
             data,
             registry,
+            workqueues: control.workqueues.clone(),
             store,
             closing,
             stop,
@@ -283,7 +282,7 @@ fn audited(settings: &AuditSettings, clock: &Clock) -> Result<Arc<Audit>> {
         .map_err(|why| anyhow::anyhow!("the audit policy {file}: {why}"))?;
     let log = AuditLog::start(&settings.log, clock.clone())
         .with_context(|| format!("opening the audit log {}", settings.log.path.display()))?;
-    Ok(Arc::new(Audit::new(policy, log, clock.clone(), Arc::new(uuid::Uuid::new_v4))))
+    Ok(Arc::new(Audit::new(policy, log, clock.clone(), Arc::new(randomness::id))))
 }
 
 fn issuers(settings: &Settings, clock: &Clock, tasks: &TaskTracker) -> Result<Option<Arc<Issuers>>> {
@@ -367,24 +366,18 @@ fn own_names(settings: &Settings) -> Vec<String> {
 fn gateway(
     registry: &Arc<Registry>,
     registrar: Arc<dyn Registrar>,
-    sessions: StoredSessions,
+    sessions: Arc<StoredSessions>,
+    works: CachedWorks,
     control: &Control,
-    kept: (Arc<Told>, Arc<Counting>, Arc<Queue<Key>>),
 ) -> Arc<Gateway> {
     let reports = Reports::new(
         registry.clone(),
         control.links.clone(),
         control.recorder.clone(),
-        control.clusters.clone(),
-        kept,
+        control.woken.clusters.clone(),
     );
-    let ports = Ports {
-        works: Arc::new(CachedWorks::new(registry.clone())),
-        statuses: Arc::new(reports),
-        registrar,
-        sessions: Arc::new(sessions),
-    };
-    Gateway::new(ports, Options::default())
+    let ports = Ports { works: Arc::new(works), statuses: Arc::new(reports), registrar, sessions };
+    Gateway::new(ports, control.links.clone(), Options::default())
 }
 
 /// What the API server shows of the hub, in `/metrics` and `/readyz`.

@@ -12,10 +12,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use karmada_apiserver::http::HeavyRequests;
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 /// How nice the heavy lane's threads are: a tenth of the share of the others, where both have work.
@@ -47,7 +48,8 @@ impl Lanes {
             .worker_threads((prompt.metrics().num_workers() / 2).max(1))
             .thread_name("heavy-requests")
             .on_thread_start(give_way)
-            .enable_time()
+            // Its own sockets, too: a request may call out, to a webhook or another API server, from wherever it is.
+            .enable_all()
             .build()?;
         Ok(Arc::new(Lanes { prompt, heavy: Some(heavy), stay }))
     }
@@ -194,6 +196,24 @@ mod tests {
         });
         assert_eq!(told.await.unwrap().0, "heavy-requests");
         assert_eq!(other.await.unwrap(), main);
+    }
+
+    #[tokio::test]
+    async fn a_heavy_connection_calls_out() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let lanes = Lanes::new(Duration::from_secs(3600)).unwrap();
+        let (tracker, load) = (TaskTracker::new(), HeavyRequests::default());
+        let (tell, told) = oneshot::channel();
+        let requests = load.clone();
+        lanes.run(&tracker, load, async move {
+            let _heavy = requests.begin();
+            tokio::task::yield_now().await;
+            let reached = tokio::net::TcpStream::connect(address).await.is_ok();
+            let _ = tell.send((reached, here()));
+        });
+        let (reached, at) = told.await.unwrap();
+        assert!(reached && at.0 == "heavy-requests");
     }
 
     #[tokio::test]

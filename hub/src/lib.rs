@@ -2,6 +2,8 @@
 //!
 //! In: a [`Settings`]. Out: a running [`Hub`], which drains when told to stop.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests are of this machine's time"))]
+
 mod access;
 mod addresses;
 mod api_port;
@@ -22,9 +24,11 @@ pub mod logging;
 mod metrics;
 mod other_servers;
 mod port_tls;
+mod randomness;
 mod renewal;
 mod settings;
 
+pub use api_port::RegistryApi;
 pub use data_dir::DataDir;
 pub use fleet::Approval;
 pub use hub::Hub;

@@ -8,6 +8,7 @@ use karmada_hub::Hub;
 use karmada_hub::certs_command::Certs;
 use karmada_hub::flags::Serve;
 use karmada_hub::logging::Logging;
+use karmada_registry::Clock;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -53,7 +54,7 @@ fn main() -> ExitCode {
     };
     let outcome = match arguments.command {
         Command::Serve(serve) => runtime.block_on(run(*serve)),
-        Command::Certs(certs) => certs.run(jiff::Timestamp::now()).map(|said| say(&said)),
+        Command::Certs(certs) => certs.run(clock()()).map(|said| say(&said)),
         Command::Demo { clusters } => runtime.block_on(demo(clusters)),
     };
     match outcome {
@@ -76,7 +77,7 @@ async fn run(serve: Serve) -> anyhow::Result<()> {
     let settings = serve.settings()?;
     let stop = on_signal()?;
     // A start may wait, for a key management service for one, and is then given up like any other work.
-    let started = stop.run_until_cancelled(Hub::start(&settings, Arc::new(jiff::Timestamp::now))).await;
+    let started = stop.run_until_cancelled(Hub::start(&settings, clock())).await;
     let Some(hub) = started.transpose()? else { return Ok(()) };
     tracing::info!(url = hub.url, kubeconfig = %hub.data.kubeconfig_file().display(), "the hub is ready");
     let failed = tokio::select! {
@@ -90,7 +91,13 @@ async fn run(serve: Serve) -> anyhow::Result<()> {
 }
 
 async fn demo(clusters: u16) -> anyhow::Result<()> {
-    karmada_hub::demo::run(usize::from(clusters), Arc::new(jiff::Timestamp::now), on_signal()?).await
+    karmada_hub::demo::run(usize::from(clusters), clock(), on_signal()?).await
+}
+
+/// The clock of this machine.
+#[expect(clippy::disallowed_methods, reason = "here the clock is made")]
+fn clock() -> Clock {
+    Arc::new(jiff::Timestamp::now)
 }
 
 /// Cancelled by SIGTERM or Ctrl-C.

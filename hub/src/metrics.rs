@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use karmada_apiserver::audit::AuditLog;
 use karmada_apiserver::fairness::Fairness;
-use karmada_apiserver::registry::Registry;
+use karmada_registry::Registry;
 
 /// The page: how much is stored, and where the store stands.
 pub fn page(registry: &Registry, fairness: Option<&Fairness>, audit: Option<&AuditLog>) -> String {

@@ -77,7 +77,7 @@ impl PortTls {
     pub fn renew(&self, now: Timestamp) -> Result<bool> {
         let shown = self.shown();
         let same = shown.by.revision() == self.data.authorities().revision();
-        if same && lasts(shown.certificate.not_after, now) {
+        if same && lasts(&shown.certificate, now) {
             return Ok(false);
         }
         *self.shown.write() = Arc::new(make(&self.data, &self.names, &self.proxies, now)?);

@@ -12,11 +12,12 @@ use std::time::Duration;
 use anyhow::Result;
 use jiff::Timestamp;
 use karmada_apiserver::aggregation::{Aggregator, ClientIdentity};
-use karmada_apiserver::registry::{Clock, Registry};
 use karmada_certs::PeerIdentity;
 use karmada_gateway::Gateway;
+use karmada_registry::{Clock, Registry};
 use parking_lot::Mutex;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::data_dir::{DataDir, lasts};
@@ -28,7 +29,10 @@ use crate::{cluster_info, extension_servers};
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// How often the ends are looked at.
-const LOOK: i64 = 12 * 3600;
+const LOOK: Duration = Duration::from_secs(12 * 3600);
+
+/// A wall clock that goes elsewhere than time does by more than this was set: what was concluded from it is looked at again.
+const SET: Duration = Duration::from_secs(60);
 
 /// From when on the end of a CA is warned of, and that of a certificate, which should have been renewed before.
 const WARNED_CA: i64 = 365 * 24 * 3600;
@@ -85,15 +89,17 @@ impl Renewal {
 
     /// Looks again and again.
     pub async fn run(self: Arc<Self>, clock: Clock, stop: CancellationToken) {
-        let mut next = clock().as_second();
+        let started = Instant::now();
+        let mut looked = None;
         loop {
             let changed = self.holders.data.reload().unwrap_or_else(|error| {
                 tracing::warn!(error = format!("{error:#}"), "the CA in the data directory cannot be used");
                 false
             });
             let now = clock();
-            if changed || now.as_second() >= next {
-                next = now.as_second() + LOOK;
+            let at = (started.elapsed(), now);
+            if changed || is_due(looked, at) {
+                looked = Some(at);
                 self.renew(now);
                 self.warn(now);
             }
@@ -131,7 +137,7 @@ impl Renewal {
         let data = &self.holders.data;
         let mut shown = self.proxy.lock();
         let of = data.front_proxy().revision();
-        if shown.1 == of && lasts(shown.0.not_after, now) {
+        if shown.1 == of && lasts(&shown.0, now) {
             return Ok(());
         }
         let made = data.front_proxy_client(now)?;
@@ -215,6 +221,14 @@ impl Renewal {
     }
 }
 
+/// Whether the ends are to be looked at, that were at the time and the hour of `looked`.
+fn is_due(looked: Option<(Duration, Timestamp)>, (elapsed, now): (Duration, Timestamp)) -> bool {
+    let Some((then, hour)) = looked else { return true };
+    let (passed, shown) = (elapsed.saturating_sub(then), now.as_second().saturating_sub(hour.as_second()));
+    let astray = shown.abs_diff(passed.as_secs().cast_signed());
+    passed >= LOOK || astray > SET.as_secs()
+}
+
 /// Days that are left, where that is little enough to be told; below 0: it has ended.
 fn days_to_warn_of(end: &End, now: Timestamp) -> Option<i64> {
     let left = end.end.as_second() - now.as_second();
@@ -244,6 +258,24 @@ fn what_to_do(certificate: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_that_was_set_is_looked_at_again_in_either_direction() {
+        let at = |passed: u64, hour: i64| {
+            (Duration::from_secs(passed), Timestamp::from_second(1_760_000_000 + hour).unwrap())
+        };
+        let looked = Some(at(100, 0));
+        assert!(is_due(None, at(0, 0)));
+        for (now, due) in [
+            (at(105, 5), false),
+            (at(105, 63_000_000), true),
+            (at(105, -63_000_000), true),
+            (at(100 + 12 * 3600, 12 * 3600), true),
+            (at(99 + 12 * 3600, 12 * 3600), false),
+        ] {
+            assert_eq!(is_due(looked, now), due, "{now:?}");
+        }
+    }
 
     #[test]
     fn ends_are_told_of_while_there_is_time() {

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use karmada_access::{Anonymous, FrontProxy, IssuerOptions};
 use karmada_apiserver::audit::LogOptions;
-use karmada_apiserver::auth::{Anonymous, FrontProxy, IssuerOptions};
 
 use crate::fleet::Approval;
 

@@ -14,7 +14,7 @@ pub mod pulse;
 pub mod quote;
 
 pub use codec::SmallCodec;
-pub use quote::quoted;
+pub use quote::{one_line, quoted};
 
 /// The generated types of package `fleet.v1`. Documented in the `.proto`.
 #[allow(

@@ -17,6 +17,22 @@ pub fn quoted(text: &str) -> Quoted<'_> {
     Quoted(text)
 }
 
+/// The most of a peer's words that is kept.
+const WORDS: usize = 2048;
+
+/// A peer's words on one line and bounded, where they are a part of what is told: in errors, conditions, events.
+pub fn one_line(text: &str) -> String {
+    // What changes the direction of writing makes a text say something else than it holds.
+    let turns = |c| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}');
+    let plain = text.chars().map(|c| if c.is_control() || turns(c) { ' ' } else { c });
+    let mut characters = plain.peekable();
+    let mut line: String = characters.by_ref().take(WORDS).collect();
+    if characters.peek().is_some() {
+        line.push('…');
+    }
+    line
+}
+
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_char('"')?;
@@ -42,6 +58,13 @@ impl fmt::Debug for Quoted<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_within_others_stay_on_their_line_and_short() {
+        assert_eq!(one_line("no\n2026-01-01 INFO all is well\u{202e}"), "no 2026-01-01 INFO all is well ");
+        let long = one_line(&"ä".repeat(500_000));
+        assert!(long.chars().count() == WORDS + 1 && long.ends_with('…'));
+    }
 
     #[test]
     fn a_text_stays_on_its_line_and_short() {

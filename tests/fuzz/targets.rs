@@ -2,16 +2,23 @@
 //! schemas is so. In: bytes, read as text whose parts are divided by lines of `---`. Out: nothing, or a panic that names the
 //! broken promise.
 
-use karmada_apiserver::apply::{ApplyError, Writer, apply, update_managed};
-use karmada_apiserver::crd;
-use karmada_apiserver::patch::{json_patch, merge_patch, strategic_patch};
-use karmada_apiserver::schema::{
-    Kind, Schema, Schemas, apply_defaults, drop_nulls, duplicate_fields, prune, run_rules, validate,
-};
-use karmada_apiserver::selector::{FieldSelector, LabelSelector};
-use karmada_gateway::ports::JoinAsk;
-use karmada_proto::v1::JoinRequest;
+use std::time::Duration;
+
+use bytes::Bytes;
+use karmada_definitions::crd;
+use karmada_gateway::Options;
+use karmada_gateway::ports::{JoinAsk, Work, WorkEvent};
+use karmada_gateway::session::{Opening, Session};
+use karmada_kinds::field_selector::FieldSelector;
+use karmada_kinds::kind::Kind;
+use karmada_proto::v1::{AgentFrame, HubFrame, JoinRequest, agent_frame, hub_frame};
 use karmada_proto::{join, quoted};
+use karmada_schema::apply::{ApplyError, Writer, apply, update_managed};
+use karmada_schema::patch::{json_patch, merge_patch, strategic_patch};
+use karmada_schema::selector::LabelSelector;
+use karmada_schema::{
+    Schema, Schemas, apply_defaults, drop_nulls, duplicate_fields, prune, run_rules, validate,
+};
 use prost::Message as _;
 use serde_json::{Value, json};
 
@@ -19,13 +26,14 @@ use serde_json::{Value, json};
 pub type Target = fn(&[u8]);
 
 /// The targets by name; each has a folder of kept inputs.
-pub const ALL: [(&str, Target); 6] = [
+pub const ALL: [(&str, Target); 7] = [
     ("patch", patch),
     ("apply", applies),
     ("selectors", selectors),
     ("cel", cel),
     ("schemas", schemas),
     ("joins", joins),
+    ("frames", frames),
 ];
 
 fn parts<const N: usize>(data: &[u8]) -> Option<[&str; N]> {
@@ -62,7 +70,7 @@ fn named(kind: &str) -> Option<[&str; 3]> {
     kind.splitn(3, '/').collect::<Vec<_>>().try_into().ok()
 }
 
-fn schema_of(kind: &str) -> Option<karmada_apiserver::schema::SchemaRef<'static>> {
+fn schema_of(kind: &str) -> Option<karmada_schema::SchemaRef<'static>> {
     let [group, version, kind] = named(kind)?;
     Schemas::builtin().of(group, version, kind)
 }
@@ -155,6 +163,76 @@ fn joins(data: &[u8]) {
     if let Ok(JoinAsk { request, .. }) = karmada_gateway::join::ask(request) {
         assert_eq!(request.key_fingerprint.len(), 64, "who asks holds a key");
     }
+}
+
+/// A byte (its lowest bit: whether the agent resumes); an agent's frames, the hello first, each behind its length in two bytes. They
+/// come a second apart to a session that has a few Works to send.
+fn frames(data: &[u8]) {
+    let Some((flags, rest)) = data.split_first() else { return };
+    let mut all = received(rest).into_iter();
+    let Some(hello) = all.next().and_then(|frame| match frame.body {
+        Some(agent_frame::Body::Hello(hello)) => Some(hello),
+        _ => None,
+    }) else {
+        return;
+    };
+    let opening = Opening {
+        protocol: 1,
+        session_seq: 1,
+        epoch: 7,
+        epoch_seal: Bytes::new(),
+        timeline: 1,
+        resumed: (flags & 1 == 1).then_some(5),
+        holds_deletes: None,
+        retry_hint: Duration::ZERO,
+        hub_clock_ms: 0,
+        trust_revision: 1,
+    };
+    let mut now = Duration::ZERO;
+    let mut session = Session::open(hello, &opening, &Options::default(), now);
+    for (revision, key) in (6..).zip(["k1", "k2", "k3", "k4"]) {
+        let json = format!(
+            r#"{{"metadata":{{"name":"{key}","uid":"u1","generation":{revision}}},"spec":{{"workload":{{}}}}}}"#
+        );
+        let work = Work::from_json(revision, Bytes::from(json).into()).expect("a Work");
+        session.work(WorkEvent::Upsert(work));
+    }
+    session.work(WorkEvent::Synced { revision: 9 });
+    let mut closed = false;
+    for frame in all {
+        now += Duration::from_secs(1);
+        session.tick(now);
+        session.frame(frame, now);
+        std::iter::from_fn(|| session.next_effect()).for_each(drop);
+        let sent: Vec<_> = std::iter::from_fn(|| session.next_frame()).take(1_000).collect();
+        assert!(sent.len() < 1_000, "what one frame brings forth is bounded");
+        assert!(!closed || sent.is_empty(), "a session that was closed sends nothing more");
+        closed |= sent.iter().any(|frame| matches!(frame.body, Some(hub_frame::Body::Close(_))));
+        for frame in &sent {
+            assert_eq!(
+                HubFrame::decode(&*frame.encode_to_vec()).as_ref(),
+                Ok(frame),
+                "what is sent can be read"
+            );
+        }
+        assert!(session.reports() <= 2_000, "what waits to be written is bounded");
+        if let Some(report) = session.next_report(now) {
+            session.report_done(report, now.as_secs().is_multiple_of(3), now);
+        }
+    }
+}
+
+/// Frames, each behind its length; what is none ends them.
+fn received(mut rest: &[u8]) -> Vec<AgentFrame> {
+    let mut all = Vec::new();
+    while let Some((length, after)) = rest.split_first_chunk::<2>() {
+        let length = usize::from(u16::from_le_bytes(*length)).min(after.len());
+        let (bytes, next) = after.split_at(length);
+        let Ok(frame) = AgentFrame::decode(bytes) else { break };
+        all.push(frame);
+        rest = next;
+    }
+    all
 }
 
 /// Whether there is an empty text somewhere.

@@ -14,6 +14,7 @@
 //! - [`subject`]: the server that a suite's tests share. [`rows`]: figures of benches. [`wire`]: requests over kept connections.
 //! - [`kubectl`], [`api`]: the two ways to look and act: the real client, and plain requests.
 
+#![allow(clippy::disallowed_methods, reason = "tests and benches are of this machine's time")]
 // The harness fails tests: panics are its way to say so.
 #![allow(clippy::unwrap_used)]
 

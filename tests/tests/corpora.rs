@@ -1,6 +1,7 @@
 //! The fuzz targets on every input that is kept (`tests/fuzz/corpus`): what broke a promise once never does again. Each in bounded
 //! time, on a thread with the stack that the hub's own threads have.
 
+#![allow(clippy::disallowed_methods, reason = "tests and benches are of this machine's time")]
 // The targets panic where a promise is broken.
 #![allow(clippy::expect_used, missing_docs)]
 

@@ -1,6 +1,8 @@
 //! The harness on real parts: a member comes up, runs a workload, survives restarts, and a Pod of it becomes a
 //! process.
 
+#![allow(clippy::disallowed_methods, reason = "tests and benches are of this machine's time")]
+
 use std::time::{Duration, Instant};
 
 use tests::api::{condition, text_at};

@@ -1,9 +1,12 @@
 //! What a change of the session does to the ledger's tables.
 
 use karmada_proto::body;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::session::Change;
+use super::{COLUMNS, entry_of};
+use crate::member::ObjectId;
+use crate::reconcile::apply::manifests;
+use crate::session::{Change, Phase};
 
 /// What keeps the proof of the epoch.
 pub(super) const SEAL: &str = "epoch_seal";
@@ -21,20 +24,59 @@ fn set_value(connection: &Connection, key: &str, value: impl rusqlite::ToSql) ->
     Ok(())
 }
 
+/// Objects as the ledger keeps them; nothing for none.
+pub(super) fn former_text(ids: &[ObjectId]) -> String {
+    if ids.is_empty() { String::new() } else { serde_json::json!(ids).to_string() }
+}
+
+/// The other way round.
+pub(super) fn former_of(text: &str) -> Vec<ObjectId> {
+    serde_json::from_str(text).unwrap_or_default()
+}
+
+fn objects_in(body: &[u8]) -> Vec<ObjectId> {
+    manifests(body).unwrap_or_default().iter().map(ObjectId::of).collect()
+}
+
+/// What bodies of a Work before `body` named, and that does not: a newer body that does not name an object is the hub's word that it is
+/// to be there no longer.
+fn former_after(
+    connection: &Connection,
+    key: &str,
+    hash: &[u8],
+    body: &[u8],
+) -> Result<Vec<ObjectId>, rusqlite::Error> {
+    let select = format!("SELECT {} FROM works WHERE key = ?1", COLUMNS.join(", "));
+    let Some(before) = connection.prepare_cached(&select)?.query_row([key], entry_of).optional()? else {
+        return Ok(Vec::new());
+    };
+    if before.hash == hash || before.phase == Phase::Removed {
+        return Ok(before.former);
+    }
+    let placed = if before.may_be_placed() { objects_in(&before.body) } else { Vec::new() };
+    let (named, mut former) = (objects_in(body), before.former);
+    former.extend(placed);
+    former.sort();
+    former.dedup();
+    former.retain(|id| !named.contains(id));
+    Ok(former)
+}
+
 pub(super) fn apply(connection: &Connection, change: &Change) -> Result<(), rusqlite::Error> {
     match change {
         // An outcome is of one body and of no other for good: the member may have taken, or still be taking, whatever came after that
         // one, so that it counts no more where the same body comes back.
         Change::Put { key, uid, revision, hash, body, suspended, preserve, generation, retry } => {
+            let former = former_after(connection, key, hash, body)?;
             let encoded = body::encode(body);
             connection
                 .prepare_cached(
                     "INSERT INTO works (key, uid, revision, hash, encoding, decoded_size, body, suspended, preserve,
-                        generation, retry, placed)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 0)
+                        generation, retry, placed, unanswered, former)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 0, 0, '')
                      ON CONFLICT (key) DO UPDATE SET uid = ?2, revision = ?3, hash = ?4, encoding = ?5,
                         decoded_size = ?6, body = ?7, suspended = ?8, preserve = ?9, generation = ?10,
-                        retry = ?11, phase = 0,
+                        retry = ?11, phase = 0, former = ?12,
                         applied_ok = CASE WHEN phase = 0 THEN applied_ok END,
                         applied_hash = CASE WHEN hash = ?4 THEN applied_hash END,
                         crashes = CASE WHEN hash = ?4 AND retry = ?11 THEN crashes ELSE 0 END",
@@ -50,7 +92,8 @@ pub(super) fn apply(connection: &Connection, change: &Change) -> Result<(), rusq
                     suspended,
                     preserve,
                     *generation as i64,
-                    retry
+                    retry,
+                    former_text(&former)
                 ])?;
         }
         Change::Touch { key, uid, revision, suspended, preserve, generation, retry } => {

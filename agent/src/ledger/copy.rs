@@ -8,6 +8,7 @@ use rusqlite::{OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
 use super::{COLUMNS, Ledger, LedgerError, changes, entry_of};
+use crate::member::ObjectId;
 use crate::session::{Change, Phase};
 
 /// One Work, as it is kept.
@@ -29,6 +30,12 @@ pub struct Row {
     /// See [`super::Entry::written`].
     #[serde(default)]
     written: Vec<u64>,
+    /// See [`super::Entry::unanswered`]. (Not in the fingerprint: that it is over is worth no copy.)
+    #[serde(default)]
+    unanswered: bool,
+    /// See [`super::Entry::former`].
+    #[serde(default)]
+    former: Vec<ObjectId>,
 }
 
 /// The ledger at one moment.
@@ -63,7 +70,7 @@ impl Ledger {
             let mut keys: Vec<Vec<(String, String)>> = vec![Vec::new(); buckets];
             let mut query = transaction.prepare_cached(
                 "SELECT key, concat_ws('/', uid, revision, hex(hash), suspended, preserve, phase, placed, generation, retry, crashes,
-                    applied_ok, hex(applied_hash), hex(written)) FROM works ORDER BY key",
+                    applied_ok, hex(applied_hash), hex(written), former) FROM works ORDER BY key",
             )?;
             let mut rows = query.query([])?;
             while let Some(row) = rows.next()? {
@@ -111,7 +118,7 @@ impl Ledger {
                 let applied = row.applied.as_ref();
                 transaction.execute(
                     "UPDATE works SET phase = ?2, placed = ?3, crashes = ?4, applied_ok = ?5, applied_message = ?6,
-                        applied_hash = CASE WHEN ?5 IS NULL THEN NULL ELSE hash END, written = ?7
+                        applied_hash = CASE WHEN ?5 IS NULL THEN NULL ELSE hash END, written = ?7, unanswered = ?8, former = ?9
                      WHERE key = ?1",
                     params![
                         row.key,
@@ -120,7 +127,10 @@ impl Ledger {
                         row.crashes,
                         applied.map(|(ok, _)| ok),
                         applied.map(|(_, message)| message),
-                        super::written_bytes(&row.written)
+                        super::written_bytes(&row.written),
+                        // A copy may be of before an application began.
+                        row.unanswered || row.applied.is_none(),
+                        changes::former_text(&row.former)
                     ],
                 )?;
             }
@@ -151,5 +161,7 @@ fn row_of(entry: super::Entry, key: String) -> Row {
         crashes: entry.crashes,
         applied,
         written: entry.written,
+        unanswered: entry.unanswered,
+        former: entry.former,
     }
 }

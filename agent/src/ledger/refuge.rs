@@ -73,6 +73,10 @@ impl Store {
     }
 
     /// Sets the damaged file aside and puts what was saved of it into a new one.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "names the file that is set aside; nothing is decided by it"
+    )]
     fn begin_anew(&mut self, directory: &Path, error: &LedgerError) -> Standing {
         self.file = None;
         match schema::set_aside(directory, Timestamp::now()) {

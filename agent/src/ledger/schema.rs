@@ -15,7 +15,7 @@ use rusqlite::{Connection, ErrorCode};
 use super::LedgerError;
 
 /// The format that this agent writes.
-pub(super) const FORMAT: i64 = 5;
+pub(super) const FORMAT: i64 = 6;
 /// Formats newer than its own that an agent reads.
 pub(super) const AHEAD: i64 = 3;
 /// Damaged ledgers that are kept for a person to look at.
@@ -41,13 +41,16 @@ CREATE TABLE IF NOT EXISTS works (
 );
 ";
 
-/// What later formats added to `works`. What an older agent did not count may have been placed.
-const ADDED: [(&str, &str); 5] = [
+/// What later formats added to `works`. What an older agent did not count may have been placed, and
+/// it may have left a write open.
+const ADDED: [(&str, &str); 7] = [
     ("placed", "INTEGER NOT NULL DEFAULT 1"),
     ("generation", "INTEGER NOT NULL DEFAULT 0"),
     ("retry", "TEXT NOT NULL DEFAULT ''"),
     ("crashes", "INTEGER NOT NULL DEFAULT 0"),
     ("written", "BLOB NOT NULL DEFAULT x''"),
+    ("unanswered", "INTEGER NOT NULL DEFAULT 1"),
+    ("former", "TEXT NOT NULL DEFAULT ''"),
 ];
 
 /// What is wrong with the ledger's file.
@@ -163,7 +166,7 @@ pub(super) fn salvage(from: &Connection, to: &Connection) -> Result<usize, rusql
 }
 
 /// The columns of `works` as [`super::entry_of`] reads them, the key last.
-pub(super) const COLUMNS: [&str; 19] = [
+pub(super) const COLUMNS: [&str; 21] = [
     "uid",
     "revision",
     "hash",
@@ -182,6 +185,8 @@ pub(super) const COLUMNS: [&str; 19] = [
     "retry",
     "crashes",
     "written",
+    "unanswered",
+    "former",
     "key",
 ];
 

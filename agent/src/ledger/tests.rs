@@ -22,7 +22,7 @@ fn put(key: &str, revision: u64, body: &'static [u8]) -> Change {
 fn ended(ledger: &Ledger, hash: Bytes, placed: bool) {
     let applied = outcome(placed, String::new());
     let written = vec![7; usize::from(placed)];
-    ledger.ended(&[Outcome { key: "a".into(), hash, applied, placed, written }]).unwrap();
+    ledger.ended(&[Outcome { key: "a".into(), hash, applied, placed, written, unanswered: false }]).unwrap();
 }
 
 #[test]
@@ -144,11 +144,11 @@ fn only_a_crash_over_one_work_alone_counts() {
     );
     // Of two, one had ended.
     ledger.begins(&["a".into(), "b".into()]).unwrap();
-    ledger.came_back(&["b".into()]).unwrap();
+    ledger.came_back("b", false).unwrap();
     ledger = crash(dir.path(), ledger);
     assert_eq!((crashes(&ledger, "a"), crashes(&ledger, "b")), (1, 0));
     ledger.begins(&["a".into()]).unwrap();
-    ledger.came_back(&["a".into()]).unwrap();
+    ledger.came_back("a", false).unwrap();
     ledger = crash(dir.path(), ledger);
     assert_eq!((crashes(&ledger, "a"), ledger.suspects().len()), (0, 0), "it came back");
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use hyper_util::rt::TokioIo;
 use karmada_certs::{HandshakeFailure, PinMismatch};
-use karmada_proto::MESSAGE_LIMIT;
 use karmada_proto::v1::fleet_client::FleetClient;
+use karmada_proto::{MESSAGE_LIMIT, one_line};
 use parking_lot::Mutex;
 use rustls::ClientConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -83,7 +83,7 @@ impl DialError {
     }
 
     fn tls(endpoint: &str, error: impl Into<String>) -> Self {
-        Self::Tls { endpoint: endpoint.to_owned(), error: error.into() }
+        Self::Tls { endpoint: endpoint.to_owned(), error: one_line(&error.into()) }
     }
 }
 

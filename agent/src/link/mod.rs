@@ -10,13 +10,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::{FutureExt, Stream, StreamExt};
-use jiff::Timestamp;
 use karmada_certs::{SealKeys, agent_subject};
 use karmada_proto::body::Assembly;
 use karmada_proto::cadence::Cadence;
 use karmada_proto::pulse::Pulse;
-use karmada_proto::quoted;
 use karmada_proto::v1::{AgentFrame, CloseCode, HubFrame};
+use karmada_proto::{one_line, quoted};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
@@ -33,11 +32,15 @@ use crate::rotation;
 use crate::schedule::{Advice, Schedule};
 use crate::session::{Change, Ended, Opening, Session};
 use crate::shared::{LinkView, Shared};
+use crate::sources::Sources;
 
 /// Frames on their way to the transport; what waits longer waits in the outbox, where newer replaces older.
 const OUTBOUND: usize = 4;
 /// Frames taken before what they bring is committed: one fsync for all of them.
 const BATCH: usize = 64;
+
+/// Before a new certificate is asked for, where the newest has not begun: made at a wrong hour, it may be again.
+const NOT_BEGUN: Duration = Duration::from_secs(60);
 
 /// What the link is given.
 pub struct Link {
@@ -55,6 +58,8 @@ pub struct Link {
     pub boot_id: String,
     /// Of the reconnect schedule.
     pub seed: u64,
+    /// The wall clock.
+    pub sources: Sources,
 }
 
 /// What is carried from one session to the next.
@@ -200,21 +205,29 @@ async fn open(
     endpoint: &str,
 ) -> Result<Result<Opened, (Cause, String)>, LedgerError> {
     let identity = &link.identity;
-    let config = karmada_certs::client_config_h2(&identity.trust(), Some(&identity.keyed_certificate()));
-    let (config, peer) = match (config, identity.peer()) {
+    let now = link.sources.now();
+    let config = karmada_certs::client_config_h2(&identity.trust(), Some(&identity.keyed_certificate(now)));
+    let (config, peer) = match (config, identity.peer(now)) {
         (Ok(config), Ok(peer)) => (config, peer),
         (Err(error), _) | (_, Err(error)) => {
             return Ok(Err((Cause::Other, format!("the identity cannot be used: {error}"))));
         }
     };
     link.shared.counts.certificate_ends.store(peer.not_after.as_second(), Ordering::Relaxed);
-    if let Some(days) = rotation::late(&peer, Timestamp::now()) {
+    if let Some(days) = rotation::late(&peer, now) {
         tracing::warn!(days, until = %peer.not_after, "the agent's certificate ends and was not renewed: it must reach the hub before");
     }
     // The hub's TLS would refuse it without a word of why.
-    if peer.not_after <= Timestamp::now() {
+    if peer.not_after <= now {
         let reason = format!("the agent's certificate ended on {}: register again", peer.not_after);
         return Ok(Err((Cause::CertificateExpired, reason)));
+    }
+    if peer.not_before > now {
+        let reason = format!(
+            "the agent's certificate begins on {}: is this machine's clock right? If it was the hub's that was wrong, register again",
+            peer.not_before
+        );
+        return Ok(Err((Cause::Clock, reason)));
     }
     let heard =
         Heard { connector: link.connector.clone(), started: carried.started, pulse: Pulse::default() };
@@ -233,7 +246,7 @@ async fn open(
         timeline: link.shared.ledger.timeline()?,
         epoch_seal: link.shared.ledger.epoch_seal()?,
         seal_keys: SealKeys::of_bundle(&identity.ca_bundle),
-        clock_ms: Timestamp::now().as_millisecond(),
+        clock_ms: link.sources.now().as_millisecond(),
         attempt: carried.schedule.attempt(),
     };
     let held = link.shared.ledger.held()?;
@@ -252,7 +265,7 @@ async fn open(
     Ok(match answer {
         Ok(Ok(response)) => Ok((session, frames, response.into_inner(), heard.pulse)),
         Ok(Err(status)) => {
-            Err(((&status).into(), format!("the hub refused the stream: {}", status.message())))
+            Err(((&status).into(), format!("the hub refused the stream: {}", one_line(status.message()))))
         }
         Err(_) => Err((Cause::Tcp, "the hub did not answer the hello in 30 s".into())),
     })
@@ -269,7 +282,7 @@ async fn converse(
 ) -> Result<Ended, LedgerError> {
     let shared = link.shared.clone();
     let started = carried.started;
-    let mut renewal = Instant::now() + renew_after(&link.identity);
+    let mut renewal = Instant::now() + renew_after(link);
     let mut welcomed = false;
     let mut standing = shared.ledger.standing();
     loop {
@@ -289,7 +302,7 @@ async fn converse(
             if renewed(link, reply).await {
                 session.return_renewed();
             }
-            renewal = Instant::now() + renew_after(&link.identity);
+            renewal = Instant::now() + renew_after(link);
         }
         if session.take_trust().is_some_and(|revision| revision != link.identity.trust_revision()) {
             tracing::info!("the hub's CA changes: a new certificate is asked for");
@@ -343,7 +356,7 @@ fn receive<S>(
         match message {
             Ok(Some(frame)) => session.frame(frame, started.elapsed()),
             Ok(None) => return session.lost("the hub ended the stream".into()),
-            Err(status) => return session.lost(format!("the stream broke: {}", status.message())),
+            Err(status) => return session.lost(format!("the stream broke: {}", one_line(status.message()))),
         }
         if taken == BATCH {
             return;
@@ -401,18 +414,24 @@ fn send(shared: &Shared, session: &mut Session, frames: &mpsc::Sender<AgentFrame
     }
 }
 
-fn renew_after(identity: &Identity) -> Duration {
-    identity.peer().map_or(FAR, |peer| rotation::due_in(&peer, Timestamp::now())).min(FAR)
+fn renew_after(link: &Link) -> Duration {
+    let now = link.sources.now();
+    // The newest one has not begun, and what is shown in its place was to be renewed already.
+    if link.identity.shows_earlier(now) {
+        return NOT_BEGUN;
+    }
+    link.identity.peer(now).map_or(FAR, |peer| rotation::due_in(&peer, now)).min(FAR)
 }
 
 /// Asks for a new certificate; how long to wait for it before asking again.
 fn ask_for_renewal(link: &Link, session: &mut Session) -> Duration {
     let request =
         link.identity.key().and_then(|key| key.request(&agent_subject(&link.identity.cluster_name)));
-    match (request, link.identity.peer()) {
+    let now = link.sources.now();
+    match (request, link.identity.peer(now)) {
         (Ok(csr), Ok(peer)) => {
             session.renew(csr.into());
-            rotation::ask_again_in(&peer, Timestamp::now())
+            rotation::ask_again_in(&peer, now)
         }
         (Err(error), _) | (_, Err(error)) => {
             tracing::error!(%error, "renewing the certificate");
@@ -423,14 +442,15 @@ fn ask_for_renewal(link: &Link, session: &mut Session) -> Duration {
 
 /// True where there is a new certificate, and of another CA.
 async fn renewed(link: &mut Link, reply: karmada_proto::v1::RenewReply) -> bool {
-    let of_another_ca = match link.identity.renewed(reply) {
+    let now = link.sources.now();
+    let of_another_ca = match link.identity.renewed(reply, now) {
         Ok(of_another_ca) => of_another_ca,
         Err(refusal) => {
             tracing::warn!(refusal = %quoted(&refusal), "the certificate was not renewed");
             return false;
         }
     };
-    if let Ok(peer) = link.identity.peer() {
+    if let Ok(peer) = link.identity.peer(now) {
         link.shared.counts.certificate_ends.store(peer.not_after.as_second(), Ordering::Relaxed);
     }
     match link.keeper.save(&link.identity).await {

@@ -14,6 +14,7 @@ use futures::stream::BoxStream;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use karmada_api::cluster::ApiEnablement;
+use karmada_proto::one_line;
 use kube::client::Body;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -93,37 +94,41 @@ impl KubeMember {
 impl Inner {
     async fn send(&self, request: Request<Body>) -> Result<Response<Body>, MemberError> {
         let client = self.client.lock().clone();
+        let method = request.method().clone();
         let sent = tokio::time::timeout(TIMEOUT, client.send(request)).await;
-        let unreachable = |error: String| self.broken(error);
-        sent.map_err(|_| unreachable("no answer in 30 s".into()))?
-            .map_err(|error| unreachable(refusal::error_chain(&error)))
+        sent.map_err(|_| sent_in_vain(&method, self.broken("no answer in 30 s")))?.map_err(|error| {
+            let broken = self.broken(&refusal::error_chain(&error));
+            if refusal::was_sent(&error) { sent_in_vain(&method, broken) } else { broken }
+        })
     }
 
     /// No answer came: whoever answers next may be another cluster.
-    fn broken(&self, error: String) -> MemberError {
+    fn broken(&self, error: &str) -> MemberError {
         self.breaks.fetch_add(1, Ordering::AcqRel);
-        MemberError::Unreachable(error)
+        MemberError::Unreachable(one_line(error))
     }
 
     async fn call(&self, request: Request<Body>) -> Result<Bytes, MemberError> {
+        let method = request.method().clone();
         let response = self.send(request).await?;
         let (parts, body) = response.into_parts();
         let read = tokio::time::timeout(TIMEOUT, Limited::new(body, ANSWER_LIMIT).collect()).await;
         let body = read
-            .map_err(|_| self.broken("the answer did not end in 30 s".into()))?
-            .map_err(|error| self.broken(error.to_string()))?
+            .map_err(|_| self.broken("the answer did not end in 30 s"))
+            .and_then(|read| read.map_err(|error| self.broken(&error.to_string())))
+            .map_err(|error| sent_in_vain(&method, error))?
             .to_bytes();
         if parts.status.is_success() {
-            Ok(body)
-        } else {
-            Err(refusal::of_answer(parts.status, &parts.headers, &body))
+            return Ok(body);
         }
+        // That the member is not reached may be the word of a proxy that did not wait for it, or its own of its store.
+        Err(sent_in_vain(&method, refusal::of_answer(parts.status, &parts.headers, &body)))
     }
 
     async fn json(&self, request: Request<Body>) -> Result<Value, MemberError> {
         let body = self.call(request).await?;
         serde_json::from_slice(&body)
-            .map_err(|error| MemberError::Other(format!("the member's answer: {error}")))
+            .map_err(|error| MemberError::Internal(format!("the member's answer: {error}")))
     }
 
     /// How `gvk` is served; asks again, at most every few seconds, where it was not. A member that could not be asked is not said to
@@ -190,7 +195,7 @@ impl Inner {
         let body = Limited::new(body, ANSWER_LIMIT)
             .collect()
             .await
-            .map_err(|error| self.broken(error.to_string()))?
+            .map_err(|error| self.broken(&error.to_string()))?
             .to_bytes();
         if !parts.status.is_success() {
             return Err(refusal::of_answer(parts.status, &parts.headers, &body));
@@ -350,6 +355,14 @@ impl Member for KubeMember {
     }
 }
 
+/// What it means of a request that was sent, where no answer came: a write may be carried out all the same.
+fn sent_in_vain(method: &Method, error: MemberError) -> MemberError {
+    match error {
+        MemberError::Unreachable(why) if method != Method::GET => MemberError::Unanswered(why),
+        error => error,
+    }
+}
+
 fn built(request: Result<Request<Body>, http::Error>) -> Result<Request<Body>, MemberError> {
     request.map_err(|error| MemberError::Invalid(format!("a request that cannot be built: {error}")))
 }
@@ -371,19 +384,53 @@ fn escape(text: &str) -> String {
 mod tests {
     use super::*;
 
+    async fn member_at(address: std::net::SocketAddr) -> KubeMember {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("kubeconfig");
+        let text = format!(
+            "{{apiVersion: v1, kind: Config, current-context: c, clusters: [{{name: c, cluster: {{server: 'http://{address}'}}}}], \
+             contexts: [{{name: c, context: {{cluster: c, user: u}}}}], users: [{{name: u, user: {{}}}}]}}"
+        );
+        std::fs::write(&file, text).unwrap();
+        KubeMember::connect(Some(&file)).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_write_that_was_sent_and_not_answered_is_told_from_one_that_was_not_sent() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let member = member_at(listener.local_addr().unwrap()).await;
+        let ends = [
+            "",
+            "HTTP/1.1 504 Gateway Timeout\r\nContent-Length: 0\r\n\r\n",
+            "HTTP/1.1 201 Created\r\nContent-Length: 9\r\n\r\n{",
+        ];
+        let serving = tokio::spawn(async move {
+            for answer in ends.iter().flat_map(|answer| [answer; 2]) {
+                let (mut connection, _) = listener.accept().await.unwrap();
+                let _ = connection.read(&mut [0; 4096]).await;
+                connection.write_all(answer.as_bytes()).await.unwrap();
+            }
+        });
+        for answer in ends {
+            for method in [Method::GET, Method::POST] {
+                let request = Request::builder().method(&method).uri("/api").body(Body::empty()).unwrap();
+                let error = member.inner.call(request).await.unwrap_err();
+                assert_eq!(error.leaves_open(), method == Method::POST, "{answer:?} {method}: {error}");
+            }
+        }
+        serving.await.unwrap();
+        let request = Request::post("/api").body(Body::empty()).unwrap();
+        let error = member.inner.call(request).await.unwrap_err();
+        assert!(matches!(error, MemberError::Unreachable(_)), "nobody listens: {error:?}");
+    }
+
     #[tokio::test]
     async fn a_member_that_is_down_is_not_said_to_serve_nothing() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let closed = listener.local_addr().unwrap();
         drop(listener);
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("kubeconfig");
-        let text = format!(
-            "{{apiVersion: v1, kind: Config, current-context: c, clusters: [{{name: c, cluster: {{server: 'http://{closed}'}}}}], \
-             contexts: [{{name: c, context: {{cluster: c, user: u}}}}], users: [{{name: u, user: {{}}}}]}}"
-        );
-        std::fs::write(&file, text).unwrap();
-        let member = KubeMember::connect(Some(&file)).await.unwrap();
+        let member = member_at(closed).await;
         let breaks = member.breaks();
         for _ in 0..3 {
             let error = crate::member::cluster_uid(&member).await.unwrap_err();

@@ -14,14 +14,16 @@ use futures::stream::{self, BoxStream};
 use karmada_api::cluster::{ApiEnablement, ApiResource};
 use karmada_api::object;
 use parking_lot::Mutex;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::sync::broadcast;
 
 use self::ready::ready_status;
+use self::writes::Write;
 use super::{Gvk, Member, MemberError, MemberEvent, ObjectId, Probe, Unserved, Watch};
 
 mod ownership;
 mod ready;
+mod writes;
 
 /// Kinds served from the start: apiVersion, kind, plural, namespaced.
 const KINDS: &[(&str, &str, &str, bool)] = &[
@@ -78,6 +80,7 @@ struct State {
     probe: Option<Probe>,
     failures: BTreeMap<String, MemberError>,
     lateness: Duration,
+    unanswered: Option<Duration>,
     away: bool,
     breaks: u64,
 }
@@ -164,6 +167,11 @@ impl MemoryMember {
         self.inner.state.lock().lateness = lateness;
     }
 
+    /// The agent's writes get no answer from now on, and are carried out this much later all the same; `None`: no more.
+    pub fn carry_out_late(&self, lateness: Option<Duration>) {
+        self.inner.state.lock().unanswered = lateness;
+    }
+
     /// It serves a kind no longer, though its objects are there, or again.
     pub fn set_served(&self, gvk: &Gvk, served: bool) {
         let mut state = self.inner.state.lock();
@@ -209,14 +217,6 @@ impl MemoryMember {
             return Err(MemberError::Unreachable("switched off".into()));
         }
         Ok(())
-    }
-
-    async fn answer(&self, answer: Result<Value, MemberError>) -> Result<Value, MemberError> {
-        let lateness = self.inner.state.lock().lateness;
-        if !lateness.is_zero() {
-            tokio::time::sleep(lateness).await;
-        }
-        answer
     }
 
     fn check(&self, id: &ObjectId) -> Result<(), MemberError> {
@@ -324,34 +324,6 @@ fn same(a: &Value, b: &Value) -> bool {
     plain(a) == plain(b)
 }
 
-/// Merges applied fields: objects by key, everything else whole.
-fn merge(into: &mut Map<String, Value>, from: &Map<String, Value>) {
-    for (key, value) in from {
-        match (into.get_mut(key), value) {
-            (Some(Value::Object(old)), Value::Object(new)) => merge(old, new),
-            _ => {
-                into.insert(key.clone(), value.clone());
-            }
-        }
-    }
-}
-
-/// RFC 7396.
-fn merge_patch(into: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        *into = patch.clone();
-        return;
-    };
-    let target = object::root(into);
-    for (key, value) in patch {
-        if value.is_null() {
-            target.remove(key);
-        } else {
-            merge_patch(target.entry(key.clone()).or_insert(Value::Null), value);
-        }
-    }
-}
-
 #[async_trait]
 impl Member for MemoryMember {
     async fn get(&self, id: &ObjectId) -> Result<Option<Value>, MemberError> {
@@ -363,51 +335,19 @@ impl Member for MemoryMember {
     }
 
     async fn apply(&self, object: &Value) -> Result<Value, MemberError> {
-        let id = ObjectId::of(object);
-        self.check(&id)?;
-        let old = self.read(&id);
-        let mut merged = old.clone().unwrap_or_else(|| Value::Object(Map::new()));
-        if let Value::Object(fields) = object {
-            merge(object::root(&mut merged), fields);
-        }
-        ownership::applied(&mut merged, object);
-        if old.is_none_or(|old| !same(&old, &merged)) {
-            ownership::changed(&mut merged, "Apply", &self.clock());
-        }
-        self.answer(self.put(merged, false, true)).await
+        self.write(Write::Apply(object.clone())).await
     }
 
     async fn create(&self, object: &Value) -> Result<Value, MemberError> {
-        self.check(&ObjectId::of(object))?;
-        let mut made = object.clone();
-        ownership::created(&mut made, &self.clock());
-        self.answer(self.put(made, true, true)).await
+        self.write(Write::Create(object.clone())).await
     }
 
     async fn update(&self, object: &Value) -> Result<Value, MemberError> {
-        let id = ObjectId::of(object);
-        self.check(&id)?;
-        let mut next = object.clone();
-        match self.read(&id) {
-            None => return Err(MemberError::NotFound(format!("{id} not found"))),
-            Some(old) if object::resource_version(&old) != object::resource_version(object) => {
-                return Err(MemberError::Conflict(format!("{id} has been modified")));
-            }
-            Some(mut old) => {
-                if let Some(status) = old.get_mut("status") {
-                    object::root(&mut next).insert("status".into(), status.take());
-                }
-                ownership::created(&mut next, &self.clock());
-            }
-        }
-        self.answer(self.put(next, false, true)).await
+        self.write(Write::Update(object.clone())).await
     }
 
     async fn merge(&self, id: &ObjectId, patch: &Value) -> Result<Value, MemberError> {
-        self.check(id)?;
-        let mut object = self.read(id).ok_or_else(|| MemberError::NotFound(format!("{id} not found")))?;
-        merge_patch(&mut object, patch);
-        self.answer(self.put(object, false, true)).await
+        self.write(Write::Merge(id.clone(), patch.clone())).await
     }
 
     async fn delete(&self, id: &ObjectId, uid: &str) -> Result<(), MemberError> {

@@ -14,6 +14,7 @@ use async_trait::async_trait;
 use futures::stream::BoxStream;
 use karmada_api::cluster::ApiEnablement;
 use karmada_api::object;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 /// The name under which the agent owns fields (statement: server-side apply with one fixed manager).
@@ -74,6 +75,23 @@ impl ObjectId {
     }
 }
 
+/// As it is kept: `apiVersion`, kind, namespace, name.
+impl Serialize for ObjectId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Gvk { group, version, kind } = &self.gvk;
+        let api_version = if group.is_empty() { version.clone() } else { format!("{group}/{version}") };
+        (api_version, kind, &self.namespace, &self.name).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for ObjectId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (api_version, kind, namespace, name) =
+            <(String, String, String, String)>::deserialize(deserializer)?;
+        Ok(Self { gvk: Gvk::new(&api_version, &kind), namespace, name })
+    }
+}
+
 impl fmt::Display for ObjectId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.namespace.is_empty() {
@@ -110,12 +128,25 @@ pub enum MemberError {
     /// No answer.
     #[error("the member does not answer: {0}")]
     Unreachable(String),
+    /// A write was sent and no answer came: it may have been carried out, or may be yet.
+    #[error("the member did not answer, and may still carry it out: {0}")]
+    Unanswered(String),
+    /// It failed over a request, which may have been carried out all the same, or may be yet.
+    #[error("{0}")]
+    Internal(String),
     /// Nothing is written before the member is known to be the one that was joined, and it could not be asked.
     #[error("nothing is written before the member is known to be the one that was joined: {0}")]
     Unproven(String),
     /// Anything else.
     #[error("{0}")]
     Other(String),
+}
+
+impl MemberError {
+    /// Whether a write that ended with this may have been carried out, or may be yet.
+    pub fn leaves_open(&self) -> bool {
+        matches!(self, Self::Unanswered(_) | Self::Internal(_))
+    }
 }
 
 /// What is known of a kind that the member does not serve.

@@ -72,7 +72,21 @@ fn in_words(error: &MemberError) -> String {
 impl Failure {
     /// Whether the member asked for less.
     pub fn is_throttling(&self) -> bool {
-        matches!(self, Self::Member(MemberError::Throttled(_) | MemberError::Unreachable(_)))
+        matches!(
+            self,
+            Self::Member(
+                MemberError::Throttled(_) | MemberError::Unreachable(_) | MemberError::Unanswered(_)
+            )
+        )
+    }
+
+    /// Whether what was asked for may have been carried out all the same, or may be yet.
+    pub fn leaves_open(&self) -> bool {
+        match self {
+            Self::Member(error) => error.leaves_open(),
+            Self::Panicked => true,
+            _ => false,
+        }
     }
 
     /// The pause that the member asked for, where it did: never more than some minutes, whatever it says.
@@ -98,6 +112,9 @@ pub struct Context<'a> {
     pub interpreter: &'a dyn Interpreter,
     /// The cluster's name.
     pub cluster: &'a str,
+    /// Of each manifest, the mark of the agent's last write of its object, as far as it is known: an object that bears it is the agent's,
+    /// though somebody took its marks off.
+    pub written: &'a [u64],
 }
 
 /// The manifests in a body.
@@ -165,7 +182,7 @@ async fn manifest(
         return Ok(context.member.create(desired).await?);
     };
     let may = retention::allow_update(desired, &observed)
-        || body::names_us(&observed, context.cluster, key)
+        || body::belongs(&observed, context.cluster, key, context.written.get(at).copied())
         || body::was_kept(desired, &observed);
     if !may {
         return Err(Failure::Unmanaged(id));
@@ -173,7 +190,7 @@ async fn manifest(
     if object::deleting(&observed) {
         return Err(Failure::Terminating(id));
     }
-    let body = body::over(desired, &observed, context.interpreter)?;
+    let mut body = body::over(desired, &observed, context.interpreter)?;
     if let Known::Applied(written) = known
         && is_as_written(&observed, written.get(at))
         && body::covers(&observed, &body)
@@ -183,6 +200,8 @@ async fn manifest(
     if let Some(adoption) = body::adoption(&observed) {
         observed = context.member.merge(&id, &adoption).await?;
     }
+    // An apply makes what is not there; one that names what it is about does not, however late it is carried out.
+    object::metadata(&mut body).insert("uid".into(), object::uid(&observed).into());
     match context.member.apply(&body).await {
         Err(MemberError::NotMergeable(_)) => {
             let next = body::for_update(desired, &observed, context.interpreter)?;
@@ -225,12 +244,21 @@ pub struct Removal {
     pub failure: Option<Failure>,
 }
 
-/// Removes what Work `key` brought, last first; `preserve`: takes only our marks off. What is not marked as this Work's is not touched,
-/// and one object that cannot be removed does not keep the others.
-pub async fn removal(context: Context<'_>, key: &str, manifests: &[Value], preserve: bool) -> Removal {
+/// Objects of a Work that are to go, each with the mark of the agent's last write of it, where that is known.
+pub type Leaving = Vec<(ObjectId, Option<u64>)>;
+
+/// The objects of these manifests, in the order to remove them: what needs others before those.
+pub fn leaving(manifests: &[Value], written: &[u64]) -> Leaving {
+    let last_first = in_order(manifests).into_iter().rev();
+    last_first.map(|at| (ObjectId::of(&manifests[at]), written.get(at).copied())).collect()
+}
+
+/// Removes `objects` of Work `key`; `preserve`: takes only our marks off. What is not this Work's is not touched, and one object that
+/// cannot be removed does not keep the others.
+pub async fn removal(context: Context<'_>, key: &str, objects: &Leaving, preserve: bool) -> Removal {
     let mut all = Removal { done: true, ..Removal::default() };
-    for at in in_order(manifests).into_iter().rev() {
-        match remove(context, key, &ObjectId::of(&manifests[at]), preserve).await {
+    for (id, written) in objects {
+        match remove(context, key, id, *written, preserve).await {
             Ok((gone, uid)) => {
                 all.done &= gone;
                 all.uids.extend(uid);
@@ -249,10 +277,11 @@ async fn remove(
     context: Context<'_>,
     key: &str,
     id: &ObjectId,
+    written: Option<u64>,
     preserve: bool,
 ) -> Result<(bool, Option<String>), Failure> {
     let Some((id, observed)) = find(context.member, id).await? else { return Ok((true, None)) };
-    if !body::is_ours(&observed, context.cluster, key) {
+    if !body::belongs(&observed, context.cluster, key, written) {
         return Ok((true, None));
     }
     let uid = object::uid(&observed).to_owned();
@@ -300,7 +329,11 @@ mod tests {
     }
 
     fn context(member: &MemoryMember) -> Context<'_> {
-        Context { member, interpreter: &Native, cluster: "m" }
+        Context { member, interpreter: &Native, cluster: "m", written: &[] }
+    }
+
+    fn all(manifest: &Value) -> Leaving {
+        leaving(std::slice::from_ref(manifest), &[])
     }
 
     fn value(member: &MemoryMember, name: &str) -> Option<String> {
@@ -394,7 +427,7 @@ mod tests {
             }
         }
         let strict = Strict(member());
-        let context = Context { member: &strict, interpreter: &Native, cluster: "m" };
+        let context = Context { member: &strict, interpreter: &Native, cluster: "m", written: &[] };
         assert!(work(context, "w", &[config("a", "1")], Known::Older).await[0].is_ok());
         assert!(work(context, "w", &[config("a", "2")], Known::Older).await[0].is_ok());
         assert_eq!(value(&strict.0, "a").as_deref(), Some("2"));
@@ -408,15 +441,15 @@ mod tests {
         let done = |uids: Vec<String>| Removal { done: true, uids, failure: None };
         let uid = |config: &Value| object::uid(&member.read(&ObjectId::of(config)).unwrap()).to_owned();
         let (of_a, of_b) = (uid(&a), uid(&b));
-        assert_eq!(removal(context(&member), "other", std::slice::from_ref(&a), false).await, done(vec![]));
+        assert_eq!(removal(context(&member), "other", &all(&a), false).await, done(vec![]));
         assert!(value(&member, "a").is_some(), "another Work's");
-        assert_eq!(removal(context(&member), "w", std::slice::from_ref(&a), false).await, done(vec![of_a]));
+        assert_eq!(removal(context(&member), "w", &all(&a), false).await, done(vec![of_a]));
         assert!(value(&member, "a").is_none());
-        assert_eq!(removal(context(&member), "w", std::slice::from_ref(&b), true).await, done(vec![of_b]));
+        assert_eq!(removal(context(&member), "w", &all(&b), true).await, done(vec![of_b]));
         let kept = member.read(&ObjectId::of(&b)).unwrap();
         assert!(!body::is_ours(&kept, "m", "w") && object::labels(&kept).is_empty());
         let absent = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}});
-        assert_eq!(removal(context(&member), "w", &[absent], false).await, done(vec![]));
+        assert_eq!(removal(context(&member), "w", &all(&absent), false).await, done(vec![]));
     }
 
     fn thing(version: &str) -> Value {
@@ -439,11 +472,11 @@ mod tests {
         work(context(&member), "w", &manifests, Known::Older).await.remove(0).unwrap();
         member.set_served(&Gvk::of(&manifests[0]), false);
         for preserve in [false, true] {
-            let waits = removal(context(&member), "w", &manifests, preserve).await;
+            let waits = removal(context(&member), "w", &leaving(&manifests, &[]), preserve).await;
             assert!(!waits.done && matches!(waits.failure, Some(Failure::Hidden(_))), "{waits:?}");
         }
         member.set_served(&Gvk::of(&manifests[0]), true);
-        let removed = removal(context(&member), "w", &manifests, false).await;
+        let removed = removal(context(&member), "w", &leaving(&manifests, &[]), false).await;
         assert!(removed.done && removed.uids.len() == 1, "{removed:?}");
     }
 
@@ -451,7 +484,7 @@ mod tests {
     async fn an_object_of_a_version_that_is_not_served_any_more_is_removed_as_another() {
         let member = of_things(&["v2"]).await;
         work(context(&member), "w", &[thing("v2")], Known::Older).await.remove(0).unwrap();
-        let removed = removal(context(&member), "w", &[thing("v1")], false).await;
+        let removed = removal(context(&member), "w", &leaving(&[thing("v1")], &[]), false).await;
         assert!(removed.done && removed.uids.len() == 1, "{removed:?}");
         assert!(member.read(&ObjectId::of(&thing("v2"))).is_none());
     }
@@ -462,7 +495,7 @@ mod tests {
         let manifests = [config("a", "1"), config("b", "1"), config("c", "1")];
         work(context(&member), "w", &manifests, Known::Older).await;
         member.fail("b", Some(MemberError::Forbidden("a webhook says no".into())));
-        let removal = removal(context(&member), "w", &manifests, false).await;
+        let removal = removal(context(&member), "w", &leaving(&manifests, &[]), false).await;
         assert!(!removal.done && removal.uids.len() == 2, "{removal:?}");
         assert_eq!(
             removal.failure,

@@ -54,6 +54,13 @@ pub fn names_us(observed: &Value, cluster: &str, key: &str) -> bool {
         && object::annotation(observed, annotations::WORK_NAMESPACE) == Some(namespace.as_str())
 }
 
+/// Whether `observed` is what Work `key` of `cluster` brought: it names the Work, or somebody took our marks off an object that the agent
+/// wrote last, as `written` tells, and that names no other Work.
+pub fn belongs(observed: &Value, cluster: &str, key: &str, written: Option<u64>) -> bool {
+    let names_one = object::annotation(observed, annotations::WORK_NAME).is_some();
+    names_us(observed, cluster, key) || (!names_one && written == Some(self::written(observed)))
+}
+
 /// The body to apply over `observed`.
 pub fn over(
     desired: &Value,

@@ -24,9 +24,10 @@ use super::meanwhile::Meanwhile;
 use super::pace::Adaptive;
 use super::targets::{Target, Targets};
 use super::todo::{Cause, Todo, removal_class};
+use super::unanswered::Unanswered;
 use super::watcher::{self, Watched};
 use super::{body, order, outcome};
-use crate::ledger::{CRASHES, Entry, LedgerError};
+use crate::ledger::{CRASHES, Entry, LedgerError, Outcome};
 use crate::member::{Gvk, Member, MemberEvent, ObjectId};
 use crate::retry::Waits;
 use crate::session::Phase;
@@ -61,7 +62,11 @@ struct Finished {
 }
 
 enum Ending {
-    Applied(Vec<(String, Result<Value, Failure>)>),
+    Applied {
+        results: Vec<(String, Result<Value, Failure>)>,
+        /// Of what bodies before named, where that was to go.
+        former: Option<Removal>,
+    },
     Removed(Removal),
     Panicked,
 }
@@ -73,6 +78,7 @@ struct Engine {
     fence: Fence,
     todo: Todo,
     waits: Waits,
+    unanswered: Unanswered,
     limit: Adaptive,
     board: Board,
     targets: Targets,
@@ -104,6 +110,7 @@ pub async fn run(mut parts: Parts, stop: CancellationToken) -> Result<(), Ledger
         fence: Fence::default(),
         todo,
         waits: Waits::default(),
+        unanswered: Unanswered::default(),
         limit: Adaptive::default(),
         board: Board::default(),
         targets: Targets::default(),
@@ -125,6 +132,7 @@ pub async fn run(mut parts: Parts, stop: CancellationToken) -> Result<(), Ledger
         engine.entry_changed(&key, true)?;
     }
     loop {
+        engine.settle()?;
         engine.start_ready()?;
         engine.count();
         let due = engine.due().map(|due| engine.started + due);
@@ -182,7 +190,14 @@ impl Engine {
     /// When something is to be begun, unless something happens before.
     fn due(&mut self) -> Option<Duration> {
         let now = self.now();
-        if self.fence.is_open(now) { self.todo.due(now) } else { self.fence.opens_at() }
+        let begins = if self.fence.is_open(now) { self.todo.due(now) } else { self.fence.opens_at() };
+        begins.into_iter().chain(self.unanswered.due()).min()
+    }
+
+    /// Nothing comes any more of what was left open long ago.
+    fn settle(&mut self) -> Result<(), LedgerError> {
+        let settled = self.unanswered.settle(self.now());
+        self.parts.shared.ledger.settled(&settled)
     }
 
     // ------------------------------------------------------------------------------- the ledger changed
@@ -197,6 +212,9 @@ impl Engine {
             });
             return Ok(());
         };
+        if boot && entry.unanswered {
+            self.unanswered.left_open(key, self.now());
+        }
         let manifests = match apply::manifests(&entry.body) {
             Ok(manifests) => manifests,
             Err(failure) => return self.malformed(key, &entry, &failure),
@@ -233,7 +251,7 @@ impl Engine {
             self.todo.drop_key(key);
         } else if left_alone {
             self.quarantine(key, entry);
-        } else if !entry.is_applied() || released {
+        } else if !entry.is_applied() || released || !entry.former.is_empty() {
             self.todo.push(key, class, Cause::New);
         } else if !known && !boot {
             // No longer suspended: nobody looked meanwhile. (At the start, the watches' lists look.)
@@ -258,7 +276,14 @@ impl Engine {
         self.board.set_entry(key, entry, 0);
         self.retarget(key, &[]);
         if entry.phase == Phase::Desired {
-            return self.conclude(key, &entry.hash, Some(failure.to_string()), false, Vec::new());
+            return self.conclude(Outcome {
+                key: key.to_owned(),
+                hash: entry.hash.clone(),
+                applied: outcome(false, failure.to_string()),
+                placed: false,
+                written: Vec::new(),
+                unanswered: self.unanswered.until(key).is_some(),
+            });
         }
         self.parts.shared.ledger.removed(&[key.to_owned()])?;
         self.tell_removed(key, entry);

@@ -7,6 +7,7 @@
 //! - [`order`], [`todo`], [`pace`]: what is next, and how fast (pure).
 //! - [`body`]: what is sent, and whether it is there already (pure).
 //! - [`meanwhile`]: which is newer, what a watch told or what a write was answered (pure).
+//! - [`unanswered`]: what the member may still carry out though nobody waits for it (pure).
 //! - [`fence`]: whether this agent is the one that may act (pure).
 //! - [`guard`]: an odd object is an error, not a panic.
 //! - [`apply`]: one Work, applied or removed. [`watcher`]: a kind's events. [`engine`]: the loop.
@@ -21,6 +22,7 @@ pub mod order;
 pub mod pace;
 mod targets;
 pub mod todo;
+mod unanswered;
 mod watcher;
 
 use karmada_api::strings::conditions as c;

@@ -91,7 +91,7 @@ proptest! {
             epoch_seal: bytes::Bytes::new(),
             timeline: 1,
             resumed: resumed.then_some(1),
-        holds_deletes: false,
+        holds_deletes: None,
             retry_hint: Duration::ZERO,
             hub_clock_ms: 0,
         };

@@ -9,10 +9,11 @@ use karmada_agent::outbox::{Outbox, Standing};
 use karmada_agent::session::{self as agent, Phase};
 use karmada_certs::Authority;
 use karmada_gateway::Options;
+use karmada_gateway::admission;
 use karmada_gateway::inbox::Report;
 use karmada_gateway::ports::{Position, Work, WorkEvent};
 use karmada_gateway::session::{self as gateway, Opening};
-use karmada_gateway::{admission, session::Effect};
+use karmada_gateway::session::{Control, Effect};
 use karmada_proto::body::Assembly;
 use karmada_proto::cadence::Cadence;
 use karmada_proto::v1::{AgentFrame, HubFrame, agent_frame};
@@ -48,6 +49,8 @@ pub(crate) struct Hub {
     pub(crate) kept_from: u64,
     /// What the site ever said that it holds and was not told of.
     pub(crate) orphans: BTreeSet<String>,
+    /// What a person decided of those: names, and whether their objects stay.
+    pub(crate) decided: Vec<(String, bool)>,
 }
 
 impl Hub {
@@ -233,7 +236,7 @@ pub(crate) fn session(hub: &mut Hub, site: &mut Site, budget: usize) -> Passed {
         epoch_seal: hub.ca.seal_epoch(hub.epoch).unwrap().into(),
         timeline: hub.timeline(),
         resumed: resume.filter(|_| !full),
-        holds_deletes: false,
+        holds_deletes: None,
         retry_hint: Duration::ZERO,
         hub_clock_ms: 0,
     };
@@ -273,14 +276,16 @@ pub(crate) fn session(hub: &mut Hub, site: &mut Site, budget: usize) -> Passed {
         while let Some(frame) = agent.next_frame(&mut site.outbox, now) {
             quiet = false;
             let frame = over_the_wire(&frame);
-            match &frame.body {
-                // The shell asks the store first.
-                Some(agent_frame::Body::Removed(removed))
-                    if !gateway.knows(&removed.key) && !hub.works.contains_key(&removed.key) =>
-                {
-                    gateway.stranger(frame, now);
-                }
-                _ => gateway.frame(frame, now),
+            let subject = match &frame.body {
+                Some(agent_frame::Body::Removed(removed)) => Some(&removed.key),
+                Some(agent_frame::Body::WorkStatus(status)) => Some(&status.key),
+                _ => None,
+            };
+            // The shell asks the store first.
+            if subject.is_some_and(|key| !gateway.knows(key) && !hub.works.contains_key(key)) {
+                gateway.stranger(frame, now);
+            } else {
+                gateway.frame(frame, now);
             }
         }
         while let Some(effect) = gateway.next_effect() {
@@ -293,6 +298,7 @@ pub(crate) fn session(hub: &mut Hub, site: &mut Site, budget: usize) -> Passed {
             }
             if let Report::Orphans(keys) = &report {
                 hub.orphans.extend(keys.iter().cloned());
+                gateway.control(Control::LetGo(hub.decided.clone()), now);
             }
             gateway.report_done(report, false, now);
         }
@@ -376,6 +382,34 @@ fn a_restored_hub_removes_nothing_and_its_agents_come_along() {
     let bodies = site.bodies();
     assert_eq!(bodies["edited"], wanted(&hub)["edited"]);
     assert_eq!(bodies["new"].0, Phase::Desired, "absence never deletes");
+}
+
+/// What a site enforces and the hub knows nothing of is enforced until somebody decides, whatever revision it has, and then gone.
+#[test]
+fn an_orphan_is_let_go_of_by_a_persons_word() {
+    let (mut hub, mut site) = (Hub { epoch: 7, ..Hub::default() }, Site::new());
+    hub.put("stays", "1");
+    let backup = (hub.revision, hub.works.clone());
+    for at in 0..9 {
+        hub.put("lost", &at.to_string());
+    }
+    hub.put("asked", "1");
+    session(&mut hub, &mut site, usize::MAX);
+    hub.restore(backup, 2);
+    session(&mut hub, &mut site, usize::MAX);
+    assert_eq!(hub.orphans, ["asked", "lost"].map(str::to_owned).into());
+    hub.decided = vec![("lost".into(), false)];
+    // A listing, in which they are named again.
+    hub.put("stays", "2");
+    hub.compact();
+    session(&mut hub, &mut site, usize::MAX);
+    let bodies = site.bodies();
+    assert_eq!(bodies.keys().collect::<Vec<_>>(), ["asked", "stays"], "it is forgotten when it is gone");
+    assert_eq!(bodies["asked"].0, Phase::Desired, "of this one nobody said anything");
+    assert!(!site.member.contains_key("lost") && site.member.contains_key("asked"));
+    hub.put("lost", "anew");
+    session(&mut hub, &mut site, usize::MAX);
+    assert_eq!(site.bodies()["lost"], wanted(&hub)["lost"], "and its name is free");
 }
 
 /// The hub's file is copied at revision N; the hub goes on to N+3, and the site with it. The copy is put back, and goes on past

@@ -20,8 +20,9 @@ use karmada_certs::{
     Authority, CertificateRequest, ClientKey, JoinToken, PeerIdentity, Pin, agent_subject, client_config_h2,
     server_config, server_names,
 };
+use karmada_gateway::fleet::LinkState;
 use karmada_gateway::ports::*;
-use karmada_gateway::{Gateway, Options};
+use karmada_gateway::{Gateway, Links, Options, Sources};
 use karmada_interpreter::Native;
 use karmada_proto::frame;
 use karmada_proto::v1::{Credit, Hello, Ping, agent_frame};
@@ -57,7 +58,6 @@ struct State {
     clusters: BTreeMap<String, String>,
     reports: BTreeMap<(String, String), WorkReport>,
     statuses: BTreeMap<String, Value>,
-    links: BTreeMap<String, LinkState>,
     notices: Vec<WorkNotice>,
     clones: Vec<String>,
     renewals: u32,
@@ -177,13 +177,10 @@ impl StatusSink for Fake {
     async fn orphans(&self, _: &str, _: Vec<String>) -> Result<(), PortError> {
         Ok(())
     }
-    fn deletes_confirmed(&self, _: &str, _: u64) -> bool {
-        false
+    fn deletes_confirmed(&self, _: &str) -> Option<Batch> {
+        None
     }
-    fn deletes_held(&self, _: &str, _: u64, _: u64) {}
-    fn cluster_liveness(&self, cluster: &str, link: LinkState) {
-        self.state.lock().links.insert(cluster.into(), link);
-    }
+    fn deletes_held(&self, _: &str, _: Batch, _: u64) {}
     fn clone_seen(&self, cluster: &str) {
         self.state.lock().clones.push(cluster.into());
     }
@@ -245,10 +242,10 @@ impl SessionStore for Fake {
         state.epoch = state.epoch.max(seen + 1);
         Ok(state.epoch)
     }
-    async fn hold_deletes(&self, _: &str, _: u64) -> Result<(), PortError> {
+    async fn hold_deletes(&self, _: &str, _: Batch) -> Result<(), PortError> {
         Ok(())
     }
-    async fn holds_deletes(&self, _: &str) -> Result<Option<u64>, PortError> {
+    async fn holds_deletes(&self, _: &str) -> Result<Option<Batch>, PortError> {
         Ok(None)
     }
     fn seal(&self, epoch: u64) -> Bytes {
@@ -296,7 +293,10 @@ impl Hub {
             sweep: Duration::from_millis(200),
             ..Options::default()
         };
-        let (gateway, service) = karmada_gateway::service(ports, options);
+        let sources = Sources::new(Timestamp::now, rand::random);
+        let links = Links::new(sources, jiff::SignedDuration::from_hours(1), |_, _| {});
+        let gateway = Gateway::new(ports, links, options);
+        let service = karmada_gateway::service::of(&gateway);
         let hour = Duration::from_secs(3600);
         let identity = fake.ca.issue_server(&server_names(None, &[]), hour, Timestamp::now()).unwrap();
         let tls = server_config(&identity, &[fake.ca.certificate().clone()]).unwrap();
@@ -304,6 +304,16 @@ impl Hub {
         let address = listener.local_addr().unwrap().to_string();
         let accept = tokio::spawn(accept(listener, TlsAcceptor::from(Arc::new(tls)), service));
         Self { fake, gateway, address, accept }
+    }
+
+    fn link(&self, cluster: &str) -> LinkState {
+        self.gateway.links().link(cluster).state
+    }
+
+    /// The clusters that have a session.
+    fn live(&self) -> Vec<String> {
+        let links = self.gateway.links().links().into_iter();
+        links.filter(|link| link.session.is_some()).map(|link| link.cluster).collect()
     }
 
     fn config(&self, cluster: &str) -> Config {
@@ -322,7 +332,7 @@ impl Hub {
 async fn accept(
     listener: TcpListener,
     tls: TlsAcceptor,
-    service: karmada_proto::v1::fleet_server::FleetServer<karmada_gateway::FleetService>,
+    service: karmada_proto::v1::fleet_server::FleetServer<karmada_gateway::service::FleetService>,
 ) {
     // The connections end with the hub.
     let mut connections = tokio::task::JoinSet::new();
@@ -367,6 +377,7 @@ impl Agent {
             connector: Arc::new(Tcp),
             keeper,
             link: sender,
+            sources: karmada_agent::Sources::system(),
         };
         let stop = CancellationToken::new();
         let task = tokio::spawn(run(config, parts, stop.clone()));
@@ -423,9 +434,9 @@ async fn the_whole_line_over_tls() {
     })
     .await;
     assert!(matches!(*agent.link.borrow(), LinkView::Connected { epoch: 1 }));
-    assert_eq!(hub.fake.seen(|s| s.links["site1"]), LinkState::Connected);
+    assert_eq!(hub.link("site1"), LinkState::Connected);
     until("the event", || hub.fake.seen(|s| s.notices.iter().any(|n| n.reason == "SyncSucceed"))).await;
-    assert_eq!(hub.gateway.sessions()[0].cluster, "site1");
+    assert_eq!(hub.live(), ["site1"]);
 
     // The hub is gone: the site goes on, over the agent's own restart.
     let address = hub.address.clone();
@@ -446,7 +457,7 @@ async fn the_whole_line_over_tls() {
     until("removed and released", || hub.fake.seen(|s| s.works.is_empty())).await;
     assert!(agent.member.read(&deployment_id("web")).is_none());
     agent.end().await;
-    until("the leaving is seen", || hub.fake.seen(|s| s.links["site1"]) == LinkState::Offline).await;
+    until("the leaving is seen", || hub.link("site1") == LinkState::Offline).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -562,10 +573,12 @@ async fn an_agent_that_takes_nothing_is_given_up_and_delays_nobody() {
         region: String::new(),
         zones: Vec::new(),
         patience: Duration::ZERO,
+        sources: karmada_agent::Sources::system(),
     };
     let (link, _) = watch::channel(LinkView::default());
     let identity = join::join(&Tcp, &key, &ask, &link).await.unwrap();
-    let tls = client_config_h2(&identity.trust(), Some(&identity.keyed_certificate())).unwrap();
+    let tls =
+        client_config_h2(&identity.trust(), Some(&identity.keyed_certificate(Timestamp::now()))).unwrap();
     let mut client = dial(&Tcp, &hub.address, tls).await.unwrap();
     let (frames, outbound) = tokio::sync::mpsc::channel(4);
     let credit = Some(Credit { messages: u32::MAX, bytes: u64::MAX });
@@ -580,7 +593,7 @@ async fn an_agent_that_takes_nothing_is_given_up_and_delays_nobody() {
     frames.send(frame::agent(agent_frame::Body::Hello(hello))).await.unwrap();
     frames.send(frame::agent(agent_frame::Body::Ping(Ping { seq: 1, next_ms: 1000 }))).await.unwrap();
     let unread = client.connect(ReceiverStream::new(outbound)).await.unwrap();
-    assert_eq!(hub.gateway.sessions().len(), 1);
+    assert_eq!(hub.live().len(), 1);
     let noise = |at: u32| -> String {
         let letter = |i: u32| char::from(b'a' + ((i ^ at).wrapping_mul(2_654_435_761) >> 20) as u8 % 26);
         (0..200_000).map(letter).collect()
@@ -593,9 +606,8 @@ async fn an_agent_that_takes_nothing_is_given_up_and_delays_nobody() {
     let quick = Agent::start(hub.config("quick"), member("quick"), keeper);
     hub.fake.put("quick", "web", &deployment("web", 2));
     until("the other is served", || ready_replicas(&hub.fake, "quick", "web") == Some(2)).await;
-    until("the stuck one is given up", || hub.fake.seen(|s| s.links["stuck"]) == LinkState::Offline).await;
-    let live: Vec<_> = hub.gateway.sessions().into_iter().map(|session| session.cluster).collect();
-    assert_eq!(live, ["quick"]);
+    until("the stuck one is given up", || hub.link("stuck") == LinkState::Offline).await;
+    assert_eq!(hub.live(), ["quick"]);
     drop((unread, frames));
     quick.end().await;
 }

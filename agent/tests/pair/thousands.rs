@@ -21,7 +21,10 @@ async fn of_thousands_of_works_and_deletes_none_is_lost() {
     let config = Config { state_dir: Some(state.path().to_owned()), ..hub.config("site1") };
     let agent = Agent::start(config.clone(), member("site1"), keeper.clone());
     let held = || Ledger::open(state.path()).unwrap().keys().unwrap().len();
-    let acked = |hub: &Hub| hub.gateway.sessions().first().map_or(0, |session| session.acked);
+    let acked = |hub: &Hub| {
+        let links = hub.gateway.links().links();
+        links.iter().find_map(|link| link.session.as_ref()).map_or(0, |session| session.progress.acked)
+    };
     let all = hub.fake.seen(|s| s.revision);
     until("acknowledged", || acked(&hub) == all).await;
     assert_eq!(held(), WORKS, "what is acknowledged is held");

@@ -1,5 +1,4 @@
-//! Packs what would sit in every process's memory as text: the schema facts (480 KB become 35) and Kubernetes' own texts
-//! on its kinds, which are no file of ours (620 KB become 140).
+//! Packs Kubernetes' own texts on its kinds, which are no file of ours and would sit in every process's memory: 620 KB become 140.
 
 mod texts;
 
@@ -7,10 +6,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 fn main() {
-    println!("cargo::rerun-if-changed=data/schemas.tsv");
     println!("cargo::rerun-if-changed=build");
-    let schemas = std::fs::read("data/schemas.tsv").expect("data/schemas.tsv is part of the crate");
-    pack("schemas.tsv.zz", &schemas);
     pack("texts.tsv.zz", texts::published().as_bytes());
 }
 

@@ -14,24 +14,27 @@ mod locate;
 mod merge;
 mod openapi;
 mod proxy;
+mod told;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use base64::Engine as _;
+use bytes::Bytes;
+pub use call::Elsewhere;
+pub use connection::ClientIdentity;
+use karmada_definitions::resource::StorageId;
+use karmada_definitions::trust::Trust;
+use karmada_kinds::api_service::GROUP;
+use karmada_registry::cache::{Cache, Shard};
+pub(crate) use merge::Groups;
+pub(crate) use openapi::More;
 use parking_lot::RwLock;
 use serde_json::Value;
 
-use crate::cache::{Cache, Shard};
-use crate::resource::{ResourceDefinition, StorageId};
-pub use call::Elsewhere;
-pub use connection::ClientIdentity;
-pub(crate) use merge::Groups;
-pub(crate) use openapi::More;
-
-/// Group of APIService.
-pub const GROUP: &str = "apiregistration.k8s.io";
+/// Bytes that are kept of what all other servers say of themselves.
+const MOST_DESCRIBED: usize = 4 << 20;
 
 /// Group and version.
 type Place = (Arc<str>, Arc<str>);
@@ -44,7 +47,7 @@ pub(crate) struct Handed {
     pub group: Arc<str>,
     pub version: Arc<str>,
     service: ServiceRef,
-    ca_pem: Vec<u8>,
+    trust: Trust,
     insecure: bool,
     available: bool,
     group_priority: i64,
@@ -62,8 +65,8 @@ pub(crate) struct ServiceRef {
 /// What the other server says of a group version.
 #[derive(Debug, Default)]
 struct Described {
-    /// Its entry of aggregated discovery.
-    discovery: Value,
+    /// Its entry of aggregated discovery, as JSON.
+    discovery: Bytes,
     /// The hash of its OpenAPI v3 document, where it has one.
     openapi_hash: Option<String>,
 }
@@ -81,16 +84,8 @@ pub struct Aggregator {
     identity: ArcSwap<ClientIdentity>,
     now: ArcSwap<Registered>,
     described: RwLock<BTreeMap<Place, Arc<Described>>>,
-}
-
-/// Whether this is an APIService of a group that is served here.
-pub(crate) fn is_local(definition: &ResourceDefinition, object: &Value) -> bool {
-    &*definition.group == GROUP && !object["spec"]["service"].is_object()
-}
-
-/// The status that such a one has from the beginning.
-pub(crate) fn local_status(now: &str) -> Value {
-    check::Condition::local().put_into(&Value::Null, now).unwrap_or_default()
+    /// What their OpenAPI v2 documents added when they were last asked.
+    documents: openapi::Documents,
 }
 
 impl Handed {
@@ -110,7 +105,7 @@ impl Handed {
             group: text(&spec["group"]).into(),
             version: text(&spec["version"]).into(),
             service: ServiceRef { namespace: field("namespace"), name: field("name"), port },
-            ca_pem: bundle.unwrap_or_default(),
+            trust: Trust::of(bundle.unwrap_or_default()),
             insecure: spec["insecureSkipTLSVerify"] == true,
             available,
             group_priority: spec["groupPriorityMinimum"].as_i64().unwrap_or(0),
@@ -138,6 +133,7 @@ impl Aggregator {
             identity: ArcSwap::from_pointee(identity),
             now: ArcSwap::default(),
             described: RwLock::default(),
+            documents: openapi::Documents::default(),
         })
     }
 
@@ -179,12 +175,23 @@ impl Aggregator {
         registered.handed.get(&(Arc::from(group), Arc::from(version))).cloned()
     }
 
-    fn describe(&self, place: Place, described: Option<Described>) {
+    /// Keeps what a server said of itself, where there is room for it.
+    fn describe(&self, place: Place, described: Described) {
         let mut all = self.described.write();
-        match described {
-            Some(described) => drop(all.insert(place, Arc::new(described))),
-            None => drop(all.remove(&place)),
+        all.remove(&place);
+        let kept: usize = all.values().map(|one| one.discovery.len()).sum();
+        if kept + described.discovery.len() > MOST_DESCRIBED {
+            tracing::warn!(group = %place.0, version = %place.1, "no room is left for what its server says of itself");
+            return;
         }
+        all.insert(place, Arc::new(described));
+    }
+}
+
+impl Described {
+    /// Its entry of aggregated discovery; `null` where it has none.
+    fn entry(&self) -> Value {
+        serde_json::from_slice(&self.discovery).unwrap_or_default()
     }
 }
 

@@ -13,8 +13,9 @@ mod log;
 mod policy;
 mod record;
 
-pub use event::{Event, Stage};
+pub use event::Event;
 pub use log::{AuditLog, LogOptions};
+pub use policy::Stage;
 pub use policy::{Level, Policy, Ruling};
 pub use record::Record;
 
@@ -23,8 +24,7 @@ use std::sync::Arc;
 
 use http::request::Parts;
 
-use crate::auth::Attributes;
-use crate::registry::{Clock, Ids, User};
+use karmada_registry::{Attributes, Clock, Ids, User};
 
 /// The address that a connection comes from, put into the request's extensions by the listener.
 #[derive(Clone, Copy, Debug)]

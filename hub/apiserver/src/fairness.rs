@@ -5,8 +5,7 @@
 //! ([`queue_set`]); levels lend no seats. A seat is held until the answer is made, by a long list until it is sent; a watch holds
 //! none while it lasts. The agents' streams do not pass here.
 
-pub mod bootstrap;
-mod classify;
+pub mod classify;
 pub mod keep;
 mod levels;
 mod queue_set;
@@ -18,14 +17,13 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use http::HeaderValue;
+use karmada_definitions::resource::StorageId;
+use karmada_registry::cache::{Cache, Shard};
+use karmada_registry::{Attributes, User};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::auth::Attributes;
-use crate::cache::{Cache, Shard};
-use crate::registry::User;
-use crate::resource::StorageId;
 use classify::Schema;
 use levels::Wanted;
 use queue_set::{Arrival, QueueSet, Ticket};

@@ -3,16 +3,17 @@
 //! In: a request with the user of its client certificate in its extensions ([`CertificateUser`]). Out: a response; watches are
 //! bodies that do not end. Every path passes identification and authorisation before anything else is looked at.
 
+mod answer_body;
 mod binding;
 mod body;
 mod deletion;
 mod discovery;
 mod eviction;
+mod fits;
 mod form;
 mod health;
 mod heavy;
 mod indent;
-mod json_error;
 mod list;
 mod objects;
 mod options;
@@ -28,6 +29,7 @@ pub(crate) mod scale;
 mod subresources;
 mod table;
 mod target;
+mod unsent;
 mod watch;
 mod write_options;
 mod yaml;
@@ -38,26 +40,22 @@ use bytes::Bytes;
 use futures::FutureExt as _;
 use http::{Method, Request, Response};
 use http_body_util::BodyExt as _;
+use karmada_access::Access;
+use karmada_definitions::status::{Details, Status};
+use karmada_registry::user::ANONYMOUS;
+use karmada_registry::{Attributes, Registry, User, Warnings};
 use tokio_util::sync::CancellationToken;
 
 use crate::aggregation::Aggregator;
 use crate::audit::{Audit, Record};
-use crate::auth::{ANONYMOUS, Access, Attributes};
 use crate::fairness::{Fairness, Judged, Seat, TooMany};
-use crate::registry::{Registry, User, Warnings};
 use crate::request_metrics::{Labels, RequestMetrics};
-use crate::status::{Details, Status};
 pub use body::MAX_BODY;
 pub(crate) use body::Received;
 pub use health::STORE as STORE_CHECK;
 pub use heavy::{HeavyRequest, HeavyRequests};
 
-/// What is wrong with a text that is no JSON, in Go's words; `None` where it is JSON.
-pub(crate) fn json_syntax_error(bytes: &[u8]) -> Option<String> {
-    json_error::syntax_error(bytes)
-}
-
-pub use respond::Body;
+pub use answer_body::Body;
 use room::{Room, Taken};
 use target::{Query, Target};
 
@@ -260,7 +258,7 @@ impl ApiServer {
         let target = Target::parse(parts.uri.path());
         let attributes = target.attributes(&parts.method, &query);
         along.counted = self.requests.as_ref().map(|_| Labels::of(&attributes, self.serves(&target)));
-        paths::patience(&target, &attributes, &query)?;
+        let patience = paths::patience(&target, &attributes, &query)?;
         let user = self.identify(parts, &attributes, along).await?;
         along.room = Some(self.room.of(&user));
         body = body::counted(body, self.room.of(&user));
@@ -297,7 +295,15 @@ impl ApiServer {
         match target {
             Target::Path(path) => self.path(&call, &path).await,
             Target::Resource(wanted) => {
-                let answered = self.resource(&call, &wanted, body).await;
+                let answering = self.resource(&call, &wanted, body);
+                let answered = match patience {
+                    Some(patience) => tokio::time::timeout(patience, answering).await.unwrap_or_else(|_| {
+                        let why =
+                            "request did not complete within requested timeout - context deadline exceeded";
+                        Err(Status::timeout(why))
+                    }),
+                    None => answering.await,
+                };
                 let mut response = answered.unwrap_or_else(|status| respond::refused(&status, call.headers));
                 respond::warn(&mut response, &call.warnings.all());
                 Ok(response)

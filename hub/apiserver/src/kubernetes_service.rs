@@ -8,14 +8,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use karmada_definitions::resource::StorageId;
+use karmada_definitions::status::Status;
+use karmada_registry::cache::any_changed;
+use karmada_registry::services::{first_service_address, service_range};
+use karmada_registry::{Registry, User, WriteOptions};
+use karmada_schema::object::ObjectKey;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-
-use crate::cache::any_changed;
-use crate::object::ObjectKey;
-use crate::registry::{Registry, User, WriteOptions, first_service_address, service_range};
-use crate::resource::StorageId;
-use crate::status::Status;
 
 /// The namespace of all but the range.
 pub const NAMESPACE: &str = "default";

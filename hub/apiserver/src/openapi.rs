@@ -5,6 +5,7 @@
 //! never holds it twice. Structure is complete (types, fields, list and patch keys, defaults); texts are in v3 alone, which
 //! is what `kubectl explain` asks for: v2 serves programs.
 
+mod address;
 mod components;
 mod custom;
 mod enums;
@@ -16,12 +17,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 
 use bytes::Bytes;
+use karmada_definitions::description::Resource;
+use karmada_definitions::resource::Catalogue;
+use karmada_kinds::catalogue;
+use karmada_schema::{SchemaRef, Schemas};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::aggregation::More;
-use crate::schema::catalogue::{self, Resource};
-use crate::schema::{SchemaRef, Schemas};
 use components::Components;
 pub use custom::Documents;
 use enums::Enums;
@@ -44,6 +48,33 @@ pub struct ServedResource<'a> {
     pub revision: &'a str,
     /// A custom kind's schema as its definition has it, texts included, brought into the document's form.
     pub published: Option<&'a Value>,
+}
+
+/// The OpenAPI v2 document in the form asked for, with what other servers add to it, and its content type.
+pub(crate) fn openapi_v2(catalogue: &Catalogue, accept: &str, more: &More) -> (Bytes, &'static str) {
+    let documents = Documents::read(catalogue, true, |_, _| true);
+    if accept.contains("proto-openapi") {
+        (v2_protobuf(&documents.served(), more), V2_PROTOBUF)
+    } else {
+        (v2_json(&documents.served(), more), "application/json")
+    }
+}
+
+/// The index of OpenAPI v3 documents.
+pub fn openapi_v3_index(catalogue: &Catalogue) -> Bytes {
+    v3_index(&Documents::read(catalogue, false, |_, _| true).served())
+}
+
+/// Where the index has such a document now, with the hash of its content.
+pub(crate) fn openapi_v3_address(catalogue: &Catalogue, path: &str) -> Option<String> {
+    let index: Value = serde_json::from_slice(&openapi_v3_index(catalogue)).ok()?;
+    index["paths"][path]["serverRelativeURL"].as_str().map(str::to_owned)
+}
+
+/// One OpenAPI v3 document, by its path below `/openapi/v3/`.
+pub fn openapi_v3(catalogue: &Catalogue, path: &str) -> Option<Bytes> {
+    let wanted = |group: &str, version: &str| path == format!("apis/{group}/{version}");
+    v3_document(&Documents::read(catalogue, true, wanted).served(), path)
 }
 
 /// What ships with the hub.
@@ -153,14 +184,16 @@ pub(crate) fn v2_protobuf(resources: &[ServedResource<'_>], more: &More) -> Byte
         }
     }
     let mut definitions = Vec::new();
-    more.paths.iter().for_each(|(path, item)| proto::path(&mut paths, path, item));
+    // One at a time: parsed, each takes many times what it was sent as.
+    let parsed = |raw: &RawValue| serde_json::from_str::<Value>(raw.get()).unwrap_or_default();
+    more.paths.iter().for_each(|(path, item)| proto::path(&mut paths, path, &parsed(item)));
     let mut own: BTreeSet<String> = BTreeSet::new();
     components.write(&mut |name, schema, _| {
         own.insert(name.to_owned());
         proto::definition(&mut definitions, name, schema);
     });
     let theirs = more.definitions.iter().filter(|(name, _)| !own.contains(*name));
-    theirs.for_each(|(name, definition)| proto::definition(&mut definitions, name, definition));
+    theirs.for_each(|(name, definition)| proto::definition(&mut definitions, name, &parsed(definition)));
     proto::document(&info(), &paths, &definitions)
 }
 
@@ -194,12 +227,12 @@ impl Writer {
         self.0.extend_from_slice(text.as_bytes());
     }
 
-    fn json(&mut self, value: &Value) {
+    fn json(&mut self, value: &(impl std::fmt::Display + ?Sized)) {
         // Writing to memory does not fail.
         let _ = write!(self.0, "{value}");
     }
 
-    fn entry(&mut self, name: &str, value: &Value, first: bool) {
+    fn entry(&mut self, name: &str, value: &(impl std::fmt::Display + ?Sized), first: bool) {
         if !first {
             self.text(",");
         }

@@ -8,9 +8,8 @@ use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
+use karmada_registry::Attributes;
 use parking_lot::Mutex;
-
-use crate::auth::Attributes;
 
 /// Combinations of labels that are told apart: definitions of custom kinds may make any number.
 const MOST: usize = 1000;

@@ -5,7 +5,7 @@
 
 mod literals;
 mod report;
-mod signatures;
+pub(crate) mod signatures;
 mod unify;
 
 use std::collections::{BTreeMap, BTreeSet};

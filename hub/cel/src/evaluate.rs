@@ -1,40 +1,22 @@
 //! Running programs, within bounds.
 
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
-use kube_cel::cel::{self, Context, ExecutionError};
+use kube_cel::cel::{self, ExecutionError};
 
-use crate::functions;
+use crate::meter::{Budget, Limits, Meter};
 use crate::program::Program;
+use crate::regexes::Regexes;
 use crate::value::Value;
+use crate::walk::{Outcome, Walk};
+use crate::weigh::weight;
 
 /// Trees up to this deep are walked on the caller's stack.
 const SHALLOW: usize = 12;
 
 /// The stack for deeper ones: room for the deepest that compiles. Pages that are not touched cost nothing.
 const STACK: usize = 256 << 20;
-
-/// How much the expressions of one [`Evaluator`] may cost together.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Nodes evaluated inside loops. kube-apiserver's own limit for one object is ten million units.
-    pub steps: u64,
-    /// The same, of one expression: kube-apiserver's limit is one million units.
-    pub call: u64,
-    /// Bytes of values made on the way.
-    pub bytes: u64,
-    /// Wall clock.
-    pub time: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits { steps: 10_000_000, call: 1_000_000, bytes: 64 << 20, time: Duration::from_secs(1) }
-    }
-}
 
 /// Why there is no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -53,77 +35,48 @@ pub enum EvalError {
     Type(&'static str),
 }
 
-/// Counts what expressions cost.
-pub(crate) struct Meter {
-    limits: Limits,
-    steps: AtomicU64,
-    /// The steps before the expression that runs.
-    before: AtomicU64,
-    bytes: AtomicU64,
-    deadline: Instant,
-    spent: AtomicBool,
-}
-
-impl Meter {
-    /// What the expression that just ended is told where the bounds were reached: they were its own, or everybody's.
-    fn reached(&self) -> EvalError {
-        let steps = self.steps.load(Ordering::Relaxed);
-        let own = steps - self.before.load(Ordering::Relaxed) > self.limits.call;
-        if steps <= self.limits.steps && (own || Instant::now() > self.deadline) {
-            return EvalError::Call;
-        }
-        EvalError::Budget
-    }
-
-    fn exhausted(&self) -> ExecutionError {
-        self.spent.store(true, Ordering::Relaxed);
-        ExecutionError::function_error("budget", "exhausted")
-    }
-
-    pub(crate) fn tick(&self, steps: u64) -> Result<bool, ExecutionError> {
-        let before = self.steps.fetch_add(steps, Ordering::Relaxed);
-        let now = before.saturating_add(steps);
-        let own = now.saturating_sub(self.before.load(Ordering::Relaxed));
-        if now > self.limits.steps || own > self.limits.call || Instant::now() > self.deadline {
-            return Err(self.exhausted());
-        }
-        Ok(true)
-    }
-
-    pub(crate) fn hold(&self, bytes: u64) -> Result<(), ExecutionError> {
-        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        if before.saturating_add(bytes) > self.limits.bytes { Err(self.exhausted()) } else { Ok(()) }
-    }
-}
-
 /// Named values and what is left of the budget. For the expressions of one request; made anew for the next.
 pub struct Evaluator {
-    context: Context<'static>,
-    meter: Arc<Meter>,
+    names: HashMap<String, cel::Value>,
+    meter: Meter,
+    regexes: Regexes,
 }
 
 impl Evaluator {
-    /// No names yet, a full budget; the clock runs from here.
+    /// No names yet, a full budget of its own.
     pub fn new(limits: Limits) -> Self {
-        let meter = Arc::new(Meter {
-            limits,
-            steps: AtomicU64::new(0),
-            before: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
-            deadline: Instant::now() + limits.time,
-            spent: AtomicBool::new(false),
-        });
-        Evaluator { context: functions::context(&meter), meter }
+        Evaluator::within(limits, &Budget::new(limits))
+    }
+
+    /// No names yet, a full budget of its own, of what is left of one that is shared.
+    pub fn within(limits: Limits, shared: &Budget) -> Self {
+        let meter = Meter::new(limits, shared.clone());
+        Evaluator { names: HashMap::new(), meter, regexes: Regexes::default() }
     }
 
     /// Gives a name a value; a name given twice has its last one.
     pub fn set(&mut self, name: &str, value: Value) {
-        self.context.add_variable_from_value(name, value.0);
+        self.names.insert(name.to_owned(), value.0);
+    }
+
+    /// The same of a value that was made for this evaluator alone: making it counts.
+    pub fn take(&mut self, name: &str, value: Value) {
+        // What is refused here is refused by whatever is evaluated next.
+        let began = self.meter.begin();
+        weight(&value.0, &self.meter).and_then(|bytes| self.meter.work(bytes / 4)).ok();
+        self.meter.end(began);
+        self.set(name, value);
+    }
+
+    /// The steps and the work so far.
+    #[cfg(test)]
+    pub(crate) fn cost(&self) -> (u64, u64) {
+        (self.meter.stepped(), self.meter.worked())
     }
 
     /// Whether the budget is spent; then every further expression fails.
     pub fn spent(&self) -> bool {
-        self.meter.spent.load(Ordering::Relaxed)
+        self.meter.is_over()
     }
 
     /// The value of the expression.
@@ -134,22 +87,22 @@ impl Evaluator {
         if self.spent() {
             return Err(EvalError::Budget);
         }
-        self.meter.before.store(self.meter.steps.load(Ordering::Relaxed), Ordering::Relaxed);
+        let began = self.meter.begin();
         let outcome = self.resolve(program);
-        if self.spent() {
-            return Err(self.meter.reached());
-        }
+        self.meter.end(began);
         match outcome {
+            _ if self.meter.is_over() && self.meter.is_its_own() => Err(EvalError::Call),
+            _ if self.meter.is_over() => Err(EvalError::Budget),
             Ok(Ok(value)) => Ok(Value(value)),
             Ok(Err(error)) => Err(EvalError::Failed(words(&error))),
             Err(_) => Err(EvalError::Failed("internal error".to_owned())),
         }
     }
 
-    /// Walks the tree. The interpreter gives up on a few trees by panicking; those are refused when compiled, but users write
-    /// them. Deep trees get a stack of their own.
-    fn resolve(&self, program: &Program) -> Result<Result<cel::Value, ExecutionError>, ()> {
-        let walk = || catch_unwind(AssertUnwindSafe(|| cel::Value::resolve(&program.expr, &self.context)));
+    /// Walks the tree. The library gives up on a few values by panicking. Deep trees get a stack of their own.
+    fn resolve(&self, program: &Program) -> Result<Outcome, ()> {
+        let walk = Walk { names: &self.names, meter: &self.meter, regexes: &self.regexes };
+        let walk = || catch_unwind(AssertUnwindSafe(|| walk.value(&program.expr, None)));
         if program.depth <= SHALLOW {
             return walk().map_err(|_| ());
         }

@@ -1,83 +1,197 @@
-//! The functions that expressions may call: CEL's, the Kubernetes libraries, and bounded versions of those that could run away.
+//! The functions that expressions may call.
+//!
+//! In: a name, what it is called with (the receiver first), a meter. Out: its value. A call is charged by [`charge`] before it
+//! runs. Functions whose work can be more than a walk over what they are given, or whose result larger than that, are here and in
+//! the modules below; the others are the library's ([`library`]), charged for the walk.
 
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use kube_cel::KubeCelExt as _;
-use kube_cel::cel::extractors::{Arguments, This};
-use kube_cel::cel::objects::{Key, Map, OptionalValue};
-use kube_cel::cel::{Context, ExecutionError, ResolveResult, Value};
+use kube_cel::cel::objects::{Key, Map};
+use kube_cel::cel::{ExecutionError, Value};
 
-use crate::authorizer;
-use crate::evaluate::Meter;
-use crate::lists;
+pub(crate) mod library;
+mod sequences;
+mod texts;
+
+use crate::meter::Meter;
+use crate::walk::{Outcome, Walk, key, maybe, no_overload};
+use crate::weigh::{letters, many, optional, same, weight};
+use crate::{charge, lists};
 
 /// The longest text or list that one function may make, in bytes or elements.
 const LARGEST: usize = 8 << 20;
 
-/// A context with every function, counting on `meter`.
-pub(crate) fn context(meter: &Arc<Meter>) -> Context<'static> {
-    let mut context = Context::default().with_all();
-    authorizer::register(&mut context);
-    context.add_function("dyn", |value: Value| -> ResolveResult { Ok(value) });
-    context.add_function("type", |value: Value| -> ResolveResult { text(type_name(&value)) });
-    context.add_function("bool", |value: Value| to_bool(&value));
-    context.add_function("size", size);
-    context.add_function("replace", replace);
-    context.add_function("join", join);
-    context.add_function("lists.range", range);
-    context.add_function("@opt", |optional: Value| one_or_none(&optional));
-    context.add_function("@keys", |range: Value| keys(&range));
-    let inserting = meter.clone();
-    context.add_function("@insert", move |Arguments(args): Arguments| -> ResolveResult {
-        let whole = insert(args.as_slice())?;
-        inserting.hold(weight(&whole))?;
-        Ok(whole)
-    });
-    let ticking = meter.clone();
-    context.add_function("@tick", move |steps: i64| -> ResolveResult {
-        ticking.tick(steps.unsigned_abs()).map(Value::Bool)
-    });
-    let holding = meter.clone();
-    context.add_function("@held", move |value: Value| -> ResolveResult {
-        holding.hold(weight(&value))?;
-        Ok(value)
-    });
-    let (comparing, looking, merging) = (meter.clone(), meter.clone(), meter.clone());
-    context.add_function("@equal", move |a: Value, b: Value, how: Arc<String>| -> ResolveResult {
-        lists::equal(&a, &b, &lists::read(&how), &comparing).map(Value::Bool)
-    });
-    context.add_function("@within", move |a: Value, b: Value, how: Arc<String>| -> ResolveResult {
-        lists::within(&a, &b, &lists::read(&how), &looking).map(Value::Bool)
-    });
-    context.add_function("@merge", move |a: Value, b: Value, how: Arc<String>| -> ResolveResult {
-        let sum = lists::merge(&a, &b, &lists::read(&how), &merging)?;
-        merging.hold(weight(&sum))?;
-        Ok(sum)
-    });
-    let adding = meter.clone();
-    context.add_function("@add", move |left: Value, right: Value| -> ResolveResult {
-        let grows = matches!(left, Value::String(_) | Value::List(_) | Value::Bytes(_));
-        let sum = (left + right)?;
-        if grows {
-            adding.hold(weight(&sum))?;
+/// Names of types, which are values as `type(x)` yields them.
+pub(crate) const TYPES: [&str; 9] =
+    ["bool", "bytes", "double", "int", "list", "map", "null_type", "string", "uint"];
+
+/// Calls a function.
+pub(crate) fn call(walk: &Walk<'_>, name: &str, is_member: bool, args: Vec<Value>) -> Outcome {
+    charge::charge(name, &args, walk.meter)?;
+    if let Some(outcome) = passing(name, &args) {
+        // What is passed on was weighed when it was made.
+        return outcome;
+    }
+    let outcome = own(walk, name, &args).unwrap_or_else(|| library::call(name, is_member, args, walk.meter));
+    match outcome? {
+        // Texts that are gone at once need not be counted.
+        Value::String(text) if text.len() < 1 << 10 => Ok(Value::String(text)),
+        made @ (Value::String(_) | Value::Bytes(_) | Value::List(_) | Value::Map(_) | Value::Opaque(_)) => {
+            walk.kept(made)
         }
-        Ok(sum)
-    });
-    context
+        made => Ok(made),
+    }
 }
 
-fn text(text: &str) -> ResolveResult {
-    Ok(Value::String(Arc::new(text.to_owned())))
+fn failed(function: &str, why: &str) -> ExecutionError {
+    ExecutionError::function_error(function, why)
 }
 
-/// Bytes that a value takes, roughly.
-fn weight(value: &Value) -> u64 {
-    24 + match value {
-        Value::String(text) => text.len() as u64,
-        Value::Bytes(bytes) => bytes.len() as u64,
-        Value::List(items) => items.iter().map(weight).sum(),
-        Value::Map(map) => map.map.values().map(|value| 48 + weight(value)).sum(),
-        _ => 0,
+/// Functions that answer with a part of what they are given, or about its outside.
+fn passing(name: &str, args: &[Value]) -> Option<Outcome> {
+    Some(match (name, args) {
+        ("dyn", [value]) => Ok(value.clone()),
+        ("type", [value]) => Ok(Value::String(Arc::new(type_name(value).to_owned()))),
+        ("optional.none", []) => Ok(maybe(None)),
+        ("hasValue", [of]) => held("hasValue", of).map(|held| Value::Bool(held.is_some())),
+        ("value", [of]) => held("value", of)
+            .and_then(|held| held.cloned().ok_or_else(|| failed("value", "optional.none() dereference"))),
+        ("or", [of, other]) => held("or", of).and_then(|found| match found {
+            Some(_) => Ok(of.clone()),
+            None => held("or", other).map(|_| other.clone()),
+        }),
+        ("orValue", [of, other]) => {
+            held("orValue", of).map(|held| held.cloned().unwrap_or_else(|| other.clone()))
+        }
+        ("first", [Value::List(items)]) => Ok(maybe(items.first().cloned())),
+        ("last", [Value::List(items)]) => Ok(maybe(items.last().cloned())),
+        ("@opt", [of]) => {
+            held("optMap", of).map(|held| Value::List(Arc::new(held.cloned().into_iter().collect())))
+        }
+        _ => return None,
+    })
+}
+
+fn held<'v>(function: &str, of: &'v Value) -> Result<Option<&'v Value>, ExecutionError> {
+    optional(of).ok_or_else(|| failed(function, "no such overload"))
+}
+
+/// The functions that are charged while they run; `None` for those of the library.
+fn own(walk: &Walk<'_>, name: &str, args: &[Value]) -> Option<Outcome> {
+    let meter = walk.meter;
+    let truth = |outcome: Result<bool, ExecutionError>| outcome.map(Value::Bool);
+    Some(match (name, args) {
+        ("_==_", [a, b]) => truth(same(a, b, meter)),
+        ("_!=_", [a, b]) => truth(same(a, b, meter).map(|same| !same)),
+        ("_<_", [a, b]) => truth(compare(a, b, meter).map(Ordering::is_lt)),
+        ("_<=_", [a, b]) => truth(compare(a, b, meter).map(Ordering::is_le)),
+        ("_>_", [a, b]) => truth(compare(a, b, meter).map(Ordering::is_gt)),
+        ("_>=_", [a, b]) => truth(compare(a, b, meter).map(Ordering::is_ge)),
+        ("_+_", [a, b]) => sum(a, b, meter),
+        ("_-_", [a, b]) => a.clone() - b.clone(),
+        ("_*_", [a, b]) => a.clone() * b.clone(),
+        ("_/_", [a, b]) => a.clone() / b.clone(),
+        ("_%_", [a, b]) => a.clone() % b.clone(),
+        ("-_", [value]) => negative(value),
+        ("!_", [Value::Bool(truth)]) => Ok(Value::Bool(!truth)),
+        ("!_", _) => Err(no_overload()),
+        ("@in", [one, of]) => truth(within(one, of, meter)),
+        ("size", [value]) => size(value, meter),
+        ("bool", [value]) => to_bool(value),
+        ("optional.of", [value]) => Ok(maybe(Some(value.clone()))),
+        ("optional.ofNonZeroValue", [value]) => {
+            Ok(maybe(Some(value).filter(|value| !value.is_zero()).cloned()))
+        }
+        ("@keys", [range]) => keys(range, meter),
+        ("@insert" | "cel.@mapInsert", [map, more @ ..]) => inserted(map, more, meter),
+        ("@equal", [a, b, Value::String(how)]) => {
+            truth(described(how, meter).and_then(|how| lists::equal(a, b, &how, meter)))
+        }
+        ("@within", [a, b, Value::String(how)]) => {
+            truth(described(how, meter).and_then(|how| lists::within(a, b, &how, meter)))
+        }
+        ("@merge", [a, b, Value::String(how)]) => {
+            described(how, meter).and_then(|how| lists::merge(a, b, &how, meter))
+        }
+        _ => return texts::call(walk, name, args).or_else(|| sequences::call(name, args, meter)),
+    })
+}
+
+fn described(how: &str, meter: &Meter) -> Result<lists::Lists, ExecutionError> {
+    meter.work(many(how.len()))?;
+    Ok(lists::read(how))
+}
+
+/// The order of two values.
+pub(crate) fn compare(a: &Value, b: &Value, meter: &Meter) -> Result<Ordering, ExecutionError> {
+    meter.work(1)?;
+    match (a, b) {
+        (Value::String(x), Value::String(y)) => {
+            meter.work(letters(x.len().min(y.len())))?;
+            Ok(x.cmp(y))
+        }
+        (Value::Bytes(x), Value::Bytes(y)) => {
+            meter.work(letters(x.len().min(y.len())))?;
+            Ok(x.cmp(y))
+        }
+        _ => a.partial_cmp(b).ok_or_else(no_overload),
+    }
+}
+
+/// `a + b`. What grows is counted before it is made.
+pub(crate) fn sum(a: &Value, b: &Value, meter: &Meter) -> Outcome {
+    let room = |a: usize, b: usize| {
+        meter.work(letters(a) + letters(b))?;
+        meter.hold(many(a) + many(b))
+    };
+    match (a, b) {
+        (Value::String(x), Value::String(y)) => {
+            room(x.len(), y.len())?;
+            Ok(Value::String(Arc::new([x.as_str(), y.as_str()].concat())))
+        }
+        (Value::Bytes(x), Value::Bytes(y)) => {
+            room(x.len(), y.len())?;
+            Ok(Value::Bytes(Arc::new([x.as_slice(), y.as_slice()].concat())))
+        }
+        (Value::List(x), Value::List(y)) => {
+            meter.work(many(x.len()) + many(y.len()))?;
+            meter.hold(24 * (many(x.len()) + many(y.len())))?;
+            Ok(Value::List(Arc::new(x.iter().chain(y.iter()).cloned().collect())))
+        }
+        _ => a.clone() + b.clone(),
+    }
+}
+
+fn negative(value: &Value) -> Outcome {
+    match value {
+        Value::Int(number) => number
+            .checked_neg()
+            .map(Value::Int)
+            .ok_or_else(|| ExecutionError::Overflow("minus", value.clone(), Value::Null)),
+        Value::Float(number) => Ok(Value::Float(-number)),
+        _ => Err(no_overload()),
+    }
+}
+
+fn within(one: &Value, of: &Value, meter: &Meter) -> Result<bool, ExecutionError> {
+    match of {
+        Value::List(items) => {
+            for item in items.iter() {
+                if same(item, one, meter)? {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        }
+        Value::Map(map) => {
+            let wanted = key(one)?;
+            meter.work(if let Key::String(name) = &wanted { letters(name.len()) } else { 1 })?;
+            Ok(map.get(&wanted).is_some())
+        }
+        _ => Err(no_overload()),
     }
 }
 
@@ -98,127 +212,79 @@ fn type_name(value: &Value) -> &'static str {
     }
 }
 
-fn to_bool(value: &Value) -> ResolveResult {
+fn to_bool(value: &Value) -> Outcome {
     match value {
         Value::Bool(truth) => Ok(Value::Bool(*truth)),
         Value::String(text) => match text.as_str() {
             "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Value::Bool(true)),
             "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Value::Bool(false)),
-            _ => Err(ExecutionError::function_error("bool", "type conversion error")),
+            _ => Err(failed("bool", "type conversion error")),
         },
-        _ => Err(ExecutionError::function_error("bool", "no such overload")),
+        _ => Err(failed("bool", "no such overload")),
     }
 }
 
 /// Texts count in characters.
-fn size(This(this): This<Value>) -> ResolveResult {
-    let size = match &this {
-        Value::String(text) => text.chars().count(),
-        Value::Bytes(bytes) => bytes.len(),
-        Value::List(items) => items.len(),
-        Value::Map(map) => map.map.len(),
-        _ => return Err(ExecutionError::function_error("size", "no such overload")),
-    };
-    Ok(Value::Int(size as i64))
-}
-
-fn too_large(function: &str) -> ExecutionError {
-    ExecutionError::function_error(function, "the result is too large")
-}
-
-fn replace(This(this): This<Arc<String>>, Arguments(args): Arguments) -> ResolveResult {
-    let (from, to, limit) = match args.as_slice() {
-        [Value::String(from), Value::String(to)] => (from, to, usize::MAX),
-        [Value::String(from), Value::String(to), Value::Int(limit)] => {
-            (from, to, usize::try_from(*limit).unwrap_or(usize::MAX))
+fn size(value: &Value, meter: &Meter) -> Outcome {
+    match value {
+        Value::String(_) | Value::Bytes(_) | Value::List(_) | Value::Map(_) => {
+            let size = crate::weigh::size(value, meter)?;
+            Ok(Value::Int(i64::try_from(size).unwrap_or(i64::MAX)))
         }
-        _ => return Err(ExecutionError::function_error("replace", "no such overload")),
-    };
-    let times = this.matches(from.as_str()).count().min(limit);
-    if this.len().saturating_add(times.saturating_mul(to.len())) > LARGEST {
-        return Err(too_large("replace"));
+        _ => Err(failed("size", "no such overload")),
     }
-    text(&this.replacen(from.as_str(), to, times))
-}
-
-fn join(This(this): This<Arc<Vec<Value>>>, Arguments(args): Arguments) -> ResolveResult {
-    let separator = match args.as_slice() {
-        [] => "",
-        [Value::String(separator)] => separator.as_str(),
-        _ => return Err(ExecutionError::function_error("join", "no such overload")),
-    };
-    let mut out = String::new();
-    for (index, item) in this.iter().enumerate() {
-        let Value::String(part) = item else {
-            return Err(ExecutionError::function_error("join", "no such overload"));
-        };
-        if index > 0 {
-            out.push_str(separator);
-        }
-        out.push_str(part);
-        if out.len() > LARGEST {
-            return Err(too_large("join"));
-        }
-    }
-    text(&out)
-}
-
-/// An optional as a list.
-fn one_or_none(optional: &Value) -> ResolveResult {
-    let held = match optional {
-        Value::Opaque(opaque) => opaque.downcast_ref::<OptionalValue>(),
-        _ => None,
-    };
-    let held = held.ok_or_else(|| ExecutionError::function_error("optMap", "no such overload"))?;
-    Ok(Value::List(Arc::new(held.value().cloned().into_iter().collect())))
 }
 
 /// The indices of a list, the keys of a map in order.
-fn keys(range: &Value) -> ResolveResult {
+fn keys(range: &Value, meter: &Meter) -> Outcome {
     let keys = match range {
-        Value::List(items) => (0..items.len() as i64).map(Value::Int).collect(),
+        Value::List(items) => {
+            meter.work(many(items.len()))?;
+            (0..items.len() as i64).map(Value::Int).collect()
+        }
         Value::Map(map) => {
+            let count = map.map.len();
+            meter.work(many(count).saturating_mul(u64::from(count.max(1).ilog2()) + 1))?;
             let mut keys: Vec<_> = map.map.keys().cloned().collect();
             keys.sort();
             keys.into_iter().map(Value::from).collect::<Vec<Value>>()
         }
-        _ => return Err(ExecutionError::function_error("all", "no such overload")),
+        _ => return Err(failed("all", "no such overload")),
     };
     Ok(Value::List(Arc::new(keys)))
 }
 
-/// A map with one more entry, or those of another map; no key twice.
-fn insert(args: &[Value]) -> ResolveResult {
-    let refused = |why: &str| ExecutionError::function_error("transformMap", why);
-    let (Some(Value::Map(map)), Some(rest)) = (args.first(), args.get(1..)) else {
-        return Err(refused("no such overload"));
-    };
-    let entries: Vec<(Key, Value)> = match rest {
-        [Value::Map(more)] => more.map.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
-        [key, value] => {
-            let key = match key {
-                Value::String(text) => Key::String(text.clone()),
-                Value::Int(number) => Key::Int(*number),
-                Value::UInt(number) => Key::Uint(*number),
-                Value::Bool(truth) => Key::Bool(*truth),
-                _ => return Err(refused("unsupported key type")),
-            };
-            vec![(key, value.clone())]
-        }
-        _ => return Err(refused("no such overload")),
-    };
+/// A map with more entries.
+fn inserted(map: &Value, more: &[Value], meter: &Meter) -> Outcome {
+    let Value::Map(map) = map else { return Err(failed("transformMap", "no such overload")) };
+    meter.work(many(map.map.len()))?;
     let mut whole = (*map.map).clone();
-    for (key, value) in entries {
-        if whole.insert(key, value).is_some() {
-            return Err(refused("insert failed: key already exists"));
+    match more {
+        [Value::Map(more)] => {
+            meter.work(many(more.map.len()))?;
+            for (key, value) in more.map.iter() {
+                insert(&mut whole, key.clone(), value.clone())?;
+            }
         }
+        [name, value] => insert(&mut whole, key(name)?, value.clone())?,
+        _ => return Err(failed("transformMap", "no such overload")),
     }
     Ok(Value::Map(Map { map: Arc::new(whole) }))
 }
 
-fn range(count: i64) -> ResolveResult {
-    match usize::try_from(count) {
-        Ok(n) if n <= LARGEST / 64 => Ok(Value::List(Arc::new((0..count).map(Value::Int).collect()))),
-        _ => Err(too_large("lists.range")),
+/// One more entry; no key twice.
+pub(crate) fn insert(map: &mut HashMap<Key, Value>, key: Key, value: Value) -> Result<(), ExecutionError> {
+    match map.entry(key) {
+        Entry::Occupied(_) => Err(failed("transformMap", "insert failed: key already exists")),
+        Entry::Vacant(free) => {
+            free.insert(value);
+            Ok(())
+        }
     }
+}
+
+/// What the library is given is copied for it: that is charged as a walk.
+fn walked(args: &[Value], meter: &Meter) -> Result<(), ExecutionError> {
+    let bytes: u64 = args.iter().try_fold(0, |sum: u64, arg| Ok(sum.saturating_add(weight(arg, meter)?)))?;
+    meter.work(bytes / 16)
 }

@@ -9,14 +9,20 @@
 //! | --- | --- | --- |
 //! | text of one expression | [`MAX_SOURCE`] bytes | refused when compiled |
 //! | nesting of one expression | [`MAX_DEPTH`] | refused when compiled |
-//! | steps of loops, over all expressions of one [`Evaluator`] | [`Limits::steps`] | [`EvalError::Budget`] |
-//! | steps of loops of one expression | [`Limits::call`] | [`EvalError::Call`] |
+//! | steps (kube-apiserver's cost), over all expressions of one [`Evaluator`] | [`Limits::steps`] | [`EvalError::Budget`] |
+//! | steps of one expression | [`Limits::call`] | [`EvalError::Call`] |
+//! | work: parts visited, letters gone over | [`Limits::work`] | [`EvalError::Call`] |
 //! | bytes held in values made on the way | [`Limits::bytes`] | [`EvalError::Budget`] |
-//! | wall clock, looked at on every loop step | [`Limits::time`] | [`EvalError::Call`] |
+//! | time while expressions run | [`Limits::time`] | [`EvalError::Call`] |
+//! | all of these, over the evaluators of one request | [`Budget`] | [`EvalError::Budget`] |
 //!
 //! Nothing else of this workspace is known here, and nothing else knows which interpreter is below.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests are of this machine's time"))]
+
+mod apart;
 mod authorizer;
+mod charge;
 mod check;
 mod check_functions;
 mod cost;
@@ -24,18 +30,23 @@ mod escape;
 mod evaluate;
 mod expand;
 mod functions;
-mod guard;
 mod lists;
+mod meter;
 mod program;
+mod regexes;
 mod syntax;
 mod types;
 mod value;
+mod walk;
+mod weigh;
 
+pub use apart::apart;
 pub use authorizer::{Authorizer, Decision, Question};
 pub use cost::{Extent, Inner};
 pub use escape::{escape, unescape};
-pub use evaluate::{EvalError, Evaluator, Limits};
+pub use evaluate::{EvalError, Evaluator};
 pub use lists::Lists;
+pub use meter::{Budget, Limits};
 pub use program::{CompileError, Expected, MAX_DEPTH, MAX_SOURCE, Program};
 pub use types::{Declarations, Elements, Format, Object, Shape, Type};
 pub use value::Value;

@@ -12,8 +12,10 @@ use kube_cel::cel::objects::Key;
 use kube_cel::cel::{ExecutionError, Value};
 use serde_json::{Value as Json, json};
 
-use crate::evaluate::Meter;
+use crate::functions;
+use crate::meter::Meter;
 use crate::types::Shape;
+use crate::weigh::{many, same};
 use crate::{escape, types::Elements};
 
 /// How deep a schema is looked at.
@@ -199,10 +201,6 @@ pub(crate) fn read(text: &str) -> Lists {
     Lists::decoded(&serde_json::from_str(text).unwrap_or_default())
 }
 
-fn many(count: usize) -> u64 {
-    u64::try_from(count).unwrap_or(u64::MAX)
-}
-
 /// Whether two values are equal.
 pub(crate) fn equal(a: &Value, b: &Value, lists: &Lists, meter: &Meter) -> Result<bool, ExecutionError> {
     match (lists, a, b) {
@@ -210,26 +208,28 @@ pub(crate) fn equal(a: &Value, b: &Value, lists: &Lists, meter: &Meter) -> Resul
             if x.len() != y.len() {
                 return Ok(false);
             }
-            meter.tick(many(if *elements == Elements::Ordered { x.len() } else { x.len() * y.len() }))?;
-            let same = |one: &Value, other: &Value| equal(one, other, items, meter);
+            let pairs = if *elements == Elements::Ordered { x.len() } else { x.len() * y.len() };
+            meter.step(many(pairs))?;
+            meter.work(many(pairs))?;
+            let alike = |one: &Value, other: &Value| equal(one, other, items, meter);
             match elements {
-                Elements::Ordered => all(x.iter().zip(y.iter()), |(one, other)| same(one, other)),
-                Elements::Set => all(x.iter(), |one| Ok(!all(y.iter(), |other| Ok(!same(one, other)?))?)),
+                Elements::Ordered => all(x.iter().zip(y.iter()), |(one, other)| alike(one, other)),
+                Elements::Set => all(x.iter(), |one| Ok(!all(y.iter(), |other| Ok(!alike(one, other)?))?)),
                 Elements::Keyed(keys) => all(y.iter(), |other| {
                     let own = x.iter().find(|one| same_key(one, other, keys));
-                    own.map_or(Ok(false), |one| same(one, other))
+                    own.map_or(Ok(false), |one| alike(one, other))
                 }),
             }
         }
         (Lists::Fields(_) | Lists::Values(_), Value::Map(x), Value::Map(y)) => {
-            meter.tick(many(x.map.len()))?;
+            meter.work(many(x.map.len()))?;
             let alike = |(key, one): (&Key, &Value)| match y.map.get(key) {
                 Some(other) => equal(one, other, &lists.field(&key.to_string()), meter),
                 None => Ok(false),
             };
             Ok(x.map.len() == y.map.len() && all(x.map.iter(), alike)?)
         }
-        _ => Ok(a == b),
+        _ => same(a, b, meter),
     }
 }
 
@@ -259,9 +259,10 @@ fn same_key(a: &Value, b: &Value, keys: &[String]) -> bool {
 /// A set with what it lacks of `b`; a list by key with the elements of `b` in place of its own.
 pub(crate) fn merge(a: &Value, b: &Value, lists: &Lists, meter: &Meter) -> Result<Value, ExecutionError> {
     let (Lists::List(elements, items), Value::List(x), Value::List(y)) = (lists, a, b) else {
-        return a.clone() + b.clone();
+        return functions::sum(a, b, meter);
     };
-    meter.tick(many((x.len() + y.len()) * y.len()))?;
+    meter.step(many((x.len() + y.len()) * y.len()))?;
+    meter.work(many((x.len() + y.len()) * y.len()))?;
     let mut sum = (**x).clone();
     for one in y.iter() {
         let place = match elements {

@@ -4,18 +4,21 @@ use std::collections::BTreeSet;
 
 use kube_cel::cel::IdedExpr;
 use kube_cel::cel::common::ast::{EntryExpr, Expr};
-use kube_cel::cel::parser::Parser;
+use kube_cel::cel::parser::{ParseErrors, Parser};
 
 use crate::check::Checker;
 use crate::cost::{self, Extent};
 use crate::types::{Declarations, Type};
-use crate::{expand, guard, lists, syntax};
+use crate::{expand, lists, syntax};
 
 /// The longest expression, in bytes.
 pub const MAX_SOURCE: usize = 16 << 10;
 
 /// The deepest nesting of an expression.
 pub const MAX_DEPTH: usize = 200;
+
+/// How long a message about an expression gets before nothing more is added to it, in bytes.
+pub(crate) const LONGEST_MESSAGE: usize = 64 << 10;
 
 /// What an expression must yield.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +95,6 @@ impl Program {
         if !declarations.lists.is_empty() {
             lists::weave(&mut expr, &mut declarations.lists.clone());
         }
-        guard::weave(&mut expr);
         Ok(Program { expr, yields, names, depth })
     }
 
@@ -111,6 +113,22 @@ impl Program {
     pub fn uses(&self, name: &str) -> bool {
         self.names.iter().any(|used| used == name)
     }
+}
+
+/// The parser's messages, as many as there is room for: each shows the line that it is about.
+fn messages(errors: &ParseErrors) -> String {
+    let mut text = String::new();
+    for (at, error) in errors.errors.iter().enumerate() {
+        if text.len() > LONGEST_MESSAGE {
+            text.push_str(&format!("\n{} more errors were truncated", errors.errors.len() - at));
+            break;
+        }
+        if at > 0 {
+            text.push('\n');
+        }
+        text.push_str(&error.to_string());
+    }
+    text
 }
 
 /// The parser's message with its margin as cel-go writes it. Where an expression could end, cel-go's parser expects nothing but its
@@ -152,7 +170,7 @@ fn read(source: &str, declarations: &Declarations) -> Result<Sound, CompileError
 
 fn parse(source: &str) -> Result<IdedExpr, CompileError> {
     let parsed = Parser::new().enable_optional_syntax(true).parse(source);
-    parsed.map_err(|error| CompileError::Invalid(worded(&error.to_string(), source)))
+    parsed.map_err(|error| CompileError::Invalid(worded(&messages(&error), source)))
 }
 
 /// The expression with its macros written out, and how deep it is.

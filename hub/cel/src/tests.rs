@@ -7,6 +7,8 @@ use serde_json::json;
 
 use super::*;
 
+mod costs;
+
 fn run(source: &str, object: &serde_json::Value) -> Result<Value, String> {
     let declarations = Declarations::new().with("self", Type::Dyn);
     let program = Program::compile(source, &declarations, Expected::Any).map_err(|e| e.to_string())?;
@@ -153,7 +155,7 @@ fn a_budget_is_shared_by_all_expressions_of_one_evaluator() {
     let declarations = Declarations::new().with("self", Type::Dyn);
     let program =
         Program::compile("self.all(a, self.all(b, a >= 0))", &declarations, Expected::Bool).unwrap();
-    let limits = Limits { steps: 50_000, ..Limits::default() };
+    let limits = Limits { steps: 30_000, ..Limits::default() };
     let mut evaluator = Evaluator::new(limits);
     evaluator.set("self", Value::from_json(&json!((0..60).collect::<Vec<i64>>())));
     assert_eq!(evaluator.bool(&program), Ok(true));
@@ -273,5 +275,65 @@ fn sets_and_lists_by_key_mind_no_order() {
         let mut evaluator = Evaluator::new(Limits::default());
         evaluator.set("self", Value::from_json(&object));
         assert_eq!(evaluator.bool(&program).unwrap(), wanted, "{source}");
+    }
+}
+
+/// What is compiled when somebody writes an expression must not take long either, nor tell of it at any length.
+#[test]
+fn the_largest_expressions_are_read_quickly_and_told_of_briefly() {
+    let fill = |part: &str, join: &str| vec![part; MAX_SOURCE / (part.len() + join.len())].join(join);
+    for source in [
+        fill("true", "||"),
+        fill("self.a", "&&"),
+        format!("[{}0]", fill("[]", ",").split_off(64)),
+        fill("[1].all(x,x>0)", "&&"),
+        "!".repeat(8000) + "true",
+        "in ".repeat(5000),
+        fill("none", "&&"),
+        "\"\\".repeat(8000),
+        fill("'x'.matches('((a?){100}){100}')", "&&"),
+    ] {
+        let started = Instant::now();
+        let outcome = Program::compile(&source, &typed(), Expected::Any);
+        let (took, shown) = (started.elapsed(), &source[..24]);
+        assert!(took < Duration::from_secs(5), "{shown} took {took:?}");
+        if let Err(error) = outcome {
+            let told = error.to_string().len();
+            assert!(told < 256 << 10, "{shown} is told of in {told} bytes");
+        }
+    }
+}
+
+#[test]
+fn values_that_are_taken_count_and_can_be_used() {
+    let program =
+        Program::compile("self.a == 1", &Declarations::new().with("self", Type::Dyn), Expected::Bool);
+    let program = program.unwrap();
+    let budget = Budget::new(Limits { work: 1_000, ..Limits::of_a_request() });
+    let taken = |object: &serde_json::Value| {
+        let mut evaluator = Evaluator::within(Limits::default(), &budget);
+        evaluator.take("self", Value::from_json(object));
+        evaluator.bool(&program)
+    };
+    assert_eq!(taken(&json!({"a": 1})), Ok(true));
+    assert_eq!(taken(&json!({"a": 1, "b": vec![0; 2000]})), Err(EvalError::Budget));
+    assert_eq!(taken(&json!({"a": 1})), Err(EvalError::Budget), "the budget is everybody's");
+}
+
+/// Calls without a loop whose work grows with what they are given.
+#[test]
+fn a_call_costs_what_it_does() {
+    let letters = |first: &str, last: &str| first.repeat(30_000) + last;
+    let object = json!({"x": letters("a", "b"), "y": letters("b", "c")});
+    for source in [
+        "sets.contains(self.x.split(''), self.y.split(''))",
+        "self.x.split('').exists(one, sets.intersects(self.y.split(''), ['d', one]))",
+        "'%.2000000000f'.format([1.0]) == ''",
+        "self.x.matches('((a?){200}){200}c')",
+    ] {
+        let started = Instant::now();
+        let outcome = run(source, &object);
+        assert!(outcome.is_err(), "{source}");
+        assert!(started.elapsed() < Duration::from_secs(5), "{source} took {:?}", started.elapsed());
     }
 }

@@ -1,14 +1,14 @@
 //! Values of expressions: made from JSON, plainly or as a schema reads it.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use kube_cel::cel;
 use kube_cel::cel::objects::{Key, Map};
-use kube_cel::cel::{self, Context};
 use serde_json::Value as Json;
 
 use crate::escape;
+use crate::functions::library;
 use crate::types::{Format, Shape};
 
 /// A value that an expression can name or yield. Cheap to clone.
@@ -165,19 +165,13 @@ fn formatted(text: &str, format: Format) -> cel::Value {
                 None => cel::Value::String(Arc::new(text.to_owned())),
             };
         }
-        Format::Duration => "duration(x)",
-        Format::DateTime | Format::Date => "timestamp(x)",
+        Format::Duration => "duration",
+        Format::DateTime | Format::Date => "timestamp",
     };
     let text = if format == Format::Date { format!("{text}T00:00:00Z") } else { text.to_owned() };
     // The interpreter's own reading of times, so that they compare with what expressions make.
-    thread_local!(static READER: RefCell<Context<'static>> = RefCell::new(Context::default()));
     let value = cel::Value::String(Arc::new(text));
-    READER.with(|reader| {
-        let mut reader = reader.borrow_mut();
-        reader.add_variable_from_value("x", value.clone());
-        let read = cel::Program::compile(function).ok().and_then(|program| program.execute(&reader).ok());
-        read.unwrap_or(value)
-    })
+    library::convert(function, value.clone()).unwrap_or(value)
 }
 
 fn decode_base64(text: &str) -> Option<Vec<u8>> {

@@ -7,15 +7,20 @@ use futures::{FutureExt, StreamExt};
 use karmada_api::binding::ResourceBinding;
 use karmada_api::object;
 use karmada_api::strings::{events, finalizers};
-use karmada_api::work::Work;
+use karmada_core::belonging;
 use karmada_core::binding::{self, Input, Wanted, WorkError};
+use karmada_core::targets::Places;
 use serde_json::Value;
 
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
-use crate::policies::{Put, Shared};
-use crate::port::{Api, ApiError, Key, Propagation, Resource};
-use crate::runner::{Action, Controller, Error};
+use crate::port::{Api, ApiError, Change, Key, Object, Propagation, Resource};
+use crate::runner::{Action, Controller, Error, Source};
+use crate::shared::{Put, Shared};
+
+const BINDING_API: &str = "work.karmada.io/v1alpha2";
+const KINDS: [&str; 2] = ["ResourceBinding", "ClusterResourceBinding"];
+const WORK_API: &str = "work.karmada.io/v1alpha1";
 
 /// How long to wait for Works that must go before new ones come (behaviour 31).
 const PURGE_WAIT: Duration = Duration::from_secs(5);
@@ -34,15 +39,37 @@ impl Binding {
         Arc::new(Binding { shared })
     }
 
+    /// What wakes this controller: a binding whose spec or marks changed; a Work of one, its status aside; an override policy, for those that it
+    /// may mean or meant; a cluster that comes, for those that name it.
+    pub fn wakes(shared: &Shared) -> Vec<Source<Key>> {
+        let mut sources: Vec<Source<Key>> =
+            KINDS.iter().map(|kind| Source::own(BINDING_API, kind).but_status()).collect();
+        let bindings = shared.bindings.clone();
+        let works = Source::new(WORK_API, "Work", move |change| {
+            let (Change::Applied(work) | Change::Deleted(work)) = change;
+            bindings.of_work(work).into_iter().collect()
+        });
+        sources.push(works.but_status());
+        let bindings = shared.bindings.clone();
+        sources.push(shared.overrides.wakes(move |turn| {
+            let same = turn.before.as_ref().map(|policy| &policy.spec)
+                == turn.now.as_ref().map(|policy| &policy.spec);
+            if same { Vec::new() } else { bindings.to_render(turn) }
+        }));
+        let bindings = shared.bindings.clone();
+        sources.push(shared.clusters.wakes(move |turn| {
+            let comes = turn.before.is_none() && turn.now.is_some();
+            if comes { bindings.naming(&turn.key.name) } else { Vec::new() }
+        }));
+        sources
+    }
+
     /// Marks Works for deletion. Each stays until its cluster has let go of what it placed, or is gone for good.
-    async fn remove_works(&self, works: impl Iterator<Item = &Work>) -> Result<(), Error> {
+    async fn remove_works(&self, works: impl Iterator<Item = &Arc<Object>>) -> Result<(), Error> {
         let api = &*self.shared.api;
         let resource = kinds::works(api)?;
-        for work in works.filter(|work| work.metadata.deletion_timestamp.is_none()) {
-            let text = |value: &Option<String>| Arc::from(value.as_deref().unwrap_or(""));
-            let key = Key { namespace: text(&work.metadata.namespace), name: text(&work.metadata.name) };
-            let uid = work.metadata.uid.as_deref().unwrap_or("");
-            match api.delete(&resource, &key, uid, Propagation::Background).await {
+        for work in works.filter(|work| !work.deleting) {
+            match api.delete(&resource, &work.key, &work.uid, Propagation::Background).await {
                 Ok(()) | Err(ApiError::NotFound(_)) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -62,6 +89,20 @@ impl Binding {
             self.shared.api.update(resource, value).await?;
         }
         Ok(Action::Done)
+    }
+
+    /// A binding that nobody owns any more and whose template is gone: nothing else ends it.
+    async fn give_up(
+        &self,
+        resource: &Resource,
+        key: &Key,
+        binding: &ResourceBinding,
+    ) -> Result<Action, Error> {
+        let uid = binding.metadata.uid.as_deref().unwrap_or("");
+        match self.shared.api.delete(resource, key, uid, Propagation::Background).await {
+            Ok(()) | Err(ApiError::NotFound(_)) => Ok(Action::Done),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Writes the Work for one cluster; false where none can be there now.
@@ -98,9 +139,9 @@ impl Binding {
         Ok(put? != Put::Wait)
     }
 
-    async fn write_and_tell(&self, template: &Value, wanted: &Wanted) -> Result<(), Error> {
-        if self.write(template, wanted).await? {
-            self.tell(template, wanted);
+    async fn write_and_tell(&self, template: &Value, wanted: Wanted) -> Result<(), Error> {
+        if self.write(template, &wanted).await? {
+            self.tell(template, &wanted);
         }
         Ok(())
     }
@@ -134,44 +175,57 @@ impl Controller for Binding {
             return self.end(&resource, &binding).await;
         }
         let works = self.shared.works_of(&binding).await?;
-        self.remove_works(binding::orphans(&binding, &works).into_iter()).await?;
-        if binding::must_wait(&binding, &works) {
+        let places = Places::of(&binding);
+        self.remove_works(works.iter().filter(|work| places.is_orphan(&work.key.namespace))).await?;
+        if works.iter().any(|work| places.goes_first(&work.key.namespace)) {
             return Ok(Action::RequeueAfter(PURGE_WAIT));
         }
+        drop(works);
         let reference = &binding.spec.resource;
         let Some(kind) = api.resource_of(&reference.api_version, &reference.kind) else {
             return Ok(Action::Done);
         };
-        // A template that is gone ends its binding through the garbage collector.
-        let Some(template) = fetch::get::<Value>(api, &kind, &reference.namespace, &reference.name).await?
-        else {
+        let template: Option<Value> = fetch::get(api, &kind, &reference.namespace, &reference.name).await?;
+        if belonging::is_left_over(&binding, template.as_ref()) {
+            return self.give_up(&resource, key, &binding).await;
+        }
+        // A template that is gone, or is another by now, ends its binding through the garbage collector.
+        let Some(template) = template.filter(|template| !belonging::is_of_another(&binding, template)) else {
             return Ok(Action::Done);
         };
-        let (clusters, cluster_overrides, overrides) = (
-            self.shared.clusters().await?,
-            self.shared.cluster_overrides().await?,
-            self.shared.overrides().await?,
+        self.make_works(&binding, &template).await
+    }
+}
+
+impl Binding {
+    /// Makes the Works side by side: they share the store's commits. Each is rendered when its turn to be written comes. One cluster's
+    /// trouble is not the others': all are tried, the first failure is reported.
+    async fn make_works(&self, binding: &ResourceBinding, template: &Value) -> Result<Action, Error> {
+        let (clusters, wide, near) = (
+            self.shared.clusters.all(""),
+            self.shared.overrides.all(""),
+            match object::namespace(template) {
+                "" => Arc::default(),
+                namespace => self.shared.overrides.all(namespace),
+            },
         );
         let input = Input {
-            binding: &binding,
-            template: &template,
+            binding,
+            template,
             clusters: &clusters,
-            cluster_overrides: &cluster_overrides,
-            overrides: &overrides,
+            cluster_overrides: &wide,
+            overrides: &near,
             interpreter: &*self.shared.interpreter,
         };
-        // Written side by side: they share the store's commits. One cluster's trouble is not the others': all are tried, the
-        // first failure is reported.
-        let wanted = binding::works(&input);
-        let names = || wanted.iter().map(|wanted| wanted.cluster.as_str()).collect::<Vec<_>>();
-        tracing::debug!(namespace = &*key.namespace, binding = &*key.name, clusters = ?names(), "Works of a binding");
-        let writes: Vec<_> =
-            wanted.iter().map(|wanted| self.write_and_tell(&template, wanted).boxed()).collect();
-        let outcomes: Vec<_> = futures::stream::iter(writes).buffer_unordered(WRITES_AT_ONCE).collect().await;
-        outcomes
-            .into_iter()
-            .find(Result::is_err)
-            .map_or(Ok(Action::Done), |failed| failed.map(|()| Action::Done))
+        let names = || binding.spec.clusters.iter().map(|target| target.name.as_str()).collect::<Vec<_>>();
+        tracing::debug!(namespace = binding.namespace(), binding = binding.name(), clusters = ?names(), "Works of a binding");
+        let writes = binding::works(&input).map(|wanted| self.write_and_tell(template, wanted).boxed());
+        let mut outcomes = futures::stream::iter(writes).buffer_unordered(WRITES_AT_ONCE);
+        let mut failed = None;
+        while let Some(outcome) = outcomes.next().await {
+            failed = failed.or(outcome.err());
+        }
+        failed.map_or(Ok(Action::Done), Err)
     }
 }
 

@@ -18,9 +18,9 @@ use serde_json::{Value, json};
 
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
-use crate::policies::Shared;
 use crate::port::{Api, ApiError, Key, Object, Propagation, Resource};
-use crate::runner::{Action, Controller, Error};
+use crate::runner::{Action, Controller, Error, Source};
+use crate::shared::Shared;
 
 /// Where knowledge of the agents' links comes from: the gateway's memory, for liveness is not stored.
 pub trait ContactSource: Send + Sync + 'static {
@@ -56,6 +56,11 @@ impl ClusterLife {
         Arc::new(ClusterLife { shared, contacts, grace })
     }
 
+    /// What wakes this controller: a Cluster. Who knows of its link wakes it too, through the queue.
+    pub fn wakes() -> Vec<Source<Key>> {
+        vec![Source::own("cluster.karmada.io/v1alpha1", "Cluster")]
+    }
+
     fn api(&self) -> &dyn Api {
         &*self.shared.api
     }
@@ -66,7 +71,7 @@ impl ClusterLife {
         }
         let now = (self.shared.clock)();
         let created = cluster.metadata.creation_timestamp.as_ref().map(|time| time.0);
-        let contact = self.contacts.contact(cluster.name(), now).of_one_made(created);
+        let contact = self.contacts.contact(cluster.name(), now).of_one_made(created, now);
         if let Some(silent) = decide::silent(&cluster, &contact, &self.grace, now) {
             let mut changed = cluster.clone();
             set_condition(&mut changed.status.conditions, silent);
@@ -90,8 +95,10 @@ impl ClusterLife {
 
     /// The finalizer and the execution namespace; false while an earlier namespace of that name still ends.
     async fn prepare(&self, resource: &Resource, cluster: &Cluster) -> Result<bool, Error> {
-        let mut value = fetch::to_value(cluster)?;
-        if object::add_finalizer(&mut value, finalizers::CLUSTER) {
+        let held = cluster.metadata.finalizers.iter().flatten().any(|held| held == finalizers::CLUSTER);
+        if !held {
+            let mut value = fetch::to_value(cluster)?;
+            object::add_finalizer(&mut value, finalizers::CLUSTER);
             match self.api().update(resource, value).await {
                 // Somebody else changed it: the change wakes this again.
                 Ok(_) | Err(ApiError::Conflict(_)) => {}
@@ -162,13 +169,16 @@ impl ClusterLife {
 
     /// Whether a binding names the cluster as a target. The scheduler takes it out of each, whoever placed it.
     async fn still_placed_in(&self, cluster: &str) -> Result<bool, Error> {
-        for namespace in ["any", ""] {
-            let bindings = kinds::bindings(self.api(), namespace)?;
-            for binding in self.api().list(&bindings, "").await?.iter().filter(|binding| !binding.deleting) {
-                let binding: ResourceBinding = binding.parse()?;
-                if binding.spec.clusters.iter().any(|target| target.name == cluster) {
-                    return Ok(true);
-                }
+        for key in self.shared.bindings.naming(cluster) {
+            let bindings = kinds::bindings(self.api(), &key.namespace)?;
+            let found: Option<ResourceBinding> =
+                fetch::get(self.api(), &bindings, &key.namespace, &key.name).await?;
+            let named = |binding: &ResourceBinding| {
+                binding.metadata.deletion_timestamp.is_none()
+                    && binding.spec.clusters.iter().any(|target| target.name == cluster)
+            };
+            if found.as_ref().is_some_and(named) {
+                return Ok(true);
             }
         }
         Ok(false)

@@ -14,9 +14,9 @@ use parking_lot::Mutex;
 use crate::cluster::ContactSource;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
-use crate::policies::Shared;
 use crate::port::Key;
-use crate::runner::{Action, Controller, Error};
+use crate::runner::{Action, Controller, Error, Source};
+use crate::shared::Shared;
 
 /// How a cluster stands, as far as there is news in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +99,11 @@ impl ClusterNews {
     /// A controller.
     pub fn new(shared: Arc<Shared>, contacts: Arc<dyn ContactSource>) -> Arc<Self> {
         Arc::new(ClusterNews { shared, contacts, known: Mutex::default() })
+    }
+
+    /// What wakes this controller: a Cluster.
+    pub fn wakes() -> Vec<Source<Key>> {
+        vec![Source::own("cluster.karmada.io/v1alpha1", "Cluster")]
     }
 
     fn tell(&self, name: &str, uid: &str, news: &News) {

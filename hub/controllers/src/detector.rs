@@ -1,7 +1,8 @@
 //! Detector: every template finds its policy, and gets its binding (behaviour 1–21). `karmada-core` decides; this reads, writes
 //! and tells.
 //!
-//! Woken by any change of any kind that may be propagated, and by [`crate::policy`] when a policy changes.
+//! Woken by any change of any kind that may be propagated, its status aside, and by the policy controller when a policy changes. A
+//! template's status concerns the controller of statuses alone, which is told of it from here.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,55 +19,75 @@ use tokio_util::sync::CancellationToken;
 
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
-use crate::informer;
-use crate::policies::Shared;
-use crate::port::{ApiError, Change, Key, Resource};
+use crate::informer::{AnyHandler, Informers, Notice};
+use crate::port::{ApiError, Change, Key, Propagation, Resource, TemplateKey};
 use crate::queue::Queue;
 use crate::runner::{Action, Controller, Error};
+use crate::shared::Shared;
 
 /// How long to wait before looking again for override policies that a policy depends on.
 const OVERRIDES_WAIT: Duration = Duration::from_secs(5);
 
-/// Which template.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TemplateKey {
-    /// Its resource.
-    pub resource: Resource,
-    /// Where it stands.
-    pub key: Key,
-}
+/// How long to wait for a binding to go before a new one takes its place.
+const REPLACE_WAIT: Duration = Duration::from_millis(500);
 
 /// The controller.
 pub struct Detector {
     shared: Arc<Shared>,
     skip: SkipRules,
-    bindings: [(Arc<Queue<Key>>, Duration); 2],
+    makers: Makers,
+}
+
+/// Who makes something of a binding and its template: a change of a template that leaves its binding as it is concerns them all the same.
+pub struct Makers {
+    /// The queue of who makes Works.
+    pub works: Arc<Queue<Key>>,
+    /// The queue of who makes statuses.
+    pub statuses: Arc<Queue<Key>>,
+    /// How long changes settle before statuses are made.
+    pub settle: Duration,
 }
 
 impl Detector {
-    /// A detector that skips what `skip` says. `bindings` are the queues of those who make Works and statuses of bindings, and how
-    /// long each lets changes settle: a change of a template that leaves its binding as it is concerns them all the same.
-    pub fn new(
-        shared: Arc<Shared>,
-        skip: SkipRules,
-        bindings: [(Arc<Queue<Key>>, Duration); 2],
-    ) -> Arc<Self> {
-        Arc::new(Detector { shared, skip, bindings })
+    /// A detector that skips what `skip` says.
+    pub fn new(shared: Arc<Shared>, skip: SkipRules, makers: Makers) -> Arc<Self> {
+        Arc::new(Detector { shared, skip, makers })
     }
 
-    /// Fills the queue from every kind that may be propagated, until told to stop.
-    pub async fn watch(self: Arc<Self>, queue: Arc<Queue<TemplateKey>>, stop: CancellationToken) {
-        let skip = self.skip.clone();
-        let wanted = move |resource: &Resource| !skip.skips_kind(&resource.api_version(), &resource.kind);
-        let skip = self.skip.clone();
-        let handler = Arc::new(move |resource: &Resource, change: Change| {
-            // A template that is gone takes its binding along through the garbage collector.
-            let Change::Applied(object) = change else { return };
-            if !skip.skips_namespace(&object.key.namespace) && !object.deleting {
-                queue.add(TemplateKey { resource: resource.clone(), key: object.key.clone() });
+    /// Fills the queue from every kind that may be propagated, until told to stop: what wakes this controller.
+    pub async fn wakes(
+        self: Arc<Self>,
+        informers: Informers,
+        queue: Arc<Queue<TemplateKey>>,
+        stop: CancellationToken,
+    ) {
+        let wanted = |resource: &Resource| !self.skip.skips_kind(&resource.api_version(), &resource.kind);
+        let (of_templates, of_statuses) = (self.clone(), self.clone());
+        let templates: AnyHandler = Arc::new(move |resource, change| {
+            of_templates.shared.claims.observe(resource, change);
+            if let Some(key) = of_templates.template(resource, change) {
+                queue.add(key);
             }
         });
-        informer::run_all(self.shared.api.clone(), wanted, &stop, handler).await;
+        let statuses: AnyHandler = Arc::new(move |resource, change| {
+            let Some(template) = of_statuses.template(resource, change) else { return };
+            let name = names::binding_name(&template.resource.kind, &template.key.name);
+            let binding = Key { namespace: template.key.namespace, name: name.into() };
+            if of_statuses.shared.bindings.contains(&binding) {
+                of_statuses.makers.statuses.add_after(binding, of_statuses.makers.settle);
+            }
+        });
+        tokio::join!(
+            informers.hear_all(wanted, Notice::ButStatus, &stop, templates),
+            informers.hear_all(wanted, Notice::OnlyStatus, &stop, statuses),
+        );
+    }
+
+    /// The template that changed. One that is gone takes its binding along through the garbage collector.
+    fn template(&self, resource: &Resource, change: &Change) -> Option<TemplateKey> {
+        let Change::Applied(object) = change else { return None };
+        let concerns = !object.deleting && !self.skip.skips_namespace(&object.key.namespace);
+        concerns.then(|| TemplateKey { resource: resource.clone(), key: object.key.clone() })
     }
 
     async fn claimed(
@@ -75,7 +96,7 @@ impl Detector {
         template: Value,
         policy: &PropagationPolicy,
     ) -> Result<Action, Error> {
-        let missing = self.missing_overrides(policy).await?;
+        let missing = self.missing_overrides(policy);
         if !missing.is_empty() {
             let message = format!("waiting for dependent overrides: {}", missing.join(", "));
             self.tell(&template, EventType::Warning, events::APPLY_POLICY_FAILED, &message);
@@ -117,8 +138,17 @@ impl Detector {
         let written = match change {
             Ok(BindingChange::Nothing) => {
                 let key = Key { namespace: namespace.into(), name: name.into() };
-                self.bindings.iter().for_each(|(queue, settle)| queue.add_after(key.clone(), *settle));
+                self.makers.works.add(key.clone());
+                self.makers.statuses.add_after(key, self.makers.settle);
                 return Ok(Action::Done);
+            }
+            Ok(BindingChange::Replace) => {
+                let key = Key { namespace: namespace.into(), name: name.into() };
+                let uid = existing.and_then(|binding| binding.metadata.uid).unwrap_or_default();
+                match api.delete(&resource, &key, &uid, Propagation::Background).await {
+                    Ok(()) | Err(ApiError::NotFound(_)) => return Ok(Action::RequeueAfter(REPLACE_WAIT)),
+                    Err(error) => return Err(error.into()),
+                }
             }
             Ok(BindingChange::Create(binding)) => api.create(&resource, fetch::to_value(&binding)?).await,
             Ok(BindingChange::Update(binding)) => api.update(&resource, fetch::to_value(&binding)?).await,
@@ -171,19 +201,13 @@ impl Detector {
         Ok(Action::Done)
     }
 
-    async fn missing_overrides(&self, policy: &PropagationPolicy) -> Result<Vec<String>, Error> {
+    fn missing_overrides(&self, policy: &PropagationPolicy) -> Vec<String> {
         if policy.spec.dependent_overrides.is_empty() {
-            return Ok(Vec::new());
+            return Vec::new();
         }
-        let namespace = policy.namespace();
-        let all = if namespace.is_empty() {
-            self.shared.cluster_overrides().await?
-        } else {
-            self.shared.overrides().await?
-        };
-        let existing: BTreeSet<String> =
-            all.iter().filter(|o| o.namespace() == namespace).map(|o| o.name().to_owned()).collect();
-        Ok(detector::missing_overrides(policy, &existing))
+        let all = self.shared.overrides.all(policy.namespace());
+        let existing: BTreeSet<String> = all.iter().map(|o| o.name().to_owned()).collect();
+        detector::missing_overrides(policy, &existing)
     }
 
     /// The value of the policy's PriorityClass; the inner error says that it does not exist (behaviour 14).
@@ -225,9 +249,9 @@ impl Controller for Detector {
         let Some(template) = found.filter(|template| !object::deleting(template)) else {
             return Ok(Action::Done);
         };
-        let (policies, cluster_policies) =
-            (self.shared.policies().await?, self.shared.cluster_policies().await?);
-        let decision = detector::decide(&template, &policies, &cluster_policies, &self.skip);
+        let near = self.shared.policies.all(&at.key.namespace);
+        let wide = self.shared.policies.all("");
+        let decision = detector::decide(&template, &near, &wide, &self.skip);
         let policy = match &decision {
             Decision::Claimed(policy) => policy.name(),
             _ => "none",
@@ -246,3 +270,6 @@ impl Controller for Detector {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,9 +8,9 @@ use karmada_core::status;
 
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
-use crate::policies::Shared;
 use crate::port::{Api, Key};
-use crate::runner::{Action, Controller, Error};
+use crate::runner::{Action, Controller, Error, Source};
+use crate::shared::Shared;
 
 /// The controller.
 pub struct Execution {
@@ -21,6 +21,11 @@ impl Execution {
     /// A controller.
     pub fn new(shared: Arc<Shared>) -> Arc<Self> {
         Arc::new(Execution { shared })
+    }
+
+    /// What wakes this controller: a Work, its status aside.
+    pub fn wakes() -> Vec<Source<Key>> {
+        vec![Source::own("work.karmada.io/v1alpha1", "Work").but_status()]
     }
 }
 
@@ -53,3 +58,6 @@ impl Controller for Execution {
         Ok(Action::Done)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,12 @@
 //! Reading typed objects through the port, and writing them back as JSON.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::port::{Api, ApiError, Resource};
+use crate::port::{Api, ApiError, Object, Resource};
 use crate::runner::Error;
 
 /// The resources that Karmada's controllers live on.
@@ -51,6 +53,20 @@ pub mod kinds {
     }
 }
 
+/// One object as it lies in the cache, or `None` where there is none.
+pub async fn object(
+    api: &dyn Api,
+    resource: &Resource,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<Arc<Object>>, Error> {
+    match api.get(resource, namespace, name).await {
+        Ok(object) => Ok(Some(object)),
+        Err(ApiError::NotFound(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// One object, or `None` where there is none.
 pub async fn get<T: DeserializeOwned>(
     api: &dyn Api,
@@ -58,59 +74,11 @@ pub async fn get<T: DeserializeOwned>(
     namespace: &str,
     name: &str,
 ) -> Result<Option<T>, Error> {
-    match api.get(resource, namespace, name).await {
-        Ok(object) => Ok(Some(object.parse()?)),
-        Err(ApiError::NotFound(_)) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+    let found = object(api, resource, namespace, name).await?;
+    found.map(|object| Ok(object.parse()?)).transpose()
 }
 
 /// A typed object as JSON.
 pub fn to_value<T: Serialize>(object: &T) -> Result<Value, Error> {
     serde_json::to_value(object).map_err(|error| Error::Other(error.to_string()))
-}
-
-/// A list read typed, and kept until one of its objects changes: policies and clusters are read far more often than written.
-pub struct Snapshot<T> {
-    held: parking_lot::Mutex<Option<Held<T>>>,
-}
-
-struct Held<T> {
-    revisions: Vec<u64>,
-    items: std::sync::Arc<Vec<T>>,
-}
-
-impl<T> Default for Snapshot<T> {
-    fn default() -> Self {
-        Snapshot { held: parking_lot::Mutex::new(None) }
-    }
-}
-
-impl<T: DeserializeOwned + Send + Sync> Snapshot<T> {
-    /// Every object of `resource` (`namespace` empty: of all namespaces), as the cache has it now.
-    pub async fn list(
-        &self,
-        api: &dyn Api,
-        resource: &Resource,
-        namespace: &str,
-    ) -> Result<std::sync::Arc<Vec<T>>, Error> {
-        let objects = api.list(resource, namespace).await?;
-        let revisions: Vec<u64> = objects.iter().map(|object| object.revision).collect();
-        let mut held = self.held.lock();
-        if let Some(held) = held.as_ref().filter(|held| held.revisions == revisions) {
-            return Ok(held.items.clone());
-        }
-        let mut items = Vec::with_capacity(objects.len());
-        for object in &objects {
-            match object.parse() {
-                Ok(typed) => items.push(typed),
-                Err(error) => {
-                    tracing::warn!(kind = &*resource.kind, name = &*object.key.name, %error, "an object cannot be read");
-                }
-            }
-        }
-        let items = std::sync::Arc::new(items);
-        *held = Some(Held { revisions, items: items.clone() });
-        Ok(items)
-    }
 }

@@ -2,21 +2,29 @@
 //! should be, and write the difference.
 
 pub mod binding;
+mod bindings_index;
+mod claims_index;
 pub mod cluster;
 pub mod cluster_news;
 pub mod detector;
+mod enablements;
 pub mod events;
 pub mod execution;
 pub mod fetch;
 pub mod informer;
+mod names_index;
 pub mod namespace;
 pub mod platform;
-pub mod policies;
 pub mod policy;
 pub mod port;
+pub mod propagation;
 pub mod queue;
+#[cfg(test)]
+mod rig;
 pub mod runner;
 pub mod scheduler;
+pub mod shared;
 pub mod status;
+mod typed;
 pub mod workqueues;
-pub mod works_index;
+mod works_index;

@@ -3,15 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::{FutureExt, StreamExt};
+use karmada_api::binding::ObjectReference;
+use karmada_api::cluster::{Cluster, ClusterSpec};
+use karmada_api::names;
+use karmada_api::override_policy::OverridePolicy;
 use karmada_api::work::Work;
-use karmada_core::namespace as decide;
 use karmada_core::skip::SkipRules;
+use karmada_core::{namespace as decide, overrides};
 use serde_json::Value;
 
 use crate::fetch::{self, kinds};
-use crate::policies::{Put, Shared};
-use crate::port::{Api, ApiError, Key};
-use crate::runner::{Action, Controller, Error};
+use crate::port::{Api, ApiError, Change};
+use crate::runner::{Action, Controller, Error, Source, key_of};
+use crate::shared::{Put, Shared};
+use crate::typed::Turn;
+use crate::works_index::binding_id;
 
 /// How long to wait for a new cluster's execution namespace.
 const NAMESPACE_WAIT: Duration = Duration::from_secs(1);
@@ -19,16 +26,120 @@ const NAMESPACE_WAIT: Duration = Duration::from_secs(1);
 /// How long to wait for the Work of an earlier namespace of the same name to go, where nothing tells of it.
 const EARLIER_WAIT: Duration = Duration::from_secs(30);
 
+/// Works that are written at once.
+const WRITES_AT_ONCE: usize = 16;
+
+/// What one look is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Errand {
+    /// The namespace.
+    pub namespace: Arc<str>,
+    /// The one cluster that it is to go to; all of them where none is named.
+    pub cluster: Option<Arc<str>>,
+}
+
+impl Errand {
+    fn everywhere(namespace: &Arc<str>) -> Self {
+        Errand { namespace: namespace.clone(), cluster: None }
+    }
+}
+
 /// The controller.
 pub struct NamespaceSync {
     shared: Arc<Shared>,
     skip: SkipRules,
 }
 
+/// What came of one cluster.
+enum Outcome {
+    Done,
+    /// Its execution namespace is not there yet, or not any more.
+    NoPlace,
+    /// The Work of an earlier namespace is still there.
+    Earlier,
+}
+
+/// Whether a cluster is there, and is what it was, as far as override policies can see. Taints and status change all the time and
+/// are nothing to a namespace.
+fn is_news(turn: &Turn<Cluster>) -> bool {
+    let (Some(before), Some(now)) = (&turn.before, &turn.now) else { return turn.now.is_some() };
+    if (&before.metadata.uid, before.metadata.generation) == (&now.metadata.uid, now.metadata.generation) {
+        return false;
+    }
+    let seen = |cluster: &Cluster| {
+        let ClusterSpec { provider, region, zone, zones, .. } = &cluster.spec;
+        (cluster.metadata.uid.clone(), [provider, region, zone].map(Clone::clone), zones.clone())
+    };
+    seen(before) != seen(now)
+}
+
+/// Whether an override policy may mean a namespace, as it was or as it is.
+fn means(turn: &Turn<OverridePolicy>, namespace: &str) -> bool {
+    let object = ObjectReference {
+        api_version: "v1".to_owned(),
+        kind: "Namespace".to_owned(),
+        name: namespace.to_owned(),
+        ..ObjectReference::default()
+    };
+    turn.states().any(|policy| policy.namespace().is_empty() && overrides::may_mean(policy, &object))
+}
+
+/// The namespace that a Work is for, and where it is.
+fn namespace_of_work(change: &Change) -> Option<Errand> {
+    let (Change::Applied(work) | Change::Deleted(work)) = change;
+    // Works of bindings carry their ids.
+    if binding_id(work).is_some() {
+        return None;
+    }
+    let value = work.value().ok()?;
+    let mut owners = value["metadata"]["ownerReferences"].as_array()?.iter();
+    let owner = owners.find(|owner| owner["kind"] == "Namespace")?;
+    let cluster = names::cluster_of_execution_namespace(&work.key.namespace)?;
+    Some(Errand { namespace: owner["name"].as_str()?.into(), cluster: Some(cluster.into()) })
+}
+
 impl NamespaceSync {
     /// A controller that keeps back what `skip` says.
     pub fn new(shared: Arc<Shared>, skip: SkipRules) -> Arc<Self> {
         Arc::new(NamespaceSync { shared, skip })
+    }
+
+    /// What wakes this controller: a namespace, for every cluster; a cluster that comes or is moved elsewhere, for every namespace; a
+    /// ClusterOverridePolicy, for those that it may mean or meant; the Work of an earlier namespace of the same name that is gone.
+    pub fn wakes(shared: &Shared) -> Vec<Source<Errand>> {
+        let own = Source::new("v1", "Namespace", |change| vec![Errand::everywhere(&key_of(change).name)]);
+        let names = shared.namespaces.clone();
+        let clusters = shared.clusters.wakes(move |turn| {
+            let to = |namespace| Errand { namespace, cluster: Some(turn.key.name.clone()) };
+            if is_news(turn) { names.all().into_iter().map(to).collect() } else { Vec::new() }
+        });
+        let names = shared.namespaces.clone();
+        let policies = shared.overrides.wakes(move |turn| {
+            if !turn.key.namespace.is_empty() {
+                return Vec::new();
+            }
+            let all = names.all();
+            all.iter().filter(|name| means(turn, name)).map(Errand::everywhere).collect()
+        });
+        let works = Source::new("work.karmada.io/v1alpha1", "Work", |change| {
+            namespace_of_work(change).into_iter().collect()
+        });
+        vec![own, clusters, policies, works.but_status()]
+    }
+
+    /// Sends a namespace to one cluster.
+    async fn send(&self, namespace: &Value, cluster: &Cluster) -> Result<Outcome, Error> {
+        let overrides = self.shared.overrides.all("");
+        let work =
+            decide::work(namespace, cluster, &overrides).map_err(|error| Error::Other(error.to_string()))?;
+        match self.put(&work).await {
+            Ok(true) => Ok(Outcome::Done),
+            // One on its way out is made anew when it is gone.
+            Ok(false) => Ok(Outcome::Earlier),
+            // A cluster that is just coming (or going) has no execution namespace yet (or any more).
+            Err(Error::Api(ApiError::NotFound(_))) => Ok(Outcome::NoPlace),
+            Err(error) => Err(error),
+        }
     }
 
     /// Writes the Work for one cluster; false where that of an earlier namespace is still there.
@@ -47,34 +158,34 @@ impl NamespaceSync {
 
 #[async_trait::async_trait]
 impl Controller for NamespaceSync {
-    type Key = Key;
+    type Key = Errand;
 
     fn name(&self) -> &'static str {
         "namespace-sync-controller"
     }
 
-    async fn reconcile(&self, key: &Key) -> Result<Action, Error> {
+    async fn reconcile(&self, errand: &Errand) -> Result<Action, Error> {
         let api: &dyn Api = &*self.shared.api;
         let resource = kinds::namespaces(api)?;
-        let Some(namespace) = fetch::get::<Value>(api, &resource, "", &key.name).await? else {
+        let Some(namespace) = fetch::get::<Value>(api, &resource, "", &errand.namespace).await? else {
             return Ok(Action::Done);
         };
         if !decide::is_carried_along(&namespace, &self.skip) {
             return Ok(Action::Done);
         }
-        let (clusters, overrides) = (self.shared.clusters().await?, self.shared.cluster_overrides().await?);
+        let clusters = self.shared.clusters.all("");
+        let meant = |cluster: &Arc<Cluster>| {
+            !cluster.deleting() && errand.cluster.as_ref().is_none_or(|name| **name == *cluster.name())
+        };
+        let writes = clusters.iter().filter(|cluster| meant(cluster));
+        let writes: Vec<_> = writes.map(|cluster| self.send(&namespace, cluster).boxed()).collect();
+        let mut outcomes = futures::stream::iter(writes).buffer_unordered(WRITES_AT_ONCE);
         let (mut failed, mut waits, mut earlier) = (None, false, false);
-        for cluster in clusters.iter().filter(|cluster| !cluster.deleting()) {
-            let wanted = decide::work(&namespace, cluster, &overrides);
-            let outcome = match wanted {
-                Ok(work) => self.put(&work).await,
-                Err(error) => Err(Error::Other(error.to_string())),
-            };
+        while let Some(outcome) = outcomes.next().await {
             match outcome {
-                // One on its way out is made anew when it is gone.
-                Ok(gone) => earlier |= !gone,
-                // A cluster that is just coming (or going) has no execution namespace yet (or any more).
-                Err(Error::Api(ApiError::NotFound(_))) => waits = true,
+                Ok(Outcome::Done) => {}
+                Ok(Outcome::NoPlace) => waits = true,
+                Ok(Outcome::Earlier) => earlier = true,
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
@@ -86,3 +197,6 @@ impl Controller for NamespaceSync {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

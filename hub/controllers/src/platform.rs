@@ -28,6 +28,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::informer::Informers;
 use crate::port::{Api, ApiError, Object, Resource};
 use crate::queue::Queue;
 use crate::runner::{self, Clock, Controller, Source};
@@ -48,20 +49,21 @@ pub struct Platform {
 }
 
 /// Runs every platform controller until told to stop.
-pub async fn run(api: Arc<dyn Api>, parts: Platform, stop: CancellationToken) {
+pub async fn run(informers: impl Into<Informers>, parts: Platform, stop: CancellationToken) {
+    let informers: Informers = informers.into();
     let mut tasks = JoinSet::new();
-    tasks.spawn(garbage_collector::run(api.clone(), stop.clone()));
-    tasks.spawn(namespace::run(api.clone(), parts.others.clone(), parts.clock.clone(), stop.clone()));
-    tasks.spawn(service_account::run(api.clone(), parts.clone(), stop.clone()));
-    tasks.spawn(root_ca::run(api.clone(), parts.ca_pem.clone(), stop.clone()));
-    tasks.spawn(bootstrap_signer::run(api.clone(), parts.clock.clone(), stop.clone()));
-    tasks.spawn(token_cleaner::run(api.clone(), parts.clock.clone(), stop.clone()));
-    tasks.spawn(aggregation::run(api.clone(), stop.clone()));
-    tasks.spawn(ttl_after_finished::run(api.clone(), parts.clock.clone(), stop.clone()));
-    tasks.spawn(event_expiry::run(api.clone(), parts.clock.clone(), stop.clone()));
-    tasks.spawn(quota::run(api.clone(), stop.clone()));
-    tasks.spawn(csr_signer::run(api.clone(), parts.signer.clone(), parts.clock.clone(), stop.clone()));
-    tasks.spawn(csr_cleaner::run(api, parts.clock, stop));
+    tasks.spawn(garbage_collector::run(informers.clone(), stop.clone()));
+    tasks.spawn(namespace::run(informers.clone(), parts.others.clone(), parts.clock.clone(), stop.clone()));
+    tasks.spawn(service_account::run(informers.clone(), parts.clone(), stop.clone()));
+    tasks.spawn(root_ca::run(informers.clone(), parts.ca_pem.clone(), stop.clone()));
+    tasks.spawn(bootstrap_signer::run(informers.clone(), parts.clock.clone(), stop.clone()));
+    tasks.spawn(token_cleaner::run(informers.clone(), parts.clock.clone(), stop.clone()));
+    tasks.spawn(aggregation::run(informers.clone(), stop.clone()));
+    tasks.spawn(ttl_after_finished::run(informers.clone(), parts.clock.clone(), stop.clone()));
+    tasks.spawn(event_expiry::run(informers.clone(), parts.clock.clone(), stop.clone()));
+    tasks.spawn(quota::run(informers.clone(), stop.clone()));
+    tasks.spawn(csr_signer::run(informers.clone(), parts.signer.clone(), parts.clock.clone(), stop.clone()));
+    tasks.spawn(csr_cleaner::run(informers, parts.clock, stop));
     while let Some(ended) = tasks.join_next().await {
         if let Err(error) = ended {
             tracing::error!(%error, "a platform controller ended");
@@ -70,10 +72,10 @@ pub async fn run(api: Arc<dyn Api>, parts: Platform, stop: CancellationToken) {
 }
 
 /// Runs a controller that looks at everything at once, first now and then as it asks.
-async fn sweep<C: Controller<Key = ()>>(api: Arc<dyn Api>, controller: C, stop: CancellationToken) {
+async fn sweep<C: Controller<Key = ()>>(informers: Informers, controller: C, stop: CancellationToken) {
     let queue = Arc::new(Queue::default());
     queue.add(());
-    runner::run(api, Arc::new(controller), queue, Vec::<Source<()>>::new(), 1, stop).await;
+    runner::run(informers, Arc::new(controller), queue, Vec::<Source<()>>::new(), 1, stop).await;
 }
 
 /// The served resource of a kind that every hub serves.

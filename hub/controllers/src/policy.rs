@@ -1,20 +1,22 @@
 //! Policy controller: a PropagationPolicy that comes, changes or goes wakes the templates that it concerns; one that goes lets
 //! go of what it claimed first (behaviour 18, 19).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use karmada_api::object;
 use karmada_api::policy::PropagationPolicy;
 use karmada_api::strings::{finalizers, labels};
-use karmada_core::detector::{self, Rank};
+use karmada_core::detector::{self, Rank, Subject};
 use serde_json::Value;
 
-use crate::detector::TemplateKey;
 use crate::fetch::{self, kinds};
-use crate::policies::Shared;
-use crate::port::{Api, Key, Resource};
+use crate::port::{Api, Change, Key, Resource, TemplateKey};
 use crate::queue::Queue;
-use crate::runner::{Action, Controller, Error};
+use crate::runner::{Action, Controller, Error, Source};
+use crate::shared::Shared;
+
+const POLICY_API: &str = "policy.karmada.io/v1alpha1";
 
 /// The controller of both kinds of policies: the namespace tells which (empty: ClusterPropagationPolicy).
 pub struct Policy {
@@ -28,23 +30,41 @@ impl Policy {
         Arc::new(Policy { shared, templates })
     }
 
-    /// Wakes every template that the policy means, or has.
+    /// What wakes this controller: policies that changed, and from the start those that are to be let go.
+    pub fn wakes(shared: &Shared) -> Vec<Source<Key>> {
+        let leaving = |kind| {
+            Source::new(POLICY_API, kind, |change| match change {
+                Change::Applied(policy) if policy.deleting => vec![policy.key.clone()],
+                _ => Vec::new(),
+            })
+        };
+        vec![
+            shared.policies.wakes(|turn| vec![turn.key.clone()]),
+            leaving("PropagationPolicy"),
+            leaving("ClusterPropagationPolicy"),
+        ]
+    }
+
+    /// Wakes every template that the policy means, or has. Only objects of its kinds are looked at, and only their labels.
     async fn wake(&self, policy: &PropagationPolicy) -> Result<(), Error> {
         let api = &*self.shared.api;
-        let mark = claim_label(policy);
+        let id = claim_label(policy).map(|(_, id)| id).unwrap_or_default();
+        self.shared.claims.of(&id).into_iter().for_each(|template| self.templates.add(template));
+        let selectors = &policy.spec.resource_selectors;
         for resource in api.resources().iter() {
-            let named = policy
-                .spec
-                .resource_selectors
-                .iter()
-                .any(|s| s.kind == *resource.kind && s.api_version == resource.api_version());
+            let api_version = resource.api_version();
+            if !selectors.iter().any(|s| s.kind == *resource.kind && s.api_version == api_version) {
+                continue;
+            }
             for object in api.list(resource, policy.namespace()).await? {
-                let claimed = mark.as_ref().is_some_and(|(key, id)| object.labels.get(*key) == Some(id));
-                let meant = || {
-                    let value = object.value().unwrap_or_default();
-                    detector::rank(&value, &policy.spec.resource_selectors) != Rank::None
+                let subject = Subject {
+                    api_version: Cow::Borrowed(&api_version),
+                    kind: &resource.kind,
+                    namespace: &object.key.namespace,
+                    name: &object.key.name,
+                    labels: Cow::Borrowed(&object.labels),
                 };
-                if claimed || (named && meant()) {
+                if detector::rank(&subject, selectors) != Rank::None {
                     self.templates.add(TemplateKey { resource: resource.clone(), key: object.key.clone() });
                 }
             }
@@ -61,23 +81,30 @@ impl Policy {
     ) -> Result<(), Error> {
         let api = &*self.shared.api;
         let Some((key, id)) = claim_label(policy) else { return self.let_go(resource, &mut whole).await };
-        let mut kinds: Vec<Resource> = vec![kinds::bindings(api, "any")?, kinds::bindings(api, "")?];
-        kinds.extend(api.resources().iter().filter(|r| &*r.group != "work.karmada.io").cloned());
-        for kind in &kinds {
-            for object in api.list(kind, "").await? {
-                if object.labels.get(key) != Some(&id) {
-                    continue;
-                }
-                let mut value = object.value()?;
-                if detector::unclaim(&mut value) {
-                    api.update(kind, value).await?;
-                }
-                if &*kind.group != "work.karmada.io" {
-                    self.templates.add(TemplateKey { resource: kind.clone(), key: object.key.clone() });
+        for namespace in ["any", ""] {
+            let bindings = kinds::bindings(api, namespace)?;
+            for object in api.list(&bindings, "").await? {
+                if object.labels.get(key) == Some(&id) {
+                    self.unclaim(&bindings, object.value()?).await?;
                 }
             }
         }
+        for template in self.shared.claims.of(&id) {
+            let at = &template.key;
+            let found = fetch::get::<Value>(api, &template.resource, &at.namespace, &at.name).await?;
+            if let Some(value) = found {
+                self.unclaim(&template.resource, value).await?;
+            }
+            self.templates.add(template);
+        }
         self.let_go(resource, &mut whole).await
+    }
+
+    async fn unclaim(&self, resource: &Resource, mut value: Value) -> Result<(), Error> {
+        if detector::unclaim(&mut value) {
+            self.shared.api.update(resource, value).await?;
+        }
+        Ok(())
     }
 
     async fn let_go(&self, resource: &Resource, policy: &mut Value) -> Result<(), Error> {
@@ -124,3 +151,6 @@ impl Controller for Policy {
         Ok(Action::Done)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -52,6 +52,15 @@ pub struct Key {
     pub name: Arc<str>,
 }
 
+/// Which template.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TemplateKey {
+    /// Its resource.
+    pub resource: Resource,
+    /// Where it stands.
+    pub key: Key,
+}
+
 /// Where an object's JSON is read when somebody asks: who holds many objects holds no copies of them.
 pub trait Source: std::fmt::Debug + Send + Sync {
     /// The whole object as JSON.

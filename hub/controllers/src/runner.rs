@@ -4,6 +4,7 @@
 //! comes again after its backoff; a panic counts as a failure of that key and ends nothing else.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -13,8 +14,8 @@ use futures::FutureExt;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::informer::{self, Notice};
-use crate::port::{Api, ApiError, Change, Key};
+use crate::informer::{Informers, Notice};
+use crate::port::{ApiError, Change, Key};
 use crate::queue::Queue;
 
 /// The wall clock: comes in from outside, so that tests own it.
@@ -53,55 +54,77 @@ pub trait Controller: Send + Sync + 'static {
     async fn reconcile(&self, key: &Self::Key) -> Result<Action, Error>;
 }
 
-/// A resource whose changes wake a controller.
+/// What wakes a controller, and for which keys.
 pub struct Source<K> {
-    api_version: String,
-    kind: String,
-    namespace: String,
-    notice: Notice,
+    origin: Origin<K>,
     settle: Duration,
-    map: Map<K>,
+    /// Whether the keys are read in the object: of a deletion that no watch saw, nothing but the object's own key is told.
+    reads: bool,
+}
+
+enum Origin<K> {
+    /// Changes of a kind, as a watch brings them.
+    Kind { api_version: String, kind: String, namespace: String, notice: Notice, map: Map<K> },
+    /// What somebody who keeps an index of a kind tells of it.
+    Told(Box<dyn FnOnce(Wake<K>) + Send>),
 }
 
 /// The keys that a change wakes.
 type Map<K> = Box<dyn Fn(&Change) -> Vec<K> + Send + Sync>;
 
+/// Takes the keys that are woken.
+pub type Wake<K> = Box<dyn Fn(Vec<K>) + Send + Sync>;
+
 impl<K> Source<K> {
-    /// Every change of the kind, in all namespaces, wakes the keys that `map` names.
+    /// Every change of the kind, in all namespaces, wakes the keys that `map` names, and those that it named at the change before: whom an
+    /// object concerned hears that it concerns another now, or is gone, also where nobody saw it go.
     pub fn new(
         api_version: &str,
         kind: &str,
         map: impl Fn(&Change) -> Vec<K> + Send + Sync + 'static,
     ) -> Self {
-        Source {
+        let origin = Origin::Kind {
             api_version: api_version.to_owned(),
             kind: kind.to_owned(),
             namespace: String::new(),
             notice: Notice::All,
-            settle: Duration::ZERO,
             map: Box::new(map),
-        }
+        };
+        Source { origin, settle: Duration::ZERO, reads: true }
+    }
+
+    /// Whatever `tell` hands to the one that it is given.
+    pub fn told(tell: impl FnOnce(Wake<K>) + Send + 'static) -> Self {
+        Source { origin: Origin::Told(Box::new(tell)), settle: Duration::ZERO, reads: false }
     }
 
     /// The same changes, waking keys of another shape.
     pub fn mapped<L>(self, into: impl Fn(K) -> L + Send + Sync + 'static) -> Source<L>
     where
         K: 'static,
+        L: 'static,
     {
-        let map = self.map;
-        Source {
-            api_version: self.api_version,
-            kind: self.kind,
-            namespace: self.namespace,
-            notice: self.notice,
-            settle: self.settle,
-            map: Box::new(move |change| map(change).into_iter().map(&into).collect()),
-        }
+        let origin = match self.origin {
+            Origin::Kind { api_version, kind, namespace, notice, map } => {
+                let map = Box::new(move |change: &Change| map(change).into_iter().map(&into).collect());
+                Origin::Kind { api_version, kind, namespace, notice, map }
+            }
+            Origin::Told(tell) => Origin::Told(Box::new(move |wake: Wake<L>| {
+                tell(Box::new(move |keys| wake(keys.into_iter().map(&into).collect())));
+            })),
+        };
+        Source { origin, settle: self.settle, reads: self.reads }
     }
 
     /// Not a change of the status alone: for those who never read it.
-    pub fn but_status(mut self) -> Self {
-        self.notice = Notice::ButStatus;
+    pub fn but_status(self) -> Self {
+        self.noticing(Notice::ButStatus)
+    }
+
+    fn noticing(mut self, wanted: Notice) -> Self {
+        if let Origin::Kind { notice, .. } = &mut self.origin {
+            *notice = wanted;
+        }
         self
     }
 
@@ -112,8 +135,10 @@ impl<K> Source<K> {
     }
 
     /// Only changes in this namespace.
-    pub fn within(mut self, namespace: &str) -> Self {
-        self.namespace = namespace.to_owned();
+    pub fn within(mut self, wanted: &str) -> Self {
+        if let Origin::Kind { namespace, .. } = &mut self.origin {
+            wanted.clone_into(namespace);
+        }
         self
     }
 }
@@ -121,7 +146,7 @@ impl<K> Source<K> {
 impl Source<Key> {
     /// Every change of the kind wakes the object's own key.
     pub fn own(api_version: &str, kind: &str) -> Self {
-        Source::new(api_version, kind, |change| vec![key_of(change)])
+        Source { reads: false, ..Source::new(api_version, kind, |change| vec![key_of(change)]) }
     }
 }
 
@@ -137,19 +162,36 @@ const UNSERVED: Duration = Duration::from_secs(30);
 
 /// Runs a controller with its sources until told to stop: `queue` may be shared with whoever wakes it otherwise.
 pub async fn run<C: Controller>(
-    api: Arc<dyn Api>,
+    informers: impl Into<Informers>,
     controller: Arc<C>,
     queue: Arc<Queue<C::Key>>,
     sources: Vec<Source<C::Key>>,
     workers: usize,
     stop: CancellationToken,
 ) {
-    if let Some(queues) = api.workqueues() {
+    let informers: Informers = informers.into();
+    if let Some(queues) = informers.api().workqueues() {
         queues.enter(controller.name(), queue.clone());
     }
     let mut tasks = JoinSet::new();
-    for source in sources {
-        tasks.spawn(feed(api.clone(), source, queue.clone(), stop.clone()));
+    for Source { origin, settle, reads } in sources {
+        let queue = queue.clone();
+        let wake = move |keys: Vec<C::Key>| {
+            keys.into_iter().for_each(|key| queue.add_after(key, settle));
+        };
+        match origin {
+            Origin::Told(tell) => tell(Box::new(wake)),
+            Origin::Kind { api_version, kind, namespace, notice, map } => {
+                let mut woken = Woken(BTreeMap::new());
+                let hear = move |change: &Change| {
+                    if namespace.is_empty() || *namespace == *key_of(change).namespace {
+                        let keys = map(change);
+                        wake(if reads { woken.by(change, keys) } else { keys });
+                    }
+                };
+                tasks.spawn(feed(informers.clone(), (api_version, kind), notice, hear, stop.clone()));
+            }
+        }
     }
     for _ in 0..workers.max(1) {
         tasks.spawn(work(controller.clone(), queue.clone()));
@@ -159,24 +201,43 @@ pub async fn run<C: Controller>(
     while tasks.join_next().await.is_some() {}
 }
 
-/// Fills the queue from one source until told to stop.
-async fn feed<K: Ord + Clone + Send + 'static>(
-    api: Arc<dyn Api>,
-    source: Source<K>,
-    queue: Arc<Queue<K>>,
+/// The keys that the objects of a source woke last, where those are read in the objects.
+struct Woken<K>(BTreeMap<Key, Vec<K>>);
+
+impl<K: PartialEq + Clone> Woken<K> {
+    /// Everybody whom a change concerns, of which the source's map says `now`.
+    fn by(&mut self, change: &Change, now: Vec<K>) -> Vec<K> {
+        let at = key_of(change);
+        let before = match change {
+            Change::Applied(_) if !now.is_empty() => self.0.insert(at, now.clone()),
+            Change::Applied(_) | Change::Deleted(_) => self.0.remove(&at),
+        };
+        let mut all = now;
+        for key in before.unwrap_or_default() {
+            if !all.contains(&key) {
+                all.push(key);
+            }
+        }
+        all
+    }
+}
+
+/// Hears of a kind from when it is served until told to stop.
+async fn feed(
+    informers: Informers,
+    (api_version, kind): (String, String),
+    notice: Notice,
+    hear: impl FnMut(&Change) + Send + 'static,
     stop: CancellationToken,
 ) {
     while !stop.is_cancelled() {
         // Polled once before the look, so that no change in between is missed.
-        let mut changed = api.resources_changed();
+        let mut changed = informers.api().resources_changed();
         let armed = changed.as_mut().now_or_never();
-        if let Some(resource) = api.resource_of(&source.api_version, &source.kind) {
-            drop(changed);
-            informer::run(&*api, &resource, &source.namespace, source.notice, &stop, |change| {
-                (source.map)(&change).into_iter().for_each(|key| queue.add_after(key, source.settle));
-            })
-            .await;
-            continue;
+        if let Some(resource) = informers.api().resource_of(&api_version, &kind) {
+            let hearing = informers.hear(&resource, notice, hear);
+            stop.cancelled().await;
+            return drop(hearing);
         }
         if armed.is_some() {
             continue;
@@ -263,6 +324,61 @@ mod tests {
                 _ => Ok(Action::Done),
             }
         }
+    }
+
+    /// Counts how often each key was worked on.
+    #[derive(Default)]
+    struct Counting(Mutex<BTreeMap<String, usize>>);
+
+    #[async_trait::async_trait]
+    impl Controller for Counting {
+        type Key = String;
+        fn name(&self) -> &'static str {
+            "counting"
+        }
+        async fn reconcile(&self, key: &String) -> Result<Action, Error> {
+            *self.0.lock().entry(key.clone()).or_default() += 1;
+            Ok(Action::Done)
+        }
+    }
+
+    /// A watch that fell behind is opened anew: of what went meanwhile only the key is told, and not whom it concerned.
+    #[tokio::test(start_paused = true)]
+    async fn whom_an_object_concerned_hears_that_it_is_gone_though_no_watch_saw_it() {
+        use crate::port::fake::{FakeApi, resource};
+        use crate::port::{Api, Propagation};
+        let maps = resource("v1", "ConfigMap", "configmaps", true);
+        let api = Arc::new(FakeApi::new([maps.clone()]));
+        let map = |of: &str| {
+            serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": "a", "namespace": "n", "uid": "u", "annotations": {"of": of}}})
+        };
+        let source = Source::new("v1", "ConfigMap", |change: &Change| {
+            let (Change::Applied(object) | Change::Deleted(object)) = change;
+            let of = object
+                .value()
+                .ok()
+                .and_then(|value| Some(value["metadata"]["annotations"]["of"].as_str()?.to_owned()));
+            of.into_iter().collect()
+        });
+        let (controller, stop) = (Arc::new(Counting::default()), CancellationToken::new());
+        let running =
+            tokio::spawn(run(api.clone(), controller.clone(), Arc::default(), vec![source], 1, stop.clone()));
+        let pause = || tokio::time::sleep(Duration::from_secs(5));
+        let count = |key: &str| controller.0.lock().get(key).copied().unwrap_or_default();
+        pause().await;
+        api.seed(map("one"));
+        pause().await;
+        api.seed(map("two"));
+        pause().await;
+        assert_eq!((count("one"), count("two")), (2, 1), "the one before hears that it is another's");
+        api.cut_watches();
+        let key = Key { namespace: "n".into(), name: "a".into() };
+        api.delete(&maps, &key, "", Propagation::Background).await.unwrap();
+        pause().await;
+        assert_eq!((count("one"), count("two")), (2, 2));
+        stop.cancel();
+        running.await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,24 +1,24 @@
 //! Scheduler: every binding finds its clusters. `karmada-core` decides; this reads, writes and tells.
 //!
-//! Woken by bindings, and for all of them by a cluster that came, went, or changed in a way that placement can see.
+//! Woken by bindings, and for those whom it concerns by a cluster that came, went, or changed in a way that placement can see.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use karmada_api::binding::{ResourceBinding, TargetCluster};
-use karmada_api::cluster::Cluster;
 use karmada_api::strings::{DEFAULT_SCHEDULER, events};
-use karmada_core::scheduler::{self, Decision, Failure, Input, Outcome};
+use karmada_core::scheduler::{self, Decision, Failure, Input, Outcome, concern};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
 
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
-use crate::policies::Shared;
-use crate::port::{Api, ApiError, Change, Key, Resource};
-use crate::queue::Queue;
-use crate::runner::{Action, Controller, Error};
+use crate::port::{Api, ApiError, Key, Resource};
+use crate::runner::{Action, Controller, Error, Source};
+use crate::shared::Shared;
+
+const BINDING_API: &str = "work.karmada.io/v1alpha2";
+const KINDS: [&str; 2] = ["ResourceBinding", "ClusterResourceBinding"];
 
 /// How often room is looked for again.
 const UNSCHEDULABLE_RETRY: Duration = Duration::from_secs(30);
@@ -29,12 +29,42 @@ const STATUS_TRIES: usize = 16;
 /// The controller of both kinds of bindings: the namespace tells which (empty: ClusterResourceBinding).
 pub struct Scheduler {
     shared: Arc<Shared>,
+    /// Bindings that found no place the last time: any cluster may be the one.
+    unplaced: Mutex<BTreeSet<Key>>,
 }
 
 impl Scheduler {
     /// A scheduler.
     pub fn new(shared: Arc<Shared>) -> Arc<Self> {
-        Arc::new(Scheduler { shared })
+        Arc::new(Scheduler { shared, unplaced: Mutex::default() })
+    }
+
+    /// What wakes this controller: a binding whose spec or marks changed; and where a cluster came, went or changed in a way that
+    /// placement can see, those whom it concerns, and those that have no place.
+    pub fn wakes(self: &Arc<Self>) -> Vec<Source<Key>> {
+        let mut sources: Vec<Source<Key>> =
+            KINDS.iter().map(|kind| Source::own(BINDING_API, kind).but_status()).collect();
+        let scheduler = self.clone();
+        sources.push(self.shared.clusters.wakes(move |turn| {
+            if let (Some(before), Some(now)) = (&turn.before, &turn.now)
+                && !concern::differs(before, now)
+            {
+                return Vec::new();
+            }
+            let mut keys = scheduler.shared.bindings.to_schedule(turn);
+            keys.extend(scheduler.unplaced.lock().iter().cloned());
+            keys.into_iter().collect()
+        }));
+        sources
+    }
+
+    fn note(&self, key: &Key, placed: bool) {
+        let mut unplaced = self.unplaced.lock();
+        if placed {
+            unplaced.remove(key);
+        } else if !unplaced.contains(key) {
+            unplaced.insert(key.clone());
+        }
     }
 
     async fn carry_out(
@@ -116,56 +146,6 @@ impl Scheduler {
     }
 }
 
-/// A digest of what placement can see of a cluster. A change of anything else wakes no binding.
-fn visible(cluster: &Cluster) -> Option<u64> {
-    let mut seen = cluster.clone();
-    seen.metadata = Default::default();
-    seen.metadata.labels.clone_from(&cluster.metadata.labels);
-    seen.metadata.deletion_timestamp.clone_from(&cluster.metadata.deletion_timestamp);
-    seen.status = Default::default();
-    seen.status.api_enablements.clone_from(&cluster.status.api_enablements);
-    let mut digest = DefaultHasher::new();
-    serde_json::to_vec(&seen).ok()?.hash(&mut digest);
-    Some(digest.finish())
-}
-
-/// Wakes every binding when what placement can see of a cluster changed.
-pub struct ClusterWatch {
-    seen: Mutex<BTreeMap<Key, Option<u64>>>,
-}
-
-impl Default for ClusterWatch {
-    fn default() -> Self {
-        ClusterWatch { seen: Mutex::new(BTreeMap::new()) }
-    }
-}
-
-impl ClusterWatch {
-    /// Takes note of a change; whether bindings must be looked at again.
-    pub fn observe(&self, change: &Change) -> bool {
-        match change {
-            Change::Applied(object) => {
-                let Ok(cluster) = object.parse::<Cluster>() else { return false };
-                let now = visible(&cluster);
-                let mut seen = self.seen.lock();
-                // What could not be digested is news each time.
-                now.is_none() | (seen.insert(object.key.clone(), now) != Some(now))
-            }
-            Change::Deleted(object) => self.seen.lock().remove(&object.key).is_some(),
-        }
-    }
-}
-
-/// Puts every binding into a queue.
-pub async fn wake_all(api: &dyn Api, queue: &Queue<Key>) -> Result<(), Error> {
-    for namespace in ["any", ""] {
-        for binding in api.list(&kinds::bindings(api, namespace)?, "").await? {
-            queue.add(binding.key.clone());
-        }
-    }
-    Ok(())
-}
-
 #[async_trait::async_trait]
 impl Controller for Scheduler {
     type Key = Key;
@@ -179,15 +159,17 @@ impl Controller for Scheduler {
         let resource = kinds::bindings(api, &key.namespace)?;
         let found: Option<ResourceBinding> = fetch::get(api, &resource, &key.namespace, &key.name).await?;
         let Some(binding) = found.filter(|b| b.metadata.deletion_timestamp.is_none()) else {
+            self.note(key, true);
             return Ok(Action::Done);
         };
-        let clusters = self.shared.clusters().await?;
+        let clusters = self.shared.clusters.all("");
         let decision = scheduler::schedule(&Input {
             binding: &binding,
             clusters: &clusters,
             scheduler: DEFAULT_SCHEDULER,
         });
         tracing::debug!(namespace = &*key.namespace, binding = &*key.name, outcome = ?decision.outcome, "scheduling decided");
+        self.note(key, !matches!(decision.outcome, Outcome::Failed(_)));
         self.carry_out(&resource, binding, &decision).await?;
         match &decision.outcome {
             Outcome::Failed(Failure::Unschedulable(_)) => Ok(Action::RequeueAfter(UNSCHEDULABLE_RETRY)),
@@ -196,3 +178,6 @@ impl Controller for Scheduler {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

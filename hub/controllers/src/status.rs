@@ -1,27 +1,86 @@
 //! Binding-status controller: what the Works report becomes the binding's and the template's status (behaviour 50–52).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use karmada_api::binding::ResourceBinding;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use karmada_api::binding::{AggregatedStatusItem, ObjectReference, ResourceBinding};
 use karmada_api::strings::events;
-use karmada_core::status;
+use karmada_api::work::{Work, WorkSpec, WorkStatus};
+use karmada_core::{binding, status};
+use parking_lot::Mutex;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
-use crate::policies::Shared;
-use crate::port::{Api, ApiError, Key};
-use crate::runner::{Action, Controller, Error};
+use crate::port::{Api, ApiError, Change, Key, Object, Resource};
+use crate::runner::{Action, Controller, Error, Source};
+use crate::shared::Shared;
+use crate::works_index::binding_id;
+
+const BINDING_API: &str = "work.karmada.io/v1alpha2";
+const KINDS: [&str; 2] = ["ResourceBinding", "ClusterResourceBinding"];
+const WORK_API: &str = "work.karmada.io/v1alpha1";
+
+/// What is read of a Work: how it stands, not what it carries.
+#[derive(Deserialize)]
+struct Report {
+    metadata: ObjectMeta,
+    #[serde(default)]
+    spec: Held,
+    #[serde(default)]
+    status: WorkStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Held {
+    #[serde(default)]
+    suspend_dispatching: Option<bool>,
+}
+
+impl From<Report> for Work {
+    fn from(report: Report) -> Work {
+        let spec = WorkSpec { suspend_dispatching: report.spec.suspend_dispatching, ..WorkSpec::default() };
+        Work { metadata: report.metadata, spec, status: report.status, ..Work::default() }
+    }
+}
+
+/// Everything that a binding's status and its template's are made of, as it was seen: revisions, and a digest of the Works.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    binding: u64,
+    template: u64,
+    works: u64,
+}
 
 /// The controller of both kinds of bindings: the namespace tells which (empty: ClusterResourceBinding).
 pub struct BindingStatus {
     shared: Arc<Shared>,
+    /// What was seen when all was told the last time: that one's own words come back as changes is no reason to look again.
+    settled: Mutex<BTreeMap<Key, Seen>>,
 }
 
 impl BindingStatus {
     /// A controller.
     pub fn new(shared: Arc<Shared>) -> Arc<Self> {
-        Arc::new(BindingStatus { shared })
+        Arc::new(BindingStatus { shared, settled: Mutex::default() })
+    }
+
+    /// What wakes this controller: a binding, and any of its Works. Of its template the detector tells. `settle`: how long reports of the sites
+    /// of one binding, which mostly come together, have to make one write of its status.
+    pub fn wakes(shared: &Shared, settle: Duration) -> Vec<Source<Key>> {
+        let mut sources: Vec<Source<Key>> =
+            KINDS.iter().map(|kind| Source::own(BINDING_API, kind).settling(settle)).collect();
+        let bindings = shared.bindings.clone();
+        let works = Source::new(WORK_API, "Work", move |change| {
+            let (Change::Applied(work) | Change::Deleted(work)) = change;
+            bindings.of_work(work).into_iter().collect()
+        });
+        sources.push(works.settling(settle));
+        sources
     }
 
     fn warn(&self, template: &Reference, why: &str) {
@@ -51,44 +110,107 @@ impl Controller for BindingStatus {
     async fn reconcile(&self, key: &Key) -> Result<Action, Error> {
         let api: &dyn Api = &*self.shared.api;
         let resource = kinds::bindings(api, &key.namespace)?;
-        let found: Option<ResourceBinding> = fetch::get(api, &resource, &key.namespace, &key.name).await?;
-        let Some(mut binding) = found.filter(|b| b.metadata.deletion_timestamp.is_none()) else {
+        let found = fetch::object(api, &resource, &key.namespace, &key.name).await?;
+        let Some(found) = found.filter(|binding| !binding.deleting) else {
+            self.settled.lock().remove(key);
             return Ok(Action::Done);
         };
-        let works = self.shared.works_of(&binding).await?;
-        let now = (self.shared.clock)();
-        if let Some(wanted) = status::binding_status(&binding, &works, now) {
-            let left_out = status::newly_left_out(&binding.status, &wanted);
-            binding.status = wanted;
-            api.update_status(&resource, fetch::to_value(&binding)?).await?;
-            left_out.iter().for_each(|why| self.warn(&template_of(&binding), why));
-        }
-        if !status::tells_the_template(&binding, &works) {
-            return Ok(Action::Done);
-        }
-        let reference = &binding.spec.resource;
-        let Some(kind) = api.resource_of(&reference.api_version, &reference.kind) else {
-            return Ok(Action::Done);
+        // Taken before anything else is read: what comes meanwhile is then looked at.
+        let works = binding_id(&found).map_or(0, |id| self.shared.works.digest(id));
+        let before = self.settled.lock().get(key).copied();
+        let same = before.filter(|seen| seen.binding == found.revision && seen.works == works);
+        let binding: ResourceBinding = match same {
+            None => found.parse()?,
+            // Nothing of its own changed: whether its template did is seen without reading more than where that stands.
+            Some(seen) => {
+                let Slim { spec } = found.parse()?;
+                let template = self.template(&spec.resource).await?;
+                if template.map_or(0, |(_, template)| template.revision) == seen.template {
+                    return Ok(Action::Done);
+                }
+                found.parse()?
+            }
         };
-        let template: Option<Value> = fetch::get(api, &kind, &reference.namespace, &reference.name).await?;
-        let Some(template) = template else { return Ok(Action::Done) };
+        let (binding, revision) = self.tell_binding(&resource, binding, found.revision).await?;
+        let template = self.tell_template(&binding).await?;
+        self.settled.lock().insert(key.clone(), Seen { binding: revision, template, works });
+        Ok(Action::Done)
+    }
+}
+
+/// What is read of a binding of which nothing changed.
+#[derive(Deserialize)]
+struct Slim {
+    spec: SlimSpec,
+}
+
+#[derive(Deserialize)]
+struct SlimSpec {
+    resource: ObjectReference,
+}
+
+impl BindingStatus {
+    /// How each Work stands, one after the other: a binding may have thousands.
+    async fn items(&self, binding: &ResourceBinding) -> Result<Vec<AggregatedStatusItem>, Error> {
+        let mut items = Vec::new();
+        for work in self.shared.works_of(binding).await? {
+            items.extend(status::item(&Work::from(work.parse::<Report>()?)));
+        }
+        Ok(items)
+    }
+
+    /// Writes the binding's status where it changed; the binding as it is then, and its revision.
+    async fn tell_binding(
+        &self,
+        resource: &Resource,
+        mut binding: ResourceBinding,
+        revision: u64,
+    ) -> Result<(ResourceBinding, u64), Error> {
+        let items = self.items(&binding).await?;
+        let wanted = status::binding_status(&binding, items, (self.shared.clock)());
+        let Some(wanted) = wanted else { return Ok((binding, revision)) };
+        let left_out = status::newly_left_out(&binding.status, &wanted);
+        binding.status = wanted;
+        let written = self.shared.api.update_status(resource, fetch::to_value(&binding)?).await?;
+        left_out.iter().for_each(|why| self.warn(&template_of(&binding), why));
+        Ok((binding, written.revision))
+    }
+
+    /// The template of a binding, and its resource.
+    async fn template(&self, of: &ObjectReference) -> Result<Option<(Resource, Arc<Object>)>, Error> {
+        let api: &dyn Api = &*self.shared.api;
+        let Some(kind) = api.resource_of(&of.api_version, &of.kind) else { return Ok(None) };
+        let found = fetch::object(api, &kind, &of.namespace, &of.name).await?;
+        Ok(found.map(|found| (kind, found)))
+    }
+
+    /// Writes the template's status where it changed; the revision that the template has then, 0 where there is none.
+    async fn tell_template(&self, binding: &ResourceBinding) -> Result<u64, Error> {
+        let Some((kind, found)) = self.template(&binding.spec.resource).await? else { return Ok(0) };
+        let (_, id) = binding::work_selector(binding);
+        if !status::tells_the_template(binding, !self.shared.works.of(&id).is_empty()) {
+            return Ok(found.revision);
+        }
+        let (template, now): (Value, _) = (found.value()?, (self.shared.clock)());
         let items = &binding.status.aggregated_status;
-        let changed = status::template_status(&template, items, &*self.shared.interpreter, now);
-        match changed {
-            Ok(Some(changed)) => match api.update_status(&kind, changed).await {
-                Ok(_) => Ok(Action::Done),
+        match status::template_status(&template, items, &*self.shared.interpreter, now) {
+            Ok(None) => Ok(found.revision),
+            Ok(Some(changed)) => match self.shared.api.update_status(&kind, changed).await {
+                Ok(written) => Ok(written.revision),
                 Err(error) => {
                     if matches!(error, ApiError::Invalid(_)) {
-                        self.warn(&template_of(&binding), &error.to_string());
+                        self.warn(&template_of(binding), &error.to_string());
                     }
                     Err(error.into())
                 }
             },
-            Ok(None) => Ok(Action::Done),
             Err(error) => {
-                self.warn(&template_of(&binding), &error.to_string());
+                self.warn(&template_of(binding), &error.to_string());
                 Err(Error::Other(error.to_string()))
             }
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

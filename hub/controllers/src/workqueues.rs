@@ -70,10 +70,14 @@ impl Workqueues {
         self.0.lock().insert(controller, queue);
     }
 
+    /// What each queue has counted so far.
+    pub fn counts(&self) -> BTreeMap<&'static str, Counts> {
+        self.0.lock().iter().map(|(name, queue)| (*name, queue.counts())).collect()
+    }
+
     /// The lines for `/metrics`.
     pub fn page(&self) -> String {
-        let queues: Vec<(&str, Counts)> =
-            self.0.lock().iter().map(|(name, queue)| (*name, queue.counts())).collect();
+        let queues = self.counts();
         let mut out = String::new();
         let mut plain = |name: &str, kind: &str, help: &str, value: fn(&Counts) -> u64| {
             let _ = writeln!(out, "# HELP workqueue_{name} {help}\n# TYPE workqueue_{name} {kind}");

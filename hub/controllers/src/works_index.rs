@@ -1,9 +1,10 @@
-//! Which Works belong to which binding: kept by whoever watches Works, read by the controllers of bindings.
+//! Which Works belong to which binding.
 //!
-//! In: changes of Works. Out: for a binding's permanent id, the keys of its Works. Level-triggered like everything: a key may be
-//! stale for a moment, and whoever reads it looks the Work up.
+//! In: changes of Works. Out: for a binding's permanent id, the keys of its Works, and whether any of them changed. Level-triggered like
+//! everything: a key may be stale for a moment, and whoever reads it looks the Work up.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use karmada_api::strings::labels;
 use parking_lot::RwLock;
@@ -13,12 +14,13 @@ use crate::port::{Change, Key, Object};
 /// The index.
 #[derive(Default)]
 pub struct WorksIndex {
-    by_binding: RwLock<BTreeMap<String, BTreeSet<Key>>>,
+    /// By binding: each Work with the revision that it was seen at.
+    by_binding: RwLock<BTreeMap<String, BTreeMap<Key, u64>>>,
 }
 
-/// The permanent id of the binding that a Work is for.
-pub fn binding_id(work: &Object) -> Option<&str> {
-    let label = |name: &str| work.labels.get(name).map(String::as_str);
+/// The permanent id of the binding that an object says it is, or is for.
+pub fn binding_id(object: &Object) -> Option<&str> {
+    let label = |name: &str| object.labels.get(name).map(String::as_str);
     label(labels::RESOURCE_BINDING_ID).or_else(|| label(labels::CLUSTER_RESOURCE_BINDING_ID))
 }
 
@@ -28,22 +30,28 @@ impl WorksIndex {
         match change {
             Change::Applied(work) => {
                 let Some(id) = binding_id(work) else { return };
-                self.by_binding.write().entry(id.to_owned()).or_default().insert(work.key.clone());
+                let mut index = self.by_binding.write();
+                if !index.contains_key(id) {
+                    index.insert(id.to_owned(), BTreeMap::new());
+                }
+                if let Some(works) = index.get_mut(id) {
+                    works.insert(work.key.clone(), work.revision);
+                }
             }
             Change::Deleted(work) => {
                 let mut index = self.by_binding.write();
-                let forget = |keys: &mut BTreeSet<Key>| {
-                    keys.remove(&work.key);
-                    !keys.is_empty()
+                let forget = |works: &mut BTreeMap<Key, u64>| {
+                    works.remove(&work.key);
+                    !works.is_empty()
                 };
                 match binding_id(work) {
                     Some(id) => {
-                        if index.get_mut(id).is_some_and(|keys| !forget(keys)) {
+                        if index.get_mut(id).is_some_and(|works| !forget(works)) {
                             index.remove(id);
                         }
                     }
                     // Of a deletion that no watch saw only the key is known.
-                    None => index.retain(|_, keys| forget(keys)),
+                    None => index.retain(|_, works| forget(works)),
                 }
             }
         }
@@ -51,6 +59,14 @@ impl WorksIndex {
 
     /// The Works of a binding.
     pub fn of(&self, binding_id: &str) -> Vec<Key> {
-        self.by_binding.read().get(binding_id).map(|keys| keys.iter().cloned().collect()).unwrap_or_default()
+        let index = self.by_binding.read();
+        index.get(binding_id).map(|works| works.keys().cloned().collect()).unwrap_or_default()
+    }
+
+    /// A digest of the Works of a binding: equal ones mean that none came, changed or went.
+    pub fn digest(&self, binding_id: &str) -> u64 {
+        let mut digest = DefaultHasher::new();
+        self.by_binding.read().get(binding_id).hash(&mut digest);
+        digest.finish()
     }
 }

@@ -1,16 +1,17 @@
 //! A binding and its template become one Work per cluster (behaviour 28–42).
 //!
-//! In: the binding, the template, the clusters, the override policies, the Works as they are. Out: the Works as they
-//! shall be, what stands in the way of single ones, and which existing ones nobody wants.
+//! In: the binding, the template, the clusters, the override policies. Out: the Works as they shall be, one after the
+//! other, and what stands in the way of single ones.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use karmada_api::binding::ResourceBinding;
 use karmada_api::cluster::Cluster;
 use karmada_api::defaulting::work::default_work;
 use karmada_api::override_policy::OverridePolicy;
-use karmada_api::policy::{ConflictResolution, PurgeMode, ReplicaSchedulingType};
+use karmada_api::policy::{ConflictResolution, ReplicaSchedulingType};
 use karmada_api::strings::{annotations, finalizers, labels};
 use karmada_api::work::{Work, WorkSpec, WorkloadTemplate};
 use karmada_api::{manifest, names, object};
@@ -19,20 +20,20 @@ use serde_json::Value;
 
 use crate::overrides::{self, Applied, AppliedOverrides, OverrideError};
 use crate::scheduler::webster;
-use crate::status::target_clusters;
+use crate::targets::target_clusters;
 
 /// What the Works of a binding are made from.
-pub struct Input<'a> {
+pub struct Input<'a, C, O> {
     /// The binding.
     pub binding: &'a ResourceBinding,
     /// Its template.
     pub template: &'a Value,
     /// The clusters, sorted by name as lists are; a target that is not here gets nothing.
-    pub clusters: &'a [Cluster],
+    pub clusters: &'a [C],
     /// Every ClusterOverridePolicy.
-    pub cluster_overrides: &'a [OverridePolicy],
+    pub cluster_overrides: &'a [O],
     /// Every OverridePolicy (of the template's namespace at least).
-    pub overrides: &'a [OverridePolicy],
+    pub overrides: &'a [O],
     /// Who knows the kind.
     pub interpreter: &'a dyn Interpreter,
 }
@@ -65,24 +66,33 @@ pub struct Wanted {
     pub applied: AppliedOverrides,
 }
 
-/// The Works of a binding, one per target, sorted by cluster. A failure in one cluster leaves the others alone.
-pub fn works(input: &Input<'_>) -> Vec<Wanted> {
+/// The Works of a binding, one per target, sorted by cluster, each made when it is asked for. A failure in one cluster
+/// leaves the others alone.
+pub fn works<'a, C: Borrow<Cluster>, O: Borrow<OverridePolicy>>(
+    input: &'a Input<'a, C, O>,
+) -> impl Iterator<Item = Wanted> + 'a {
     let replicas = replicas_by_cluster(input.binding);
     let completions = completions(input, &replicas);
-    target_clusters(input.binding)
-        .into_iter()
-        .map(|cluster| {
-            let replicas = replicas.get(cluster).copied();
-            let completions = completions.get(cluster).copied();
-            match one_work(input, cluster, replicas, completions) {
-                Ok((work, applied)) => Wanted { cluster: cluster.to_owned(), work: Ok(work), applied },
-                Err(error) => {
-                    let applied = AppliedOverrides::default();
-                    Wanted { cluster: cluster.to_owned(), work: Err(error), applied }
-                }
+    target_clusters(input.binding).into_iter().map(move |cluster| {
+        let share = Share {
+            replicas: replicas.get(cluster).copied(),
+            completions: completions.get(cluster).copied(),
+        };
+        match one_work(input, cluster, share) {
+            Ok((work, applied)) => Wanted { cluster: cluster.to_owned(), work: Ok(work), applied },
+            Err(error) => {
+                let applied = AppliedOverrides::default();
+                Wanted { cluster: cluster.to_owned(), work: Err(error), applied }
             }
-        })
-        .collect()
+        }
+    })
+}
+
+/// What one cluster gets of the whole.
+#[derive(Clone, Copy)]
+struct Share {
+    replicas: Option<i32>,
+    completions: Option<i64>,
 }
 
 /// The replicas of clusters that were chosen. A cluster that only a referrer requires has none.
@@ -91,7 +101,7 @@ fn replicas_by_cluster(binding: &ResourceBinding) -> BTreeMap<&str, i32> {
 }
 
 /// The completions of a divided Job, by cluster: divided as its replicas were (behaviour 32).
-fn completions(input: &Input<'_>, replicas: &BTreeMap<&str, i32>) -> BTreeMap<String, i64> {
+fn completions<C, O>(input: &Input<'_, C, O>, replicas: &BTreeMap<&str, i32>) -> BTreeMap<String, i64> {
     let divided = input.binding.spec.replica_scheduling_type() == ReplicaSchedulingType::Divided;
     let job = object::kind(input.template) == "Job" && object::api_version(input.template) == "batch/v1";
     let total = object::get(input.template, &["spec", "completions"]).and_then(Value::as_i64);
@@ -111,25 +121,25 @@ fn drop_addresses(template: &Value, wanted: &mut Value) {
     }
 }
 
-fn one_work(
-    input: &Input<'_>,
+fn one_work<C: Borrow<Cluster>, O: Borrow<OverridePolicy>>(
+    input: &Input<'_, C, O>,
     cluster_name: &str,
-    replicas: Option<i32>,
-    completions: Option<i64>,
+    share: Share,
 ) -> Result<(Work, AppliedOverrides), WorkError> {
-    let at = input.clusters.binary_search_by(|cluster| cluster.name().cmp(cluster_name));
-    let cluster =
-        at.map(|at| &input.clusters[at]).map_err(|_| WorkError::NoCluster(cluster_name.to_owned()))?;
+    let at = input.clusters.binary_search_by(|cluster| cluster.borrow().name().cmp(cluster_name));
+    let cluster: &Cluster = at
+        .map(|at| input.clusters[at].borrow())
+        .map_err(|_| WorkError::NoCluster(cluster_name.to_owned()))?;
     if cluster.deleting() {
         return Err(WorkError::Leaving(cluster_name.to_owned()));
     }
     let mut wanted = input.template.clone();
     let (api_version, kind) = (object::api_version(&wanted), object::kind(&wanted));
     let revises = input.interpreter.enabled(api_version, kind, Operation::ReviseReplica);
-    if let Some(replicas) = replicas.filter(|_| revises && input.binding.spec.is_workload()) {
+    if let Some(replicas) = share.replicas.filter(|_| revises && input.binding.spec.is_workload()) {
         input.interpreter.revise_replica(&mut wanted, i64::from(replicas))?;
     }
-    if let Some(completions) = completions {
+    if let Some(completions) = share.completions {
         object::set(&mut wanted, &["spec", "completions"], Value::from(completions));
     }
     // Overriders see the template as it is on the hub; what one API server filled in for itself goes afterwards.
@@ -282,41 +292,6 @@ pub fn merged(existing: &Work, wanted: &Work) -> Option<Work> {
     default_work(&mut value, &String::new);
     let merged: Work = serde_json::from_value(value).ok()?;
     (merged != *existing).then_some(merged)
-}
-
-/// The clusters whose Works stay while they are being left: those of evictions that do not purge at once
-/// (behaviour 30).
-pub(crate) fn leaving(binding: &ResourceBinding) -> BTreeSet<&str> {
-    let tasks = binding.spec.graceful_eviction_tasks.iter();
-    tasks
-        .filter(|task| task.purge_mode != Some(PurgeMode::Directly))
-        .map(|task| task.from_cluster.as_str())
-        .collect()
-}
-
-fn cluster_of(work: &Work) -> Option<&str> {
-    names::cluster_of_execution_namespace(work.metadata.namespace.as_deref()?)
-}
-
-/// The Works of a binding that nobody wants any more (behaviour 30). `works` are those with the binding's id.
-pub fn orphans<'a>(binding: &ResourceBinding, works: &'a [Work]) -> Vec<&'a Work> {
-    let mut wanted = target_clusters(binding);
-    wanted.extend(leaving(binding));
-    works
-        .iter()
-        .filter(|work| work.metadata.deletion_timestamp.is_none())
-        .filter(|work| !cluster_of(work).is_some_and(|cluster| wanted.contains(cluster)))
-        .collect()
-}
-
-/// Whether a Work that must be purged first still exists: then nothing new is made (behaviour 31).
-pub fn must_wait(binding: &ResourceBinding, works: &[Work]) -> bool {
-    let tasks = binding.spec.graceful_eviction_tasks.iter();
-    let purged: BTreeSet<&str> = tasks
-        .filter(|task| task.purge_mode == Some(PurgeMode::Directly))
-        .map(|task| task.from_cluster.as_str())
-        .collect();
-    works.iter().any(|work| cluster_of(work).is_some_and(|cluster| purged.contains(cluster)))
 }
 
 /// The label and value by which the Works of a binding are found.

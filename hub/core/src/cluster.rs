@@ -37,9 +37,10 @@ pub struct Contact {
 }
 
 impl Contact {
-    /// The contact with a cluster that was made at `created`: who was heard under its name before was another.
-    pub fn of_one_made(self, created: Option<Timestamp>) -> Self {
-        let Some(created) = created else { return self };
+    /// The contact, by `now`, with a cluster that was made at `created`: who was heard under its name before was another. An hour that is
+    /// still to come says nothing: the clock was ahead when the cluster was made.
+    pub fn of_one_made(self, created: Option<Timestamp>, now: Timestamp) -> Self {
+        let Some(created) = created.filter(|created| *created <= now) else { return self };
         Self {
             last_heard: self.last_heard.filter(|heard| *heard >= created),
             listening_since: self.listening_since.max(created),
@@ -59,8 +60,9 @@ pub fn deadline(contact: &Contact, grace: &Grace) -> Timestamp {
 /// Whether nobody is there to remove what was placed in a cluster that is not connected now and was made at `created`. A link that broke
 /// just now comes back, and what is to be removed is told then; who was never heard since the cluster was made placed nothing.
 pub fn is_lost(contact: &Contact, created: Option<Timestamp>, grace: &Grace, now: Timestamp) -> bool {
-    let of_this_one = contact.of_one_made(created);
-    let listened_all_along = created.is_some_and(|created| created >= contact.listening_since);
+    let of_this_one = contact.of_one_made(created, now);
+    let listened_all_along =
+        created.is_some_and(|created| created >= contact.listening_since && created <= now);
     (of_this_one.last_heard.is_none() && listened_all_along) || now >= deadline(&of_this_one, grace)
 }
 
@@ -122,5 +124,11 @@ mod tests {
         assert!(lost(Some(400), 0, 500, 501), "another of its name was");
         assert!(!lost(None, 1000, 500, 1059), "the hub was restarted, and does not know");
         assert!(lost(None, 1000, 500, 1060), "it does now");
+        assert!(
+            !lost(Some(1000), 0, 2800, 1001),
+            "it was made while the clock was ahead, and its link broke just now"
+        );
+        assert!(lost(Some(1000), 0, 2800, 1040), "it did not come back");
+        assert!(!lost(None, 1000, 2800, 1059), "and the hub was restarted since");
     }
 }

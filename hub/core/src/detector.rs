@@ -4,6 +4,7 @@
 //! shall be. What others decide in a binding (clusters, evictions, who requires it, suspended scheduling) is never
 //! touched here.
 
+use std::borrow::{Borrow, Cow};
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -16,6 +17,7 @@ use karmada_api::{names, object, selector};
 use karmada_interpreter::{InterpretError, Interpreter, Operation};
 use serde_json::Value;
 
+use crate::belonging;
 use crate::skip::SkipRules;
 
 /// How closely a selector means an object (behaviour 5).
@@ -31,39 +33,64 @@ pub enum Rank {
     Name = 3,
 }
 
-fn rank_of_selector(object: &Value, wanted: &ResourceSelector) -> Rank {
-    let elsewhere = !wanted.namespace.is_empty() && wanted.namespace != object::namespace(object);
-    if wanted.api_version != object::api_version(object) || wanted.kind != object::kind(object) || elsewhere {
+/// What selectors look at of an object.
+pub struct Subject<'a> {
+    /// Group and version.
+    pub api_version: Cow<'a, str>,
+    /// Kind.
+    pub kind: &'a str,
+    /// Namespace, or empty.
+    pub namespace: &'a str,
+    /// Name.
+    pub name: &'a str,
+    /// Labels.
+    pub labels: Cow<'a, BTreeMap<String, String>>,
+}
+
+impl<'a> Subject<'a> {
+    /// What they look at of this one.
+    pub fn of(object: &'a Value) -> Self {
+        Self {
+            api_version: Cow::Borrowed(object::api_version(object)),
+            kind: object::kind(object),
+            namespace: object::namespace(object),
+            name: object::name(object),
+            labels: Cow::Owned(object::labels(object)),
+        }
+    }
+}
+
+fn rank_of_selector(subject: &Subject<'_>, wanted: &ResourceSelector) -> Rank {
+    let elsewhere = !wanted.namespace.is_empty() && wanted.namespace != subject.namespace;
+    if wanted.kind != subject.kind || wanted.api_version != subject.api_version || elsewhere {
         return Rank::None;
     }
     if !wanted.name.is_empty() {
-        return if wanted.name == object::name(object) { Rank::Name } else { Rank::None };
+        return if wanted.name == subject.name { Rank::Name } else { Rank::None };
     }
     match &wanted.label_selector {
         None => Rank::All,
         // A selector that cannot be read means nothing.
-        Some(labels) if selector::labels_match(labels, &object::labels(object)).unwrap_or(false) => {
-            Rank::Labels
-        }
+        Some(labels) if selector::labels_match(labels, &subject.labels).unwrap_or(false) => Rank::Labels,
         Some(_) => Rank::None,
     }
 }
 
 /// The closest rank of several selectors.
-pub fn rank(object: &Value, selectors: &[ResourceSelector]) -> Rank {
-    selectors.iter().map(|wanted| rank_of_selector(object, wanted)).max().unwrap_or(Rank::None)
+pub fn rank(subject: &Subject<'_>, selectors: &[ResourceSelector]) -> Rank {
+    selectors.iter().map(|wanted| rank_of_selector(subject, wanted)).max().unwrap_or(Rank::None)
 }
 
 /// The policy of one kind that wins an object: higher priority, then closer rank, then smaller name. A policy on its
 /// way out never wins (behaviour 6).
 pub fn best<'a>(
-    object: &Value,
+    subject: &Subject<'_>,
     policies: impl IntoIterator<Item = &'a PropagationPolicy>,
 ) -> Option<&'a PropagationPolicy> {
     policies
         .into_iter()
         .filter(|policy| !policy.deleting())
-        .map(|policy| (policy, rank(object, &policy.spec.resource_selectors)))
+        .map(|policy| (policy, rank(subject, &policy.spec.resource_selectors)))
         .filter(|(_, rank)| *rank != Rank::None)
         .max_by(|(a, a_rank), (b, b_rank)| {
             a.priority().cmp(&b.priority()).then(a_rank.cmp(b_rank)).then(b.name().cmp(a.name()))
@@ -92,10 +119,10 @@ fn claim_of(object: &Value) -> Option<(&'static str, &str)> {
 /// Which policy has a template (behaviour 7, 8, 10, 11). A policy that claimed it keeps it as long as it means it,
 /// even where a better one came later. `namespaced` are PropagationPolicies of any namespace, `cluster_wide`
 /// ClusterPropagationPolicies.
-pub fn decide<'a>(
+pub fn decide<'a, P: Borrow<PropagationPolicy>>(
     template: &Value,
-    namespaced: &'a [PropagationPolicy],
-    cluster_wide: &'a [PropagationPolicy],
+    namespaced: &'a [P],
+    cluster_wide: &'a [P],
     skip: &SkipRules,
 ) -> Decision<'a> {
     let extension_auth = object::kind(template) == "ConfigMap"
@@ -105,17 +132,22 @@ pub fn decide<'a>(
         return Decision::Leave;
     }
     let namespace = object::namespace(template);
-    let near = || namespaced.iter().filter(|policy| !namespace.is_empty() && policy.namespace() == namespace);
+    let near = || {
+        let all = namespaced.iter().map(Borrow::borrow);
+        all.filter(|policy: &&PropagationPolicy| !namespace.is_empty() && policy.namespace() == namespace)
+    };
+    let wide = || cluster_wide.iter().map(Borrow::borrow);
+    let subject = Subject::of(template);
     if let Some((key, id)) = claim_of(template) {
-        let claiming = near().chain(cluster_wide).find(|policy| policy.label(key) == Some(id));
+        let claiming = near().chain(wide()).find(|policy| policy.label(key) == Some(id));
         let keeps = |policy: &&PropagationPolicy| {
-            !policy.deleting() && rank(template, &policy.spec.resource_selectors) != Rank::None
+            !policy.deleting() && rank(&subject, &policy.spec.resource_selectors) != Rank::None
         };
         if let Some(policy) = claiming.filter(keeps) {
             return Decision::Claimed(policy);
         }
     }
-    match best(template, near()).or_else(|| best(template, cluster_wide)) {
+    match best(&subject, near()).or_else(|| best(&subject, wide())) {
         Some(policy) => Decision::Claimed(policy),
         None => Decision::Waits,
     }
@@ -182,32 +214,10 @@ pub fn unclaim(object: &mut Value) -> bool {
     changed
 }
 
-/// Whether an object carries the mark of `policy`: what to unclaim when the policy goes, or no longer means it.
-pub fn is_claimed_by(object: &Value, policy: &PropagationPolicy) -> bool {
-    marks(policy).labels.iter().all(|(key, id)| !id.is_empty() && object::label(object, key) == Some(id))
-}
-
 /// The override policies that a policy waits for and that do not exist (behaviour 13). `existing` are names of
 /// OverridePolicies of the policy's namespace, or of ClusterOverridePolicies.
 pub fn missing_overrides(policy: &PropagationPolicy, existing: &BTreeSet<String>) -> Vec<String> {
     policy.spec.dependent_overrides.iter().filter(|name| !existing.contains(*name)).cloned().collect()
-}
-
-/// Whether two states of a template are the same to whoever propagates it: they differ in status and bookkeeping at
-/// most (behaviour 3).
-pub fn same_template(a: &Value, b: &Value) -> bool {
-    let stripped = |object: &Value| {
-        let mut object = object.clone();
-        if let Some(root) = object.as_object_mut() {
-            root.remove("status");
-        }
-        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.remove("managedFields");
-            metadata.remove("resourceVersion");
-        }
-        object
-    };
-    stripped(a) == stripped(b)
 }
 
 /// Why a binding cannot be made now.
@@ -234,6 +244,8 @@ pub enum BindingChange {
     Create(Box<ResourceBinding>),
     /// The binding as it shall be now.
     Update(Box<ResourceBinding>),
+    /// This one is of an earlier template and nobody's any more: it goes, with its Works, and then a new one is made.
+    Replace,
     /// Nothing. A template whose resourceVersion alone changed leaves its binding as it is.
     Nothing,
 }
@@ -265,6 +277,9 @@ pub fn binding(
     if let Some(owner) = owner.filter(|owner| owner.uid != object::uid(template)) {
         let (name, owner) = (existing.name().to_owned(), owner.uid.clone());
         return Err(BindingError::OtherOwner { name, owner });
+    }
+    if belonging::is_left_over(existing, Some(template)) {
+        return Ok(BindingChange::Replace);
     }
     let mut wanted = existing.clone();
     wanted.spec = spec(template, policy, existing.spec.clone(), interpreter, priority)?;

@@ -12,6 +12,7 @@
 //! hub namespaces       ── namespace ─▶ one Work per cluster
 //! ```
 
+pub mod belonging;
 pub mod binding;
 pub mod cluster;
 pub mod detector;
@@ -20,6 +21,7 @@ pub mod overrides;
 pub mod scheduler;
 pub mod skip;
 pub mod status;
+pub mod targets;
 pub mod work_name;
 
 use jiff::Timestamp;

@@ -1,5 +1,6 @@
 //! Hub namespaces go along to every cluster (behaviour 65), so that what is placed there has a place.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -27,10 +28,10 @@ pub fn is_carried_along(namespace: &Value, skip: &SkipRules) -> bool {
 ///
 /// # Errors
 /// A ClusterOverridePolicy cannot be applied.
-pub fn work(
+pub fn work<O: Borrow<OverridePolicy>>(
     namespace: &Value,
     cluster: &Cluster,
-    cluster_overrides: &[OverridePolicy],
+    cluster_overrides: &[O],
 ) -> Result<Work, OverrideError> {
     let mut wanted = namespace.clone();
     let applied = overrides::apply(&mut wanted, cluster, cluster_overrides, &[])?;

@@ -14,25 +14,16 @@ use karmada_api::{names, object};
 use karmada_interpreter::{Answer, Interpreter, Operation, trust};
 use serde_json::{Map, Value};
 
-use crate::binding::leaving;
+use crate::targets::{leaving, target_clusters};
 use crate::{condition, set_condition};
 
-/// One item per Work that is not on its way out, sorted by cluster.
-pub fn aggregate(works: &[Work]) -> Vec<AggregatedStatusItem> {
-    let mut items: Vec<AggregatedStatusItem> = works
-        .iter()
-        .filter(|work| work.metadata.deletion_timestamp.is_none())
-        .filter_map(|work| {
-            let namespace = work.metadata.namespace.as_deref()?;
-            Some(item(names::cluster_of_execution_namespace(namespace)?, work))
-        })
-        .collect();
-    items.sort_by(|a, b| a.cluster_name.cmp(&b.cluster_name));
-    items
-}
-
-/// How one Work stands. What is not applied says why, and nobody knows its health.
-fn item(cluster: &str, work: &Work) -> AggregatedStatusItem {
+/// How one Work stands: none where it is on its way out. What is not applied says why, and nobody knows its health. Of the Work's manifests
+/// nothing is read.
+pub fn item(work: &Work) -> Option<AggregatedStatusItem> {
+    if work.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    let cluster = names::cluster_of_execution_namespace(work.metadata.namespace.as_deref()?)?;
     let applied = work.status.condition(conditions::APPLIED);
     let reported = work.status.manifest_statuses.first();
     let is_applied = applied.is_some_and(|condition| condition.status == conditions::TRUE);
@@ -43,13 +34,13 @@ fn item(cluster: &str, work: &Work) -> AggregatedStatusItem {
         }
         _ => (false, applied.map(|condition| condition.message.clone()).unwrap_or_default(), Health::Unknown),
     };
-    AggregatedStatusItem {
+    Some(AggregatedStatusItem {
         cluster_name: cluster.to_owned(),
         status: reported.and_then(|status| status.status.clone()),
         applied: is_applied,
         applied_message: message,
         health: Some(health),
-    }
+    })
 }
 
 /// What to say where a cluster's word on a Work is of an older generation than the Work has now: the newer one waits for
@@ -90,12 +81,6 @@ pub fn newly_left_out(before: &BindingStatus, after: &BindingStatus) -> Vec<Stri
         .collect()
 }
 
-/// The clusters that shall have the template: those chosen, and those of bindings that require it (behaviour 29).
-pub fn target_clusters(binding: &ResourceBinding) -> BTreeSet<&str> {
-    let required = binding.spec.required_by.iter().flat_map(|snapshot| &snapshot.clusters);
-    binding.spec.clusters.iter().chain(required).map(|target| target.name.as_str()).collect()
-}
-
 /// Whether every target has it applied, and every cluster that is being left still has it (behaviour 51).
 pub fn fully_applied(binding: &ResourceBinding, items: &[AggregatedStatusItem]) -> bool {
     let targets = target_clusters(binding);
@@ -106,14 +91,18 @@ pub fn fully_applied(binding: &ResourceBinding, items: &[AggregatedStatusItem]) 
 
 /// Whether the template is to show what its clusters report. Before it was ever placed there is nothing to tell it;
 /// once nothing is placed any more, it is told that.
-pub fn tells_the_template(binding: &ResourceBinding, works: &[Work]) -> bool {
+pub fn tells_the_template(binding: &ResourceBinding, has_works: bool) -> bool {
     let placed_once = binding.status.last_scheduled_time.is_some();
-    placed_once || !binding.spec.clusters.is_empty() || !works.is_empty()
+    placed_once || !binding.spec.clusters.is_empty() || has_works
 }
 
-/// The binding's status with what its Works report; none if nothing changed.
-pub fn binding_status(binding: &ResourceBinding, works: &[Work], now: Timestamp) -> Option<BindingStatus> {
-    let mut items = aggregate(works);
+/// The binding's status with what its Works report (see [`item`]), in any order; none if nothing changed.
+pub fn binding_status(
+    binding: &ResourceBinding,
+    mut items: Vec<AggregatedStatusItem>,
+    now: Timestamp,
+) -> Option<BindingStatus> {
+    items.sort_by(|a, b| a.cluster_name.cmp(&b.cluster_name));
     leave_out_unreadable(binding, &mut items);
     let mut status = binding.status.clone();
     let said = if fully_applied(binding, &items) {

@@ -9,7 +9,7 @@ use karmada_api::binding::{BindingSpec, ReplicaRequirements, TargetCluster};
 use karmada_api::cluster::Cluster;
 use karmada_api::override_policy::OverridePolicy;
 use karmada_api::policy::{Placement, PropagationPolicy, ReplicaSchedulingStrategy, ResourceSelector};
-use karmada_core::detector::{self, Rank};
+use karmada_core::detector::{self, Rank, Subject};
 use karmada_core::overrides;
 use karmada_core::scheduler::division::{self, Candidate, Division, DivisionError, Mode};
 use karmada_core::scheduler::{estimate, filter, spread, webster};
@@ -197,7 +197,7 @@ fn recorded_policies() {
         let resource = &case["resource"];
         if case["kind"] == "selector" {
             let selectors: Vec<ResourceSelector> = serde_json::from_value(case["selectors"].clone()).unwrap();
-            let rank = detector::rank(resource, &selectors);
+            let rank = detector::rank(&Subject::of(resource), &selectors);
             return compare(
                 &json!([case["matches"], case["rank"]]),
                 &json!([rank != Rank::None, rank as i32]),
@@ -213,7 +213,10 @@ fn recorded_policies() {
                 .unwrap()
             })
             .collect();
-        compare(&case["winner"], &json!(detector::best(resource, &policies).map(PropagationPolicy::name)))
+        compare(
+            &case["winner"],
+            &json!(detector::best(&Subject::of(resource), &policies).map(PropagationPolicy::name)),
+        )
     });
 }
 

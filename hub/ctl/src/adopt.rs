@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::access::Access;
 use crate::connection::Connection;
-use crate::output;
+use crate::{output, site};
 
 /// What the hub writes onto a Cluster: the keys that ask.
 const REQUESTS: &str = "edge.karmada.io/key-request";
@@ -50,10 +50,7 @@ struct Request {
 pub async fn run(access: &Access, arguments: &Arguments, decision: Decision) -> Result<()> {
     let hub = access.hub().await?;
     let name = &arguments.cluster;
-    let path = format!("/apis/cluster.karmada.io/v1alpha1/clusters/{name}");
-    let Some(cluster) = hub.find(&path).await? else {
-        bail!("there is no cluster {name} on {}: karmadactl get clusters lists those there are", hub.server);
-    };
+    let (path, cluster) = (site::path(name), site::found(&hub, name).await?);
     let asking = requests(&cluster);
     let key = chosen(&asking, arguments.key.as_deref(), decision, name)?;
     let annotation = match decision {

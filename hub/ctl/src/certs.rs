@@ -38,7 +38,7 @@ struct End {
 }
 
 /// Shows them.
-pub async fn run(access: &Access, command: Command) -> Result<()> {
+pub async fn run(access: &Access, command: Command, now: Timestamp) -> Result<()> {
     let Command::CheckExpiration = command;
     let hub = access.hub().await?;
     let page = hub.text("/metrics").await?;
@@ -50,7 +50,6 @@ pub async fn run(access: &Access, command: Command) -> Result<()> {
     );
     let clusters = hub.get(CLUSTERS).await.context("listing clusters")?;
     all.extend(of_agents(&clusters));
-    let now = Timestamp::now();
     for warning in warnings(&all, now) {
         eprintln!("warning: {warning}");
     }

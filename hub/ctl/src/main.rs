@@ -5,6 +5,7 @@
 
 mod access;
 mod adopt;
+mod called_as;
 mod certs;
 mod cluster_name;
 mod completion;
@@ -16,10 +17,12 @@ mod duration;
 mod get;
 mod kubeconfig;
 mod logging;
+mod orphans;
 mod output;
 mod register;
 mod release;
 mod resource;
+mod site;
 mod table;
 mod taint;
 mod token;
@@ -73,6 +76,8 @@ enum Command {
     Confirm(confirm::Arguments),
     /// Have a site try again a Work that it has put aside because it crashed the agent.
     Release(release::Arguments),
+    /// Show what a site enforces and the hub knows nothing of, or have the site release or delete it.
+    Orphans(orphans::Arguments),
     /// Add taints to clusters, or remove them.
     Taint(taint::Arguments),
     /// Look after certificates.
@@ -89,7 +94,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let called = called_as(std::env::args().next().as_deref());
+    let called = called_as::name(std::env::args().next().as_deref());
     let matches = Arguments::command().bin_name(called).get_matches();
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -100,24 +105,20 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", output::plain(&format!("{error:#}")));
             ExitCode::FAILURE
         }
     }
 }
 
-/// How the usage names the program: kubectl calls a plugin `kubectl-karmada`, and its user typed `kubectl karmada`.
-fn called_as(argument: Option<&str>) -> &'static str {
-    let file = argument.and_then(|path| path.rsplit('/').next()).unwrap_or_default();
-    if file.starts_with("kubectl-karmada") { "kubectl karmada" } else { "karmadactl" }
-}
-
+#[expect(clippy::disallowed_methods, reason = "here the clock is read, once for a command")]
 async fn run(arguments: Arguments) -> anyhow::Result<()> {
+    let now = jiff::Timestamp::now();
     arguments.logging.start()?;
     let access = arguments.access;
     match arguments.command {
-        Command::Token(command) => token::run(&access, command).await,
-        Command::Register(command) => Box::pin(register::run(&access, &command)).await,
+        Command::Token(command) => token::run(&access, command, now).await,
+        Command::Register(command) => Box::pin(register::run(&access, &command, now)).await,
         Command::Unregister(command) => Box::pin(unregister::run(&access, &command)).await,
         Command::Adopt(command) => adopt::run(&access, &command, adopt::Decision::Adopt).await,
         Command::Refuse(command) => adopt::run(&access, &command, adopt::Decision::Refuse).await,
@@ -126,9 +127,10 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Command::Cordon(command) => cordon::run(&access, &command, true).await,
         Command::Uncordon(command) => cordon::run(&access, &command, false).await,
         Command::Confirm(command) => confirm::run(&access, &command).await,
-        Command::Release(command) => release::run(&access, &command, jiff::Timestamp::now()).await,
+        Command::Release(command) => release::run(&access, &command, now).await,
+        Command::Orphans(command) => orphans::run(&access, &command).await,
         Command::Taint(command) => taint::run(&access, &command).await,
-        Command::Certs(command) => certs::run(&access, command).await,
+        Command::Certs(command) => certs::run(&access, command, now).await,
         Command::Version(command) => version::run(&access, &command).await,
         Command::Completion { shell } => completion::print(&shell, &mut Arguments::command()),
     }
@@ -139,10 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound_and_the_plugin_knows_its_name() {
+    fn the_command_line_is_sound() {
         Arguments::command().debug_assert();
-        assert_eq!(called_as(Some("/usr/bin/kubectl-karmada")), "kubectl karmada");
-        assert_eq!(called_as(Some("target/debug/karmadactl")), "karmadactl");
-        assert_eq!(called_as(None), "karmadactl");
     }
 }

@@ -1,12 +1,32 @@
 //! What a person or a pipe reads. In: text. Out: stdout, and progress on stderr where somebody looks at it.
 
+use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal, Write};
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+/// Text without what a terminal would carry out: a site or a tenant may have put it into a name, a version or a message. Signs of control are
+/// shown as kubectl shows them (`^[`), but for ends of lines and tabs.
+pub fn plain(text: &str) -> Cow<'_, str> {
+    let moves = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    if !text.contains(moves) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match u8::try_from(c) {
+            Ok(sign) if moves(c) && sign < 0x80 => out.extend(['^', char::from(sign ^ 0x40)]),
+            _ if moves(c) => out.extend(c.escape_unicode()),
+            _ => out.push(c),
+        }
+    }
+    Cow::Owned(out)
+}
+
 /// Writes to stdout; a reader that has gone (`| head`) is no error.
 pub fn print(text: &str) -> Result<()> {
+    let text = plain(text);
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("writing to stdout"),
@@ -46,8 +66,20 @@ impl Progress {
     /// The present step.
     pub fn step(&mut self, text: &str) {
         if self.shown && self.last != text {
-            eprintln!("… {text}");
+            eprintln!("… {}", plain(text));
             text.clone_into(&mut self.last);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn what_others_wrote_gives_no_orders_to_a_terminal() {
+        assert_eq!(plain("NAME   READY\na\tb\n"), "NAME   READY\na\tb\n");
+        assert_eq!(plain("\u{1b}]0;owned\u{7}\u{1b}[2Jready\r"), "^[]0;owned^G^[[2Jready^M");
+        assert_eq!(plain("\u{7f}\u{9b}2J"), "^?\\u{9b}2J");
     }
 }

@@ -134,7 +134,7 @@ impl std::fmt::Display for HubAddress {
 }
 
 /// Installs, and waits.
-pub async fn run(access: &Access, arguments: &Arguments) -> Result<()> {
+pub async fn run(access: &Access, arguments: &Arguments, now: Timestamp) -> Result<()> {
     let token = token(arguments)?;
     // A dry run needs no kubeconfig where the name is given.
     let member = match access.member().await {
@@ -152,7 +152,7 @@ pub async fn run(access: &Access, arguments: &Arguments) -> Result<()> {
     if !arguments.skip_hub_check {
         progress.step(&format!("checking the hub at {}", installation.hub));
         let with_token = found.needs_token(&installation);
-        let checked = contact::check(&installation, with_token, Timestamp::now()).await;
+        let checked = contact::check(&installation, with_token, now).await;
         checked.map_err(|obstacle| anyhow::anyhow!(obstacle.told(&installation)))?;
     }
     let baseline = install(&member, &installation, found.deployment.as_ref(), &mut progress).await?;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::access::Access;
 use crate::connection::Connection;
-use crate::output;
+use crate::{output, site};
 
 /// Flags of `release`.
 #[derive(clap::Args)]
@@ -30,6 +30,7 @@ pub struct Arguments {
 /// Sets the annotation.
 pub async fn run(access: &Access, arguments: &Arguments, now: Timestamp) -> Result<()> {
     let hub = access.hub().await?;
+    let cluster = site::found(&hub, &arguments.cluster).await?;
     let path = path(&arguments.cluster, &arguments.work);
     if hub.find(&path).await?.is_none() {
         bail!("{}", missing(&hub, arguments));
@@ -38,7 +39,8 @@ pub async fn run(access: &Access, arguments: &Arguments, now: Timestamp) -> Resu
         hub.merge(&path, &patch(now)).await?;
     }
     let dry = if arguments.dry_run { " (dry run)" } else { "" };
-    output::line(&format!("work {} is tried again by {}{dry}", arguments.work, arguments.cluster))
+    let later = site::when_heard(&cluster);
+    output::line(&format!("work {} is tried again by {}{dry}{later}", arguments.work, arguments.cluster))
 }
 
 fn path(cluster: &str, work: &str) -> String {

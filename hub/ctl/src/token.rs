@@ -73,16 +73,17 @@ pub struct Create {
 }
 
 /// Runs one of them.
-pub async fn run(access: &Access, command: Command) -> Result<()> {
+pub async fn run(access: &Access, command: Command, now: Timestamp) -> Result<()> {
     let hub = access.hub().await?;
     match command {
-        Command::Create(flags) => create(&hub, &flags).await,
-        Command::List => list(&hub).await,
+        Command::Create(flags) => create(&hub, &flags, now).await,
+        Command::List => list(&hub, now).await,
         Command::Delete { tokens } => delete(&hub, &tokens).await,
     }
 }
 
-async fn create(hub: &Connection, flags: &Create) -> Result<()> {
+#[expect(clippy::disallowed_methods, reason = "here a token is drawn")]
+async fn create(hub: &Connection, flags: &Create, now: Timestamp) -> Result<()> {
     for group in &flags.groups {
         ensure!(
             is_bootstrap_group(group),
@@ -108,7 +109,7 @@ async fn create(hub: &Connection, flags: &Create) -> Result<()> {
     } else {
         token.reveal()
     };
-    hub.create(SECRETS, &secret(&token, flags, Timestamp::now())).await.context("storing the token")?;
+    hub.create(SECRETS, &secret(&token, flags, now)).await.context("storing the token")?;
     output::line(&line)
 }
 
@@ -175,14 +176,14 @@ fn secret(token: &JoinToken, flags: &Create, now: Timestamp) -> Value {
     })
 }
 
-async fn list(hub: &Connection) -> Result<()> {
+async fn list(hub: &Connection, now: Timestamp) -> Result<()> {
     // The type is checked here as well: a server that does not select by it sends every Secret.
     let found = hub.get(&format!("{SECRETS}?fieldSelector=type%3D{}", TYPE.replace('/', "%2F"))).await?;
     let mut rows = vec![
         ["TOKEN", "TTL", "EXPIRES", "USAGES", "DESCRIPTION", "EXTRA GROUPS"].map(str::to_owned).to_vec(),
     ];
     let tokens = found["items"].as_array().into_iter().flatten().filter(|secret| secret["type"] == TYPE);
-    rows.extend(tokens.map(|secret| row(secret, Timestamp::now())));
+    rows.extend(tokens.map(|secret| row(secret, now)));
     output::print(&table::of_rows(&rows))
 }
 

@@ -5,8 +5,11 @@
 //! they had put there, or with --keep-workloads only the hub's marks. That wish stands on the Cluster before the Cluster is deleted,
 //! so that an interruption between the two changes nothing, and one after it changes nothing of the wish. Then the agent goes.
 
+mod namespaces;
 mod placed;
+mod wrong_member;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -20,9 +23,8 @@ use crate::access::Access;
 use crate::connection::Connection;
 use crate::duration;
 use crate::output::{self, Progress};
-use crate::register::manifests::{
-    self, ACCOUNT, AGENT, IDENTITY, JOIN, LEDGER, MANAGED_BY, MANAGER, POD_LABEL,
-};
+use crate::register::manifests::{ACCOUNT, AGENT, IDENTITY, JOIN, LEDGER, MANAGED_BY, MANAGER, POD_LABEL};
+use crate::site;
 
 /// How often a deletion is looked after.
 const POLL: Duration = Duration::from_millis(500);
@@ -58,15 +60,30 @@ pub struct Arguments {
 pub async fn run(access: &Access, arguments: &Arguments) -> Result<()> {
     let hub_file = arguments.karmada_config.as_deref().or(access.kubeconfig.as_deref());
     let hub = Connection::open(hub_file, access.karmada_context.as_deref()).await.context("the hub")?;
-    let member = member(access, arguments).await?;
-    if let Some(member) = &member {
-        same_cluster(member, access.agent_namespace(), &arguments.cluster).await?;
+    let mut member = member(access, arguments).await?;
+    if let Some(found) = &member
+        && let Err(wrong) =
+            wrong_member::refuse(&hub, found, access.agent_namespace(), &arguments.cluster).await
+    {
+        if !(arguments.force && wrong.is::<wrong_member::Another>()) {
+            return Err(wrong);
+        }
+        output::line(&format!("member: {wrong}"))?;
+        member = None;
     }
     let mut progress = Progress::new();
-    leave_hub(&hub, arguments, &mut progress).await?;
-    match &member {
-        Some(member) => leave_member(member, access.agent_namespace(), arguments, &mut progress).await,
-        None => output::line("member: not reached, nothing removed there"),
+    let placed = leave_hub(&hub, arguments, &mut progress).await?;
+    let Some(member) = member else { return output::line("member: nothing is removed there") };
+    let left = if arguments.dry_run {
+        Vec::new()
+    } else {
+        placed::left(&member, &arguments.cluster, &placed).await?
+    };
+    leave_member(&member, access.agent_namespace(), arguments, &mut progress).await?;
+    match placed::left_in_words(&left) {
+        Some(words) if arguments.force => output::line(&format!("member: {words}")),
+        Some(words) => bail!("{} is unregistered, but {words}", arguments.cluster),
+        None => Ok(()),
     }
 }
 
@@ -86,39 +103,28 @@ async fn member(access: &Access, arguments: &Arguments) -> Result<Option<Connect
     }
 }
 
-/// The agent there, if there is one, must be this cluster's: the wrong context is an easy mistake.
-async fn same_cluster(member: &Connection, namespace: &str, cluster: &str) -> Result<()> {
-    let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments/{AGENT}");
-    let Some(deployment) = member.find(&path).await? else { return Ok(()) };
-    match manifests::installed(&deployment) {
-        Some(found) if found.cluster == cluster => Ok(()),
-        Some(found) => bail!(
-            "the agent in context {} is that of the cluster {}, not of {cluster}: check --context and the name",
-            member.chosen.context,
-            found.cluster
-        ),
-        None => bail!(
-            "the Deployment {namespace}/{AGENT} in context {} was not made by karmadactl",
-            member.chosen.context
-        ),
-    }
-}
-
-async fn leave_hub(hub: &Connection, arguments: &Arguments, progress: &mut Progress) -> Result<()> {
+/// Takes the Cluster from the hub. Out: the Works by which something was placed in it.
+async fn leave_hub(hub: &Connection, arguments: &Arguments, progress: &mut Progress) -> Result<Vec<Value>> {
     let cluster = &arguments.cluster;
     let path = format!("/apis/cluster.karmada.io/v1alpha1/clusters/{cluster}");
-    if hub.find(&path).await?.is_none() {
-        return output::line(&format!("hub: cluster {cluster} is not registered"));
-    }
+    let Some(found) = hub.find(&path).await? else {
+        output::line(&format!("hub: cluster {cluster} is not registered"))?;
+        return Ok(Vec::new());
+    };
     let works = format!("/apis/work.karmada.io/v1alpha1/namespaces/{}/works", execution_namespace(cluster));
-    let placed = placed::count(&list(hub, &works).await?);
-    let fate = placed::fate(&placed, arguments.keep_workloads);
-    if arguments.dry_run {
-        return output::line(&format!("hub: cluster {cluster} would be deleted; {fate}"));
+    let all = list(hub, &works).await?;
+    if !arguments.force && !all.is_empty() && site::is_silent(&found) {
+        bail!("{}", silent(cluster, &placed::count(&all)));
     }
-    if arguments.keep_workloads {
-        let wish = json!({"metadata": {"annotations": {annotations::KEEP_WORKLOADS: "true"}}});
-        hub.merge(&path, &wish).await.context("noting on the Cluster that its workloads stay")?;
+    let wish = Wish::of(&found, arguments.keep_workloads);
+    let fate = placed::fate(&placed::count(&all), wish.keeps);
+    if arguments.dry_run {
+        output::line(&format!("hub: cluster {cluster} would be deleted; {fate}"))?;
+        return Ok(all);
+    }
+    if let Some(noted) = wish.to_note {
+        let noted = json!({"metadata": {"annotations": {annotations::KEEP_WORKLOADS: noted}}});
+        hub.merge(&path, &noted).await.context("noting on the Cluster whether its workloads stay")?;
     }
     progress.step(&format!("deleting cluster {cluster}; {fate}"));
     hub.delete(&path).await?;
@@ -134,8 +140,38 @@ async fn leave_hub(hub: &Connection, arguments: &Arguments, progress: &mut Progr
         }
         tokio::time::sleep(POLL).await;
     }
-    let kept = if arguments.keep_workloads { format!("; {fate}") } else { String::new() };
-    output::line(&format!("hub: cluster {cluster} removed{kept}"))
+    let kept = if wish.keeps { format!("; {fate}") } else { String::new() };
+    output::line(&format!("hub: cluster {cluster} removed{kept}"))?;
+    Ok(all)
+}
+
+/// Whether what was placed stays. Once a Cluster is on its way out, what was wished before counts: of its Works, some have gone by it.
+struct Wish {
+    keeps: bool,
+    /// What is to be written on the Cluster, where something is; null takes an earlier wish off.
+    to_note: Option<Value>,
+}
+
+impl Wish {
+    fn of(cluster: &Value, keep: bool) -> Wish {
+        let metadata = &cluster["metadata"];
+        let noted = metadata["annotations"][annotations::KEEP_WORKLOADS] == "true";
+        match (keep, noted) {
+            _ if !metadata["deletionTimestamp"].is_null() && noted => Wish { keeps: true, to_note: None },
+            (true, false) => Wish { keeps: true, to_note: Some(json!("true")) },
+            (false, true) => Wish { keeps: false, to_note: Some(Value::Null) },
+            (keeps, _) => Wish { keeps, to_note: None },
+        }
+    }
+}
+
+/// Why a cluster whose agent is silent is not taken out without a person's word.
+fn silent(cluster: &str, placed: &BTreeMap<String, usize>) -> String {
+    let total: usize = placed.values().sum();
+    format!(
+        "the hub does not hear the agent of {cluster}, and nobody else removes what it placed there ({total} objects): start the agent \
+         and run this again, or give --force if the site is gone: then they stay there"
+    )
 }
 
 /// Why a Cluster is still there.
@@ -220,36 +256,13 @@ async fn leave_member(
             }
         }
     }
-    let mut leaving = Vec::new();
-    for namespace in made_here(member, "/api/v1/namespaces").await? {
-        leaving.extend(leave_namespace(member, &namespace, arguments.dry_run).await?);
-    }
-    namespaces_gone(member, &leaving, arguments.wait, progress).await?;
+    let made = made_here(member, "/api/v1/namespaces").await?;
+    namespaces::leave(member, &made, arguments, progress).await?;
     if arguments.dry_run {
         Ok(())
     } else {
         output::line("member: the agent and all that came with it are removed")
     }
-}
-
-/// Waits for namespaces to end, so that the next register finds them gone. One that takes longer is named, and is no error.
-async fn namespaces_gone(
-    member: &Connection,
-    paths: &[String],
-    wait: Duration,
-    progress: &mut Progress,
-) -> Result<()> {
-    let deadline = Instant::now() + wait;
-    for path in paths {
-        while member.find(path).await?.is_some() {
-            if Instant::now() >= deadline {
-                return output::line(&format!("member: {path} is still ending"));
-            }
-            progress.step(&format!("waiting for {path} to end"));
-            tokio::time::sleep(POLL).await;
-        }
-    }
-    Ok(())
 }
 
 fn name(object: &Value) -> &str {
@@ -291,74 +304,26 @@ async fn agent_gone(
     Ok(())
 }
 
-/// Deletes a namespace that register made, if nothing of anybody else is in it. Returns its path if it is on its way.
-async fn leave_namespace(member: &Connection, object: &Value, dry_run: bool) -> Result<Option<String>> {
-    let namespace = name(object);
-    let mut left = Vec::new();
-    for (root, plural) in [
-        ("/api/v1", "configmaps"),
-        ("/api/v1", "persistentvolumeclaims"),
-        ("/api/v1", "pods"),
-        ("/api/v1", "secrets"),
-        ("/api/v1", "serviceaccounts"),
-        ("/api/v1", "services"),
-        ("/apis/apps/v1", "daemonsets"),
-        ("/apis/apps/v1", "deployments"),
-        ("/apis/apps/v1", "statefulsets"),
-        ("/apis/batch/v1", "cronjobs"),
-        ("/apis/batch/v1", "jobs"),
-    ] {
-        let found = list(member, &format!("{root}/namespaces/{namespace}/{plural}")).await?;
-        left.extend(
-            found
-                .iter()
-                .filter(|object| is_foreign(object))
-                .map(|object| format!("{plural}/{}", name(object))),
-        );
-    }
-    let path = format!("/api/v1/namespaces/{namespace}");
-    if let Some(first) = left.first() {
-        let others = left.len() - 1;
-        output::line(&format!(
-            "member: the namespace {namespace} stays: it holds {first} and {others} more"
-        ))?;
-        return Ok(None);
-    }
-    if dry_run {
-        output::line(&format!("member: {path} would be deleted if nothing else is in it"))?;
-        return Ok(None);
-    }
-    member.delete(&path).await?;
-    Ok(Some(path))
-}
-
-/// Whether an object is neither the agent's nor one that every namespace has.
-fn is_foreign(object: &Value) -> bool {
-    let (metadata, name) = (&object["metadata"], name(object));
-    let own = metadata["labels"][MANAGED_BY] == MANAGER || metadata["labels"][POD_LABEL.0] == POD_LABEL.1;
-    let everywhere = ["kube-root-ca.crt", "default"].contains(&name)
-        || object["type"] == "kubernetes.io/service-account-token";
-    !(own || everywhere || name.starts_with(LEDGER) || !metadata["deletionTimestamp"].is_null())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_belongs_to_others_keeps_a_namespace() {
-        let object = |name: &str| json!({"metadata": {"name": name}});
-        for (object, foreign) in [
-            (object("web"), true),
-            (object("default"), false),
-            (object("kube-root-ca.crt"), false),
-            (object("karmada-agent-ledger-0"), false),
-            (json!({"metadata": {"name": "x", "deletionTimestamp": "now"}}), false),
-            (json!({"metadata": {"name": "x", "labels": {MANAGED_BY: MANAGER}}}), false),
-            (json!({"metadata": {"name": "x", "labels": {"app": "karmada-agent"}}}), false),
-            (json!({"metadata": {"name": "x"}, "type": "kubernetes.io/service-account-token"}), false),
+    fn an_earlier_wish_counts_once_the_cluster_is_on_its_way_out() {
+        let cluster = |noted: bool, leaves: bool| {
+            let noted = if noted { json!({annotations::KEEP_WORKLOADS: "true"}) } else { json!({}) };
+            let leaves = if leaves { json!("2026-01-01T00:00:00Z") } else { Value::Null };
+            json!({"metadata": {"annotations": noted, "deletionTimestamp": leaves}})
+        };
+        for (noted, leaves, keep, keeps, to_note) in [
+            (false, false, false, false, None),
+            (false, false, true, true, Some(json!("true"))),
+            (true, false, false, false, Some(Value::Null)),
+            (true, false, true, true, None),
+            (true, true, false, true, None),
         ] {
-            assert_eq!(is_foreign(&object), foreign, "{object}");
+            let wish = Wish::of(&cluster(noted, leaves), keep);
+            assert_eq!((wish.keeps, wish.to_note), (keeps, to_note), "{noted} {leaves} {keep}");
         }
     }
 

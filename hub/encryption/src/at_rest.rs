@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
+use tokio::time::Instant;
 
 use crate::configuration::{Configuration, Key, Provider};
 use crate::envelope::{self, Read, Unwritable};

@@ -6,12 +6,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::RwLock;
 use prost::Message;
 use ring::hkdf::{HKDF_SHA256, KeyType, Prk};
 use sha2::{Digest, Sha256};
+use tokio::time::Instant;
 use zeroize::Zeroizing;
 
 use crate::symmetric::{Random, Refused, open_gcm, seal_gcm};

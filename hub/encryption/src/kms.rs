@@ -3,9 +3,8 @@
 //! In: how the file names it. Out: a seed that it has encrypted, seeds that it decrypts, and how it is. Every call has the file's
 //! timeout. What the service answers is bounded before it is kept, and quoted before it is shown.
 
-use std::time::Instant;
-
 use parking_lot::Mutex;
+use tokio::time::Instant;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 use zeroize::Zeroizing;
@@ -127,6 +126,7 @@ impl Kms {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "names a call in the service's log; nothing is decided by it")]
 fn uid() -> String {
     uuid::Uuid::new_v4().to_string()
 }

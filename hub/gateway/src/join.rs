@@ -8,19 +8,18 @@ use std::net::IpAddr;
 use karmada_certs::{CertificateRequest, JoinToken};
 use karmada_proto::v1::{self, JoinReply, JoinRequest, join_reply};
 use karmada_proto::{join, quoted};
-use tonic::Status;
 
-use crate::Gateway;
 use crate::admission;
-use crate::ports::{JoinAsk, JoinOutcome, JoinRefusal, JoinRefusalCode, Occurrence};
+use crate::gateway::Gateway;
+use crate::ports::{JoinAsk, JoinOutcome, JoinRefusal, JoinRefusalCode, Occurrence, PortError};
 
 /// Answers a join that came from an address.
 pub(crate) async fn answer(
     gateway: &Gateway,
     request: JoinRequest,
     from: Option<IpAddr>,
-) -> Result<JoinReply, Status> {
-    let clocks = admission::clocks(request.clock_ms, (gateway.wall_clock)());
+) -> Result<JoinReply, PortError> {
+    let clocks = admission::clocks(request.clock_ms, gateway.wall_ms());
     let outcome = match clocks.and_then(|()| ask(request)) {
         Err(refusal) => {
             note(gateway, None, "", from, &JoinOutcome::Refused(refusal.clone()));
@@ -28,8 +27,7 @@ pub(crate) async fn answer(
         }
         Ok(ask) => {
             let (token, cluster) = (ask.token.id().to_owned(), ask.cluster_name.clone());
-            let outcome = gateway.ports.registrar.join(ask).await;
-            let outcome = outcome.map_err(|error| Status::unavailable(error.message))?;
+            let outcome = gateway.ports.registrar.join(ask).await?;
             note(gateway, Some(&token), &cluster, from, &outcome);
             outcome
         }
@@ -46,7 +44,7 @@ pub(crate) async fn answer(
             join_reply::Result::Refusal(join::refused(refusal.code, &refusal.message))
         }
     });
-    Ok(JoinReply { result, hub_clock_ms: (gateway.wall_clock)() })
+    Ok(JoinReply { result, hub_clock_ms: gateway.wall_ms() })
 }
 
 /// Checks the shape of a join request: the bounds of its texts, then the token's shape, then that the key is held.
@@ -94,7 +92,7 @@ fn note(gateway: &Gateway, token: Option<&str>, cluster: &str, from: Option<IpAd
     let (token, cluster, why) = (token.unwrap_or(""), quoted(cluster), quoted(message));
     if granted {
         tracing::info!(token, %cluster, from = from.map(tracing::field::display), "a join was granted");
-    } else if let Some(left_out) = gateway.refusals.lock().line(gateway.now()) {
+    } else if let Some(left_out) = gateway.may_log_refusal() {
         tracing::info!(token, %cluster, from = from.map(tracing::field::display), code, %why, left_out, "a join was not granted");
     }
 }

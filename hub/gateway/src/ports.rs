@@ -263,17 +263,6 @@ pub struct WorkNotice {
     pub message: String,
 }
 
-/// The state of a cluster's link (rule R8). After how long an offline cluster counts as lost is the hub's to say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LinkState {
-    /// A session is live.
-    Connected,
-    /// A session is there but one and a half ping intervals silent.
-    Late,
-    /// No session.
-    Offline,
-}
-
 /// Where reports go. A report that fails retriably is offered again, unless a newer one of the same Work came.
 #[async_trait]
 pub trait StatusSink: Send + Sync + 'static {
@@ -283,7 +272,8 @@ pub trait StatusSink: Send + Sync + 'static {
     async fn cluster_status(&self, cluster: &str, status: Bytes) -> Result<(), PortError>;
     /// The member no longer holds the objects of a Work that is being deleted: remove the finalizer
     /// `karmada.io/execution-controller` of the Work with this uid. Harmless where it is gone. `objects`: the uids of what the site says that
-    /// it deleted, or stripped of our marks; for the log.
+    /// it deleted, or stripped of our marks; for the log. Told also of what a person let the site release or delete, of which the
+    /// hub has no Work.
     async fn finalize_work(
         &self,
         cluster: &str,
@@ -295,19 +285,18 @@ pub trait StatusSink: Send + Sync + 'static {
     async fn event(&self, cluster: &str, notice: WorkNotice) -> Result<(), PortError>;
     /// Works that the agent enforces and a full listing lacked: to be shown to a person.
     async fn orphans(&self, cluster: &str, keys: Vec<String>) -> Result<(), PortError>;
-    /// The link's state changed. Must return at once: it only wakes somebody.
-    fn cluster_liveness(&self, cluster: &str, state: LinkState);
-    /// Whether a person has said that the deletes of `cluster` may go out in `epoch`. Must return at once.
-    fn deletes_confirmed(&self, cluster: &str, epoch: u64) -> bool;
-    /// `count` deletes of `cluster` wait for that word. Must return at once.
-    fn deletes_held(&self, cluster: &str, epoch: u64, count: u64);
+    /// Of what is so enforced, that on which a person decided, and whether its objects stay. Must return at once.
+    fn orphans_decided(&self, cluster: &str) -> Vec<(String, bool)> {
+        let _ = cluster;
+        Vec::new()
+    }
+    /// The deletes of `cluster` that a person let go out last. Must return at once.
+    fn deletes_confirmed(&self, cluster: &str) -> Option<Batch>;
+    /// `count` deletes of `cluster` wait for that word, all of them in `batch`. Must return at once.
+    fn deletes_held(&self, cluster: &str, batch: Batch, count: u64);
     /// The agent stored everything up to `revision`. Must return at once.
     fn persisted(&self, cluster: &str, revision: u64) {
         let _ = (cluster, revision);
-    }
-    /// The agent of `cluster` was given a new certificate. Must return at once.
-    fn agent_renewed(&self, cluster: &str) {
-        let _ = cluster;
     }
     /// The identity of `cluster` was shown by two living processes. Must return at once.
     fn clone_seen(&self, cluster: &str) {
@@ -428,6 +417,32 @@ pub trait Registrar: Send + Sync + 'static {
 
 // -------------------------------------------------------------------------------------- what outlives us
 
+/// The deletes of an epoch up to a revision. A later one is greater.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Batch {
+    /// The epoch.
+    pub epoch: u64,
+    /// The newest revision of what is in it.
+    pub revision: u64,
+}
+
+/// `EPOCH/REVISION`, as a person's word and the store have it.
+impl std::fmt::Display for Batch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.epoch, self.revision)
+    }
+}
+
+impl std::str::FromStr for Batch {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        // Without a revision it is of an earlier version, and covers nothing.
+        let (epoch, revision) = text.split_once('/').unwrap_or((text, "0"));
+        Ok(Batch { epoch: epoch.parse()?, revision: revision.parse()? })
+    }
+}
+
 /// Where the hub stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
@@ -447,11 +462,11 @@ pub trait SessionStore: Send + Sync + 'static {
     /// Mints an epoch above `seen` (an agent knows more than the hub: the hub's file was copied back), persists
     /// it, and returns it. Where the epoch is already above, that one.
     async fn mint_epoch_above(&self, seen: u64) -> Result<u64, PortError>;
-    /// Remembers that `cluster` came into `epoch` out of another: the hub was restored, and what it lists as deleted may have
-    /// been taken back since.
-    async fn hold_deletes(&self, cluster: &str, epoch: u64) -> Result<(), PortError>;
-    /// The newest epoch for which [`SessionStore::hold_deletes`] was called.
-    async fn holds_deletes(&self, cluster: &str) -> Result<Option<u64>, PortError>;
+    /// Remembers that `cluster` came into this epoch out of another life of the hub when the store was at this revision: the hub was
+    /// restored, and what it lists as deleted may have been taken back since.
+    async fn hold_deletes(&self, cluster: &str, since: Batch) -> Result<(), PortError>;
+    /// What [`SessionStore::hold_deletes`] was called with last.
+    async fn holds_deletes(&self, cluster: &str) -> Result<Option<Batch>, PortError>;
     /// The proof that this hub handed out `epoch`; empty where it cannot be made.
     fn seal(&self, epoch: u64) -> Bytes;
     /// Whether `seal` is such a proof.

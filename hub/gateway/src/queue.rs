@@ -66,6 +66,11 @@ impl Queue {
         true
     }
 
+    /// Whether anything waits for `key`.
+    pub fn holds(&self, key: &str) -> bool {
+        self.slots.contains_key(key)
+    }
+
     /// The next to send.
     pub fn pop(&mut self) -> Option<(Arc<str>, Pending)> {
         let (_, _, key) = self.order.pop_first()?;

@@ -8,25 +8,26 @@
 
 mod bounds;
 mod dispatch;
+mod line;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
-use karmada_proto::cadence::{dead_after, late_after};
 use karmada_proto::credit::{Ledger, Purse};
 use karmada_proto::v1::{self, Close, CloseCode, NackCode, RetryClass, agent_frame, hub_frame};
 use karmada_proto::{CHUNK, cadence, credit, frame};
 
 use self::bounds::{MESSAGE, NAME, REASON, bounded, is_named_briefly};
+pub use self::dispatch::Holding;
 use self::dispatch::{Dispatch, NeverHeld};
+use self::line::{Line, Silence};
 use crate::admission::close;
+use crate::fleet::Progress;
 use crate::inbox::{Inbox, Packed, Report};
 use crate::options::Options;
-use crate::ports::{Applied, LinkState, WorkEvent, WorkNotice, WorkReport};
+use crate::ports::{Applied, Batch, WorkEvent, WorkNotice, WorkReport};
 
-/// An agent may announce silences up to this long.
-const LONGEST_SILENCE: Duration = Duration::from_secs(300);
 /// Answers that wait to be taken, beyond which nothing more is read.
 const ANSWERS: usize = 64;
 /// Uids of removed objects that are kept to be told.
@@ -46,8 +47,10 @@ pub enum Control {
     Probe,
     /// Ask the agent to leave after this long, and close it if it has not twice that long after.
     Drain(Duration),
-    /// A person let the deletes that are held in this epoch go out.
-    ConfirmDeletes(u64),
+    /// A person let these deletes go out.
+    ConfirmDeletes(Batch),
+    /// Have the agent let go of what the hub knows nothing of: names, and whether their objects stay.
+    LetGo(Vec<(String, bool)>),
     /// Ask the agent to tell the cluster's status again.
     AskCluster,
     /// Have the agent count free nodes by these grades: JSON of `spec.resourceModels`.
@@ -61,14 +64,14 @@ pub enum Control {
 /// What the shell does for the session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// The link's state changed.
-    State(LinkState),
+    /// The agent is there (false), or late (true).
+    Stands(bool),
     /// The agent stored everything up to this revision.
     Persisted(u64),
     /// Sign this request and give the outcome to [`Session::renewed`].
     Renew(Bytes),
-    /// So many deletes wait for a person's word, in this epoch.
-    DeletesHeld(u64, u64),
+    /// So many deletes wait for a person's word, all of them in this batch.
+    DeletesHeld(Batch, u64),
     /// A frame was dropped, and why: to be logged.
     Refused(String),
     /// Watch again, from a full listing: the agent misses something that is not at hand any more.
@@ -88,10 +91,7 @@ pub struct Session {
     inbox: Inbox,
     reports_held_until: Option<Duration>,
     report_retry: Duration,
-    heard: Duration,
-    silence: Duration,
-    state: LinkState,
-    probes: u64,
+    line: Line,
     leave_by: Option<Duration>,
     identity_ends: Duration,
     closing: bool,
@@ -112,8 +112,8 @@ pub struct Opening {
     pub timeline: u64,
     /// Where the watch resumes; `None`: a full listing.
     pub resumed: Option<u64>,
-    /// The deletes of listings wait for a person's word.
-    pub holds_deletes: bool,
+    /// Which deletes of listings wait for a person's word.
+    pub holds_deletes: Option<Holding>,
     /// See [`crate::admission::retry_hint`].
     pub retry_hint: Duration,
     /// The hub's wall clock, milliseconds since 1970 UTC.
@@ -147,17 +147,14 @@ impl Session {
             epoch: opening.epoch,
             dispatch: Dispatch::new(opening.epoch, hello, opening.resumed, opening.holds_deletes),
             out: [hub_frame::Body::Welcome(welcome)].into(),
-            effects: [Effect::State(LinkState::Connected)].into(),
+            effects: [Effect::Stands(false)].into(),
             purse,
             credit,
             refused: 0,
             inbox: Inbox::default(),
             reports_held_until: None,
             report_retry: options.report_retry,
-            heard: now,
-            silence: cadence::FIRST.max(options.ping_min),
-            state: LinkState::Connected,
-            probes: 0,
+            line: Line::new(cadence::FIRST.max(options.ping_min), now),
             leave_by: None,
             identity_ends: Duration::MAX,
             closing: false,
@@ -196,9 +193,18 @@ impl Session {
         self.dispatch.backlog()
     }
 
-    /// The newest revision that the agent has stored.
-    pub fn acked(&self) -> u64 {
-        self.dispatch.acked()
+    /// What is told of the session while it runs.
+    pub fn progress(&self) -> Progress {
+        let (received, sent) = self.line.bytes();
+        Progress {
+            heard: self.line.heard(),
+            dead_at: self.line.dead_at(),
+            acked: self.dispatch.acked(),
+            backlog: self.dispatch.backlog(),
+            received,
+            sent,
+            round_trip: self.line.round_trip(),
+        }
     }
 
     /// Reports waiting to be written.
@@ -210,15 +216,15 @@ impl Session {
 
     /// Takes one frame of the agent.
     pub fn frame(&mut self, frame: v1::AgentFrame, now: Duration) {
-        self.heard = now;
-        if self.state == LinkState::Late {
-            self.enter(LinkState::Connected);
+        self.hear(&frame, now);
+        if self.closing {
+            return;
         }
         let Some(body) = frame.body else {
             self.out.push_back(hub_frame::Body::Unsupported(v1::Unsupported { kind: frame.kind }));
             return;
         };
-        if self.closing || self.overspends(&body) {
+        if self.overspends(&body) {
             return;
         }
         if !is_named_briefly(&body) {
@@ -233,7 +239,7 @@ impl Session {
                 "a second hello".into(),
             )),
             B::Ping(ping) => self.ping(ping),
-            B::Pong(_) => {}
+            B::Pong(pong) => self.line.answered(pong.seq, now),
             B::Ack(ack) => self.effects.extend(self.dispatch.ack(ack).map(Effect::Persisted)),
             B::WorkStatus(status) => self.work_status(status),
             B::ClusterStatus(status) => {
@@ -267,8 +273,14 @@ impl Session {
         }
     }
 
+    fn hear(&mut self, frame: &v1::AgentFrame, now: Duration) {
+        if self.line.heard_frame(frame::size(frame), now) {
+            self.effects.push_back(Effect::Stands(false));
+        }
+    }
+
     fn ping(&mut self, ping: v1::Ping) {
-        self.silence = Duration::from_millis(ping.next_ms).clamp(Duration::from_secs(1), LONGEST_SILENCE);
+        self.line.announced(Duration::from_millis(ping.next_ms));
         let cursor = self.dispatch.idle_cursor();
         self.out.push_back(hub_frame::Body::Pong(v1::Pong { seq: ping.seq, cursor }));
     }
@@ -300,12 +312,18 @@ impl Session {
     /// Takes a frame about a Work that is not this cluster's: it is paid for and nothing else, unless it says that what is gone from the
     /// hub is gone from the site as well.
     pub fn stranger(&mut self, frame: v1::AgentFrame, now: Duration) {
-        self.heard = now;
+        self.hear(&frame, now);
         if self.closing || frame.body.as_ref().is_some_and(|body| self.overspends(body)) {
             return;
         }
         match frame.body {
             Some(agent_frame::Body::Removed(removed)) if !removed.never_held && removed.key.len() <= NAME => {
+                let v1::Removed { key, object_uids, .. } = &removed;
+                if self.dispatch.has_let_go(key) {
+                    let objects =
+                        object_uids.iter().take(EVIDENCE).map(|uid| bounded(uid.clone(), 64)).collect();
+                    self.inbox.put(Report::Finalize { key: key.clone(), uid: String::new(), objects });
+                }
                 self.dispatch.release(v1::Removed { uid: bounded(removed.uid, NAME), ..removed });
             }
             _ => self.refused += 1,
@@ -409,13 +427,21 @@ impl Session {
 
     /// The outcome of [`Effect::Renew`].
     pub fn renewed(&mut self, reply: v1::RenewReply) {
-        self.out.push_back(hub_frame::Body::Renewed(reply));
+        if !self.closing {
+            self.out.push_back(hub_frame::Body::Renewed(reply));
+        }
     }
 
     // ---------------------------------------------------------------------------------------- sending
 
     /// The next frame to send, if there is one and the agent takes it.
     pub fn next_frame(&mut self) -> Option<v1::HubFrame> {
+        let frame = self.following_frame()?;
+        self.line.sends(frame::size(&frame));
+        Some(frame)
+    }
+
+    fn following_frame(&mut self) -> Option<v1::HubFrame> {
         if self.inbox.waiting() < INBOX_ROOM
             && !self.closing
             && let Some(credit) = self.credit.grant()
@@ -429,9 +455,8 @@ impl Session {
             return None;
         }
         let frame = self.dispatch.next_frame(&mut self.purse, &mut self.inbox);
-        let held = self.dispatch.take_held();
-        if held > 0 {
-            self.effects.push_back(Effect::DeletesHeld(self.epoch, held));
+        if let Some((revision, held)) = self.dispatch.take_held() {
+            self.effects.push_back(Effect::DeletesHeld(Batch { epoch: self.epoch, revision }, held));
         }
         frame
     }
@@ -464,23 +489,23 @@ impl Session {
 
     /// Bytes of the agent came at `at`, though perhaps no whole frame: it is alive.
     pub fn heard_bytes(&mut self, at: Duration) {
-        if at > self.heard {
-            self.heard = at;
-            if self.state == LinkState::Late {
-                self.enter(LinkState::Connected);
-            }
+        if self.line.heard_bytes(at) {
+            self.effects.push_back(Effect::Stands(false));
         }
     }
 
     /// Looks at the clock.
     pub fn tick(&mut self, now: Duration) {
-        let silent = now.saturating_sub(self.heard);
-        if silent >= dead_after(self.silence) {
-            let message = format!("nothing heard for {} s", silent.as_secs());
-            self.close(close(CloseCode::Dead, RetryClass::RetryNow, Duration::ZERO, message));
-        } else if silent >= late_after(self.silence) && self.state == LinkState::Connected {
-            self.enter(LinkState::Late);
-            self.probe();
+        match self.line.silence(now) {
+            Silence::Fine => {}
+            Silence::Late => {
+                self.effects.push_back(Effect::Stands(true));
+                self.probe(now);
+            }
+            Silence::Dead(silent) => {
+                let message = format!("nothing heard for {} s", silent.as_secs());
+                self.close(close(CloseCode::Dead, RetryClass::RetryNow, Duration::ZERO, message));
+            }
         }
         if now >= self.identity_ends {
             let message = "the agent's certificate has ended".to_owned();
@@ -500,24 +525,28 @@ impl Session {
 
     /// When [`Session::tick`] has something to do next.
     pub fn deadline(&self) -> Duration {
-        let after = if self.state == LinkState::Connected { late_after } else { dead_after };
-        let silence = self.heard + after(self.silence);
-        let first = silence.min(self.identity_ends);
+        let first = self.line.deadline().min(self.identity_ends);
         [self.leave_by, self.reports_held_until].into_iter().flatten().fold(first, Duration::min)
     }
 
-    /// Does what the registry wants.
+    /// Does what is ordered, unless the session is about to end.
     pub fn control(&mut self, control: Control, now: Duration) {
+        if self.closing {
+            return;
+        }
         match control {
-            Control::Probe => self.probe(),
+            Control::Probe => self.probe(now),
             Control::Drain(after) => {
                 self.leave_by = Some(now + after + after + Duration::from_secs(1));
                 self.out.push_back(hub_frame::Body::Drain(v1::Drain { after_ms: after.as_millis() as u64 }));
             }
-            Control::ConfirmDeletes(epoch) => {
-                if epoch == self.epoch && self.dispatch.confirm_deletes() {
+            Control::ConfirmDeletes(batch) => {
+                if batch.epoch == self.epoch && self.dispatch.confirm_deletes(batch.revision) {
                     self.effects.push_back(Effect::Relist);
                 }
+            }
+            Control::LetGo(decided) => {
+                decided.into_iter().for_each(|(key, preserve)| self.dispatch.let_go(&key, preserve));
             }
             Control::AskCluster => {
                 let again = v1::Resync { cluster: true, ..v1::Resync::default() };
@@ -535,35 +564,17 @@ impl Session {
         }
     }
 
-    /// When a frame was last heard.
-    pub fn heard(&self) -> Duration {
-        self.heard
-    }
-
-    /// From when on silence is death.
-    pub fn dead_at(&self) -> Duration {
-        self.heard + dead_after(self.silence)
-    }
-
-    /// The link's state.
-    pub fn state(&self) -> LinkState {
-        self.state
-    }
-
     /// True once everything that is still to be said has been said.
     pub fn finished(&self) -> bool {
         self.closing && self.out.is_empty()
     }
 
-    fn probe(&mut self) {
-        self.probes += 1;
-        let ping = v1::Ping { seq: self.probes, next_ms: self.silence.as_millis() as u64 };
+    fn probe(&mut self, now: Duration) {
+        if self.closing {
+            return;
+        }
+        let ping = self.line.probe(now);
         self.out.push_back(hub_frame::Body::Ping(ping));
-    }
-
-    fn enter(&mut self, state: LinkState) {
-        self.state = state;
-        self.effects.push_back(Effect::State(state));
     }
 
     fn close(&mut self, close: Close) {

@@ -1,8 +1,8 @@
 //! The thin shell around a [`Session`]: one poll-style stream per agent, no task and no channel of its own, so
 //! that an idle agent costs little more than its connection.
 //!
-//! tonic polls it for the next frame; each poll moves what has come in into the session and what the session
-//! wants out.
+//! In: the agent's frames, by any stream of them; events of its Works; orders by its door. Out: frames to the agent, as often as
+//! whoever carries them polls for one: each poll moves what has come in into the session and what the session wants out.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use karmada_proto::pulse::Pulse;
 use karmada_proto::v1::{AgentFrame, HubFrame, RenewReply, agent_frame};
 use karmada_proto::{STATUS_LIMIT, quoted};
 use tokio::time::{Sleep, sleep_until};
-use tonic::Status;
 
-use crate::Gateway;
+use crate::door::Door;
+use crate::fleet::{Hold, Progress};
+use crate::gateway::Gateway;
 use crate::inbox::{Packed, Report};
-use crate::ports::{LinkState, Occurrence, PortError, WorkEvent, WorkFeed};
-use crate::registry::Handle;
-use crate::session::{Effect, Session};
+use crate::ports::{Occurrence, PortError, WorkEvent, WorkFeed};
+use crate::session::{Control, Effect, Session};
 
 /// Frames and events taken in one poll before something is sent.
 const BATCH: usize = 64;
@@ -60,12 +60,13 @@ fn weight(report: &Report) -> u32 {
     bytes.div_ceil(1024) as u32
 }
 
-/// The response stream of one agent.
+/// The frames to one agent, whose own come by `I`.
 pub(crate) struct SessionStream<I> {
     gateway: Arc<Gateway>,
-    handle: Arc<Handle>,
-    peer: PeerIdentity,
+    door: Arc<Door>,
     session: Session,
+    /// What was told of the session last.
+    told: Progress,
     inbound: I,
     feed: Feed,
     writes: FuturesUnordered<Write>,
@@ -78,14 +79,13 @@ pub(crate) struct SessionStream<I> {
     over: bool,
 }
 
-impl<I> SessionStream<I>
+impl<I, E> SessionStream<I>
 where
-    I: Stream<Item = Result<AgentFrame, Status>> + Unpin,
+    I: Stream<Item = Result<AgentFrame, E>> + Unpin,
 {
     pub(crate) fn new(
         gateway: Arc<Gateway>,
-        handle: Arc<Handle>,
-        peer: PeerIdentity,
+        door: Arc<Door>,
         session: Session,
         inbound: I,
         feed: WorkFeed,
@@ -95,9 +95,9 @@ where
         let writes = FuturesUnordered::new();
         Self {
             gateway,
-            handle,
-            peer,
+            door,
             session,
+            told: Progress::default(),
             inbound,
             feed,
             writes,
@@ -118,7 +118,7 @@ where
     /// Takes what has come in. True where anything had.
     fn take_in(&mut self, cx: &mut Context<'_>, now: Duration) -> bool {
         let mut progress = false;
-        while let Some(control) = self.handle.take_order() {
+        while let Some(control) = self.door.take_order() {
             self.session.control(control, now);
             progress = true;
         }
@@ -154,9 +154,9 @@ where
     fn frame(&mut self, frame: AgentFrame, now: Duration) {
         let works = &self.gateway.ports.works;
         match subject(&frame) {
-            Some(key) if !self.session.knows(key) && !works.holds(&self.handle.cluster, key) => {
+            Some(key) if !self.session.knows(key) && !works.holds(&self.door.cluster, key) => {
                 tracing::debug!(
-                    cluster = self.handle.cluster,
+                    cluster = self.door.cluster,
                     kind = frame.kind,
                     "a report of no Work of this cluster"
                 );
@@ -186,7 +186,7 @@ where
                         self.feed = Feed::Open(feed.events);
                     }
                     Poll::Ready(Err(error)) => {
-                        tracing::warn!(cluster = self.handle.cluster, %error, "watching Works");
+                        tracing::warn!(cluster = self.door.cluster, %error, "watching Works");
                         self.reopen(self.session.resume_point(), REOPEN);
                     }
                     Poll::Pending => break,
@@ -199,13 +199,13 @@ where
 
     fn reopen(&mut self, resume: Option<u64>, after: Duration) {
         let works = self.gateway.ports.works.clone();
-        let handle = self.handle.clone();
+        let door = self.door.clone();
         self.feed = Feed::Opening(
             async move {
                 if !after.is_zero() {
                     tokio::time::sleep(after).await;
                 }
-                works.watch(&handle.cluster, resume).await
+                works.watch(&door.cluster, resume).await
             }
             .boxed(),
         );
@@ -216,17 +216,20 @@ where
         while !self.writes.is_empty() {
             // Under the fence: what a replaced session has not handed to the store by now is never written.
             let writes = &mut self.writes;
-            let Some(polled) = self.handle.unless_fenced(|| writes.poll_next_unpin(cx)) else {
+            let Some(polled) = self.door.unless_fenced(|| writes.poll_next_unpin(cx)) else {
                 self.writes.clear();
                 break;
             };
             let Poll::Ready(Some((report, outcome))) = polled else { break };
             self.unpacked -= weight(&report);
+            if let (Report::Orphans(_), Ok(())) = (&report, &outcome) {
+                self.let_go(now);
+            }
             let again = match outcome {
                 Ok(()) => false,
                 Err(error) => {
                     let why = quoted(&error.message);
-                    tracing::debug!(cluster = self.handle.cluster, %why, retriable = error.retriable, "writing a report");
+                    tracing::debug!(cluster = self.door.cluster, %why, retriable = error.retriable, "writing a report");
                     if !error.retriable {
                         self.session.refuse(&why.to_string());
                     }
@@ -239,12 +242,20 @@ where
         progress
     }
 
+    /// What a person decided before of what the agent just named as orphans.
+    fn let_go(&mut self, now: Duration) {
+        let cluster = &self.door.cluster;
+        let mut decided = self.gateway.ports.statuses.orphans_decided(cluster);
+        decided.retain(|(key, _)| !self.gateway.ports.works.holds(cluster, key));
+        self.session.control(Control::LetGo(decided), now);
+    }
+
     /// Starts what the session wants done. True where anything was started.
     fn put_out(&mut self, now: Duration) -> bool {
         let mut progress = false;
         while let Some(effect) = self.session.next_effect() {
             // Who was taken out changes nothing any more, not even what is known of the link.
-            if self.gateway.registry.is_current(&self.handle) {
+            if self.gateway.links.is_current(&self.door) {
                 self.effect(effect);
             }
             progress = true;
@@ -253,43 +264,43 @@ where
             && self.unpacked < self.gateway.options.session_unpacked_kib
         {
             let Some(report) = self.session.next_report(now) else { break };
-            let (gateway, handle) = (self.gateway.clone(), self.handle.clone());
+            let (gateway, door) = (self.gateway.clone(), self.door.clone());
             self.unpacked += weight(&report);
             self.writes.push(
                 async move {
                     // Who was taken out has nothing more to say.
-                    if !gateway.registry.is_current(&handle) {
+                    if !gateway.links.is_current(&door) {
                         return (report, Ok(()));
                     }
-                    let outcome = write(&gateway, &handle.cluster, report.clone()).await;
+                    let outcome = write(&gateway, &door.cluster, report.clone()).await;
                     (report, outcome)
                 }
                 .boxed(),
             );
             progress = true;
         }
-        self.handle.note(
-            self.session.heard(),
-            self.session.dead_at(),
-            self.session.acked(),
-            self.session.backlog(),
-        );
+        let tells = self.session.progress();
+        if tells != self.told {
+            self.told = tells;
+            self.gateway.links.progressed(&self.door, tells);
+        }
         progress
     }
 
     fn effect(&mut self, effect: Effect) {
-        let cluster = &self.handle.cluster;
+        let cluster = &self.door.cluster;
         match effect {
-            Effect::State(state) => self.gateway.ports.statuses.cluster_liveness(cluster, state),
+            Effect::Stands(is_late) => self.gateway.links.stands(&self.door, is_late),
             Effect::Persisted(revision) => self.gateway.ports.statuses.persisted(cluster, revision),
-            Effect::DeletesHeld(epoch, count) => {
-                self.gateway.ports.statuses.deletes_held(cluster, epoch, count);
+            Effect::DeletesHeld(batch, count) => {
+                self.gateway.links.held(cluster, Hold { batch, deletes: count });
+                self.gateway.ports.statuses.deletes_held(cluster, batch, count);
             }
             Effect::Refused(what) => tracing::warn!(cluster, what, "a report was refused"),
             Effect::Relist => self.reopen(None, Duration::ZERO),
             Effect::Renew(csr) => {
-                let (gateway, handle, peer) = (self.gateway.clone(), self.handle.clone(), self.peer.clone());
-                self.renewal = Some(async move { renew(&gateway, &handle, &peer, &csr).await }.boxed());
+                let (gateway, door) = (self.gateway.clone(), self.door.clone());
+                self.renewal = Some(async move { renew(&gateway, &door, &csr).await }.boxed());
             }
         }
     }
@@ -314,9 +325,10 @@ async fn write(gateway: &Gateway, cluster: &str, report: Report) -> Result<(), P
 }
 
 /// Signs a new certificate, for the session that is current and whose key holds.
-async fn renew(gateway: &Gateway, handle: &Handle, peer: &PeerIdentity, csr: &[u8]) -> RenewReply {
+async fn renew(gateway: &Gateway, door: &Door, csr: &[u8]) -> RenewReply {
+    let peer = &door.peer;
     let note = |refused: Option<&str>| {
-        let (user, cluster) = (Some(peer.common_name.as_str()), handle.cluster.as_str());
+        let (user, cluster) = (Some(peer.common_name.as_str()), door.cluster.as_str());
         let said = Occurrence { verb: "renew", user, cluster, from: None, refused, pending: false };
         gateway.ports.registrar.note(&said);
     };
@@ -324,19 +336,18 @@ async fn renew(gateway: &Gateway, handle: &Handle, peer: &PeerIdentity, csr: &[u
         note(Some(&refusal));
         RenewReply { refusal, ..RenewReply::default() }
     };
-    if !gateway.registry.is_current(handle) {
+    if !gateway.links.is_current(door) {
         return refused("this session is not the cluster's any more".to_owned());
     }
     let request = match CertificateRequest::from_der(csr) {
         Ok(request) => request,
         Err(error) => return refused(error.to_string()),
     };
-    match gateway.ports.registrar.renew(&handle.cluster, peer, request).await {
+    match gateway.ports.registrar.renew(&door.cluster, peer, request).await {
         Ok(grant) => {
             note(None);
             if let Ok(new) = PeerIdentity::from_pem(&grant.certificate) {
-                handle.renewed(new.not_after);
-                gateway.ports.statuses.agent_renewed(&handle.cluster);
+                gateway.links.renewed(door, new.not_after);
             }
             RenewReply {
                 certificate: grant.certificate,
@@ -349,15 +360,15 @@ async fn renew(gateway: &Gateway, handle: &Handle, peer: &PeerIdentity, csr: &[u
     }
 }
 
-impl<I> Stream for SessionStream<I>
+impl<I, E> Stream for SessionStream<I>
 where
-    I: Stream<Item = Result<AgentFrame, Status>> + Unpin,
+    I: Stream<Item = Result<AgentFrame, E>> + Unpin,
 {
-    type Item = Result<HubFrame, Status>;
+    type Item = HubFrame;
 
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<HubFrame>> {
         let this = self.get_mut();
-        this.handle.waker.register(cx.waker());
+        this.door.waker.register(cx.waker());
         loop {
             if this.over {
                 return Poll::Ready(None);
@@ -369,7 +380,7 @@ where
             // What sending came to is done before anything is waited for.
             progress |= this.put_out(now);
             if let Some(frame) = frame {
-                return Poll::Ready(Some(Ok(frame)));
+                return Poll::Ready(Some(frame));
             }
             if this.session.finished() {
                 this.over = true;
@@ -385,11 +396,9 @@ where
 
 impl<I> Drop for SessionStream<I> {
     fn drop(&mut self) {
-        if self.gateway.registry.leave(&self.handle) {
-            self.gateway.ports.statuses.cluster_liveness(&self.handle.cluster, LinkState::Offline);
-        }
+        self.gateway.links.leave(&self.door);
         // A newcomer that waits for a sign of life must not wait for a session that is gone.
-        self.handle.heard.notify_waiters();
+        self.door.heard.notify_waiters();
     }
 }
 

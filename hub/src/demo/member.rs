@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
-use karmada_apiserver::object::ObjectKey;
-use karmada_apiserver::registry::Clock;
 use karmada_controllers::port::Api;
 use karmada_controllers::workqueues::Workqueues;
+use karmada_registry::Clock;
+use karmada_schema::object::ObjectKey;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;

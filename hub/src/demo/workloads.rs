@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karmada_api::object;
-use karmada_apiserver::object::ObjectKey;
-use karmada_apiserver::registry::{DeleteOptions, Registry};
 use karmada_controllers::port::{Api, ApiError, Key, Object};
 use karmada_controllers::queue::Queue;
 use karmada_controllers::runner::{self, Action, Controller, Error, Source, key_of};
+use karmada_registry::{DeleteOptions, Registry};
+use karmada_schema::object::ObjectKey;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -84,7 +84,7 @@ impl Controller for Players {
 impl Players {
     /// A Pod ends as soon as somebody deletes it.
     async fn end_pod(&self, key: &Key) -> Result<(), Error> {
-        let other = |status: karmada_apiserver::status::Status| Error::Other(status.message);
+        let other = |status: karmada_definitions::status::Status| Error::Other(status.message);
         let pods = self.registry.definition("", "v1", "pods").map_err(other)?;
         let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
         let key = ObjectKey::new(&key.namespace, &key.name);

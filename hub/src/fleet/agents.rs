@@ -7,14 +7,13 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use karmada_api::strings::annotations::AGENT;
-use karmada_apiserver::object::{ObjectKey, meta};
-use karmada_apiserver::registry::Registry;
-use karmada_apiserver::status::Status;
 use karmada_certs::PeerIdentity;
 use karmada_controllers::port::Key;
-use karmada_controllers::queue::Queue;
 use karmada_controllers::runner::{Action, Controller, Error};
-use karmada_gateway::Gateway;
+use karmada_definitions::status::Status;
+use karmada_gateway::Links;
+use karmada_registry::Registry;
+use karmada_schema::object::{ObjectKey, meta};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -48,19 +47,13 @@ impl AgentNote {
 /// Writes down what agents show.
 pub struct Agents {
     registry: Arc<Registry>,
-    gateway: Arc<Gateway>,
-    came: Arc<Queue<Key>>,
+    links: Arc<Links>,
 }
 
 impl Agents {
-    /// Those whose clusters are put into `came`.
-    pub fn new(registry: Arc<Registry>, gateway: Arc<Gateway>, came: Arc<Queue<Key>>) -> Arc<Agents> {
-        Arc::new(Agents { registry, gateway, came })
-    }
-
-    /// Where the clusters of agents that come are put.
-    pub fn queue(&self) -> Arc<Queue<Key>> {
-        self.came.clone()
+    /// One over the fleet's state.
+    pub fn new(registry: Arc<Registry>, links: Arc<Links>) -> Arc<Agents> {
+        Arc::new(Agents { registry, links })
     }
 
     async fn write(&self, name: &str, note: &AgentNote) -> Result<(), Status> {
@@ -89,9 +82,9 @@ impl Controller for Agents {
     }
 
     async fn reconcile(&self, key: &Key) -> Result<Action, Error> {
-        let (session, peer) = (self.gateway.session(&key.name), self.gateway.peer(&key.name));
-        let (Some(session), Some(peer)) = (session, peer) else { return Ok(Action::Done) };
-        let ends = self.gateway.certificate_ends(&key.name).unwrap_or(peer.not_after);
+        let (link, peer) = (self.links.link(&key.name), self.links.peer(&key.name));
+        let (Some(session), Some(peer)) = (link.session, peer) else { return Ok(Action::Done) };
+        let ends = link.certificate_ends.unwrap_or(peer.not_after);
         match self.write(&key.name, &AgentNote::new(&session.agent_version, &peer, ends)).await {
             Err(status) if status.reason != "NotFound" => Err(Error::Other(status.message)),
             _ => Ok(Action::Done),

@@ -4,7 +4,7 @@
 //! person's decision alone ([`ADOPT`]); the keys that ask wait on the Cluster where people see them ([`REQUESTS`]), a few at most,
 //! and none takes another's place until it was decided about.
 
-use karmada_apiserver::object::meta;
+use karmada_schema::object::meta;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! What people and monitoring see of the fleet beside the stored Clusters: when each agent was last heard, its version, what waits
 //! for it. From memory, at the moment of asking: liveness is not stored.
 //!
-//! In: the links, the sessions, the Works. Out: columns of `kubectl get clusters -o wide`, and lines of `/metrics`.
+//! In: the fleet's state, the Works. Out: columns of `kubectl get clusters -o wide`, and lines of `/metrics`.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use std::time::Duration;
 use jiff::Timestamp;
 use karmada_api::cluster::{Cluster, ResourceSummary};
 use karmada_api::strings::{annotations, conditions};
-use karmada_apiserver::registry::Registry;
-use karmada_apiserver::resource::{LiveColumn, LiveColumns};
-use karmada_apiserver::table::human_duration;
-use karmada_controllers::cluster::ContactSource;
-use karmada_gateway::Gateway;
+use karmada_definitions::resource::{LiveColumn, LiveColumns};
+use karmada_gateway::Links;
+use karmada_kinds::table::human_duration;
+use karmada_registry::Registry;
 use serde_json::Value;
 
+use super::AgentNote;
+use super::orphans::Orphans;
 use super::pending::PendingWorks;
-use super::{AgentNote, Links};
 
 /// The columns beside those that Karmada has.
-const COLUMNS: [LiveColumn; 4] = [
+const COLUMNS: [LiveColumn; 5] = [
     LiveColumn { name: "Last-Seen", description: "How long ago the cluster's agent was last heard." },
     LiveColumn { name: "Agent", description: "The version of the agent, or the last that it had." },
     LiveColumn { name: "Taints", description: "Why workloads may be kept away from the cluster." },
@@ -29,21 +29,24 @@ const COLUMNS: [LiveColumn; 4] = [
         name: "Pending",
         description: "Works that are not applied yet as they are now, or not removed yet.",
     },
+    LiveColumn {
+        name: "Orphans",
+        description: "Works that the site enforces and the hub knows nothing of: see karmadactl orphans.",
+    },
 ];
 
 /// The fleet of one hub.
 pub struct Overview {
     registry: Arc<Registry>,
     links: Arc<Links>,
-    gateway: Arc<Gateway>,
     pending: PendingWorks,
 }
 
 impl Overview {
     /// Of these.
-    pub fn new(registry: Arc<Registry>, links: Arc<Links>, gateway: Arc<Gateway>) -> Arc<Overview> {
-        let pending = PendingWorks::new(registry.clone());
-        Arc::new(Overview { registry, links, gateway, pending })
+    pub fn new(registry: Arc<Registry>, links: Arc<Links>) -> Arc<Overview> {
+        let pending = PendingWorks::new(registry.clone(), links.clone());
+        Arc::new(Overview { registry, links, pending })
     }
 
     /// The columns that a Cluster's row gets.
@@ -53,13 +56,10 @@ impl Overview {
 
     fn cells(&self, cluster: &Value) -> Vec<Value> {
         let name = cluster["metadata"]["name"].as_str().unwrap_or_default();
-        let session = self.gateway.session(name);
-        let silent = match &session {
-            Some(session) => Some(session.silent),
-            None => self.last_heard(name).map(|heard| since(heard, self.registry.now())),
-        };
+        let link = self.links.link(name);
+        let silent = link.last_frame.map(|heard| since(heard, self.registry.now()));
         // Of one that is away, the version that it had.
-        let version = match session {
+        let version = match link.session {
             Some(session) => Some(session.agent_version),
             None => AgentNote::of(cluster).map(|note| note.version),
         };
@@ -70,11 +70,8 @@ impl Overview {
             version.unwrap_or_else(|| "<none>".to_owned()).into(),
             taints(cluster).into(),
             self.pending.count(name).into(),
+            Orphans::of(cluster).count().into(),
         ]
-    }
-
-    fn last_heard(&self, cluster: &str) -> Option<Timestamp> {
-        self.links.contact(cluster, self.registry.now()).last_heard
     }
 
     /// The lines of `/metrics`; names that begin with `cluster_` are Karmada's.
@@ -84,6 +81,12 @@ impl Overview {
         let all = self.registry.cache().shard(&definition.storage).snapshot("").items;
         let clusters: Vec<Cluster> =
             all.iter().filter_map(|stored| serde_json::from_slice(&stored.json()).ok()).collect();
+        let links = self.links.links();
+        let link = |cluster: &Cluster| {
+            let found = links.binary_search_by(|link| link.cluster.as_str().cmp(cluster.name()));
+            found.ok().map(|at| &links[at])
+        };
+        let session = |cluster: &Cluster| link(cluster)?.session.as_ref();
         let mut out = String::new();
         let mut gauge = |name: &str, help: &str, value: &dyn Fn(&Cluster) -> Option<f64>| {
             let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge");
@@ -116,40 +119,60 @@ impl Overview {
             gauge(name, help, &|cluster| amount(&resources(cluster), resource, allocated));
         }
         gauge("karmada_hub_agent_connected", "Whether the cluster's agent has a session.", &|cluster| {
-            Some(f64::from(u8::from(self.gateway.session(cluster.name()).is_some())))
+            Some(f64::from(u8::from(session(cluster).is_some())))
         });
         gauge(
             "karmada_hub_agent_last_contact_timestamp_seconds",
             "When the agent was last heard.",
-            &|cluster| {
-                let now = self.registry.now();
-                let heard = match self.gateway.session(cluster.name()) {
-                    Some(session) => {
-                        now.checked_sub(jiff::SignedDuration::try_from(session.silent).ok()?).ok()
-                    }
-                    None => self.last_heard(cluster.name()),
-                };
-                heard.map(|heard| heard.as_millisecond() as f64 / 1000.0)
-            },
+            &|cluster| Some(link(cluster)?.last_frame?.as_millisecond() as f64 / 1000.0),
         );
         gauge(
             "karmada_hub_works_pending",
             "Works that are not applied yet as they are now, or not removed yet.",
             &|cluster| Some(self.pending.count(cluster.name()) as f64),
         );
+        gauge(
+            "karmada_hub_orphans",
+            "Works that the site enforces and the hub knows nothing of.",
+            &|cluster| {
+                let text = cluster.metadata.annotations.as_ref()?.get(annotations::ORPHANS)?;
+                let orphans: Orphans = serde_json::from_str(text).ok()?;
+                Some(orphans.count() as f64)
+            },
+        );
         gauge("karmada_hub_send_queue_depth", "Works that wait to be sent to the agent.", &|cluster| {
-            self.gateway.session(cluster.name()).map(|session| session.backlog as f64)
+            Some(session(cluster)?.progress.backlog as f64)
+        });
+        gauge("karmada_hub_deletes_held", "Deletes that wait for a person's word.", &|cluster| {
+            Some(link(cluster)?.hold?.deletes as f64)
+        });
+        gauge("karmada_hub_link_round_trip_seconds", "How long the agent took to answer last.", &|cluster| {
+            Some(session(cluster)?.progress.round_trip?.as_secs_f64())
+        });
+        gauge(
+            "karmada_hub_session_received_bytes",
+            "Bytes of frames that came in this session.",
+            &|cluster| Some(session(cluster)?.progress.received as f64),
+        );
+        gauge("karmada_hub_session_sent_bytes", "Bytes of frames that went in this session.", &|cluster| {
+            Some(session(cluster)?.progress.sent as f64)
+        });
+        gauge("karmada_hub_agent_clock_offset_seconds", "The agent's clock less the hub's.", &|cluster| {
+            Some(session(cluster)?.clock_offset_ms as f64 / 1000.0)
         });
         gauge(
             "karmada_hub_agent_certificate_expiration_timestamp_seconds",
             "When the certificate ends that the agent showed last.",
             &|cluster| {
-                let text = cluster.metadata.annotations.as_ref()?.get(annotations::AGENT)?;
-                let note: AgentNote = serde_json::from_str(text).ok()?;
-                Some(note.certificate_ends.as_second() as f64)
+                let noted = || {
+                    let text = cluster.metadata.annotations.as_ref()?.get(annotations::AGENT)?;
+                    Some(serde_json::from_str::<AgentNote>(text).ok()?.certificate_ends)
+                };
+                let ends = link(cluster).and_then(|link| link.certificate_ends).or_else(noted);
+                Some(ends?.as_second() as f64)
             },
         );
-        let sessions = self.gateway.sessions().len();
+        let sessions = self.links.sessions();
         let _ = writeln!(
             out,
             "# HELP karmada_hub_sessions Agents that are connected.\n# TYPE karmada_hub_sessions gauge\nkarmada_hub_sessions {sessions}"

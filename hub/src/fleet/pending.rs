@@ -3,37 +3,33 @@
 //! In: the watch cache's Works. Out: a number. What was found of a Work is kept until the Work changes, so that asking again parses
 //! only what changed since.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use karmada_api::names::execution_namespace;
 use karmada_api::strings::conditions;
-use karmada_apiserver::registry::Registry;
-use karmada_apiserver::resource::StorageId;
-use parking_lot::Mutex;
+use karmada_definitions::resource::StorageId;
+use karmada_gateway::Links;
+use karmada_gateway::fleet::Looks;
+use karmada_registry::Registry;
 use serde_json::Value;
-
-/// Of each Work, the revision that was looked at, and whether it was pending.
-type Looks = BTreeMap<Arc<str>, (u64, bool)>;
 
 /// The counts of one hub.
 pub struct PendingWorks {
     registry: Arc<Registry>,
-    looks: Mutex<BTreeMap<String, Looks>>,
+    links: Arc<Links>,
 }
 
 impl PendingWorks {
-    /// Over a registry.
-    pub fn new(registry: Arc<Registry>) -> PendingWorks {
-        PendingWorks { registry, looks: Mutex::default() }
+    /// Over a registry. What was found of Works is kept in the fleet's state, with their clusters.
+    pub fn new(registry: Arc<Registry>, links: Arc<Links>) -> PendingWorks {
+        PendingWorks { registry, links }
     }
 
     /// Works of the cluster that have not got there.
     pub fn count(&self, cluster: &str) -> usize {
         let shard = self.registry.cache().shard(&StorageId("work.karmada.io/works".into()));
         let works = shard.snapshot(&execution_namespace(cluster)).items;
-        let mut all = self.looks.lock();
-        let before = all.remove(cluster).unwrap_or_default();
+        let before = self.links.take_looks(cluster);
         let looks: Looks = works
             .iter()
             .map(|work| {
@@ -44,9 +40,7 @@ impl PendingWorks {
             })
             .collect();
         let count = looks.values().filter(|(_, pending)| *pending).count();
-        if !looks.is_empty() {
-            all.insert(cluster.to_owned(), looks);
-        }
+        self.links.keep_looks(cluster, looks);
         count
     }
 }

@@ -15,17 +15,17 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use karmada_api::names::execution_namespace;
 use karmada_apiserver::audit::{Audit, DoorEvent};
-use karmada_apiserver::object::{ObjectKey, Stored};
-use karmada_apiserver::registry::{Registry, Standing, User, WriteOptions};
-use karmada_apiserver::resource::ResourceDefinition;
-use karmada_apiserver::status::Status;
 use karmada_certs::{CertificateRequest, PeerIdentity, agent_subject};
 use karmada_controllers::cluster::ContactSource;
 use karmada_controllers::events::{EventType, Recorder, Reference};
+use karmada_definitions::resource::ResourceDefinition;
+use karmada_definitions::status::Status;
 use karmada_gateway::ports::{
     JoinAsk, JoinGrant, JoinOutcome, JoinRefusal, JoinRefusalCode, Occurrence, PortError, Registrar,
     SessionRefusal,
 };
+use karmada_registry::{Registry, Standing, User, WriteOptions};
+use karmada_schema::object::{ObjectKey, Stored};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;

@@ -6,18 +6,20 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use karmada_api::names::execution_namespace;
 use karmada_api::strings::{annotations, finalizers};
-use karmada_apiserver::object::{ObjectKey, Stored, meta};
-use karmada_apiserver::registry::{Registry, Standing, User, WriteOptions};
-use karmada_apiserver::resource::ResourceDefinition;
-use karmada_apiserver::status::Status;
 use karmada_controllers::events::{EventType, Recorder, Reference};
 use karmada_controllers::port::Key;
 use karmada_controllers::queue::Queue;
-use karmada_gateway::ports::{LinkState, PortError, StatusSink, WorkNotice, WorkReport};
+use karmada_definitions::resource::ResourceDefinition;
+use karmada_definitions::status::Status;
+use karmada_gateway::Links;
+use karmada_gateway::ports::{Batch, PortError, StatusSink, WorkNotice, WorkReport};
 use karmada_proto::quoted;
+use karmada_registry::{Registry, Standing, User, WriteOptions};
+use karmada_schema::object::{ObjectKey, Stored, meta};
 use serde_json::{Value, json};
 
-use super::{Counting, Links, Told, cluster_report};
+use super::cluster_report;
+use super::orphans::Orphans;
 
 /// Orphans that a line of the log names.
 const ORPHANS_SHOWN: usize = 10;
@@ -28,26 +30,48 @@ pub struct Reports {
     links: Arc<Links>,
     recorder: Arc<Recorder>,
     clusters: Arc<Queue<Key>>,
-    told: Arc<Told>,
-    counting: Arc<Counting>,
-    came: Arc<Queue<Key>>,
 }
 
 impl Reports {
-    /// A sink over a registry. `clusters` is the cluster controller's queue; `told` keeps what was said of clusters, `counting`
-    /// what agents count by; into `came` go the clusters of agents that come.
+    /// A sink over a registry, which tells `links` what was written of clusters. `clusters` is the cluster controller's queue.
     pub fn new(
         registry: Arc<Registry>,
         links: Arc<Links>,
         recorder: Arc<Recorder>,
         clusters: Arc<Queue<Key>>,
-        (told, counting, came): (Arc<Told>, Arc<Counting>, Arc<Queue<Key>>),
     ) -> Self {
-        Reports { registry, links, recorder, clusters, told, counting, came }
+        Reports { registry, links, recorder, clusters }
     }
 
     fn works(&self) -> Result<Arc<ResourceDefinition>, PortError> {
         self.registry.definition("work.karmada.io", "v1alpha1", "works").map_err(not_served)
+    }
+
+    fn cluster(&self, name: &str) -> Option<Value> {
+        let definition = self.registry.definition("cluster.karmada.io", "v1alpha1", "clusters");
+        Some(definition.and_then(|clusters| self.registry.get(&clusters, "", name)).ok()?.value())
+    }
+
+    /// Changes which orphans stand on a Cluster; writes nothing where they are the same after.
+    async fn change_orphans(
+        &self,
+        cluster: &str,
+        change: &mut (dyn FnMut(&mut Orphans) + Send),
+    ) -> Result<(), PortError> {
+        let clusters =
+            self.registry.definition("cluster.karmada.io", "v1alpha1", "clusters").map_err(not_served)?;
+        let mut on_cluster = |found: &mut Value| {
+            let mut orphans = Orphans::of(found);
+            change(&mut orphans);
+            let notes = &mut found["metadata"]["annotations"];
+            match (orphans.text(), notes.as_object_mut()) {
+                (Some(text), _) => notes[annotations::ORPHANS] = text.into(),
+                (None, Some(notes)) => drop(notes.remove(annotations::ORPHANS)),
+                (None, None) => {}
+            }
+            Ok(())
+        };
+        self.change(&clusters, &ObjectKey::new("", cluster), cluster, "", &mut on_cluster).await.map(drop)
     }
 
     /// The template that a Work carries, as its manifest names it.
@@ -92,6 +116,17 @@ impl Reports {
     }
 }
 
+/// A Cluster, for events.
+fn about(cluster: &str) -> Reference {
+    Reference {
+        api_version: "cluster.karmada.io/v1alpha1".to_owned(),
+        kind: "Cluster".to_owned(),
+        namespace: String::new(),
+        name: cluster.to_owned(),
+        uid: String::new(),
+    }
+}
+
 fn not_served(status: Status) -> PortError {
     PortError::never(status.message)
 }
@@ -125,8 +160,8 @@ fn generation_of(report: &WorkReport, live: u64) -> Option<u64> {
     current.then_some(live)
 }
 
-/// The epoch for which a Cluster says that its deletes may go out.
-pub(super) fn confirmed(cluster: &Value) -> Option<u64> {
+/// The deletes of which a Cluster says that they may go out.
+pub(super) fn confirmed(cluster: &Value) -> Option<Batch> {
     cluster["metadata"]["annotations"][annotations::CONFIRM_DELETES].as_str()?.parse().ok()
 }
 
@@ -195,7 +230,7 @@ impl StatusSink for Reports {
         };
         let key = ObjectKey::new("", cluster);
         if let Some(written) = self.change(&definition, &key, cluster, "status", &mut change).await? {
-            self.told.wrote(cluster, &reported, &written.value());
+            self.links.wrote(cluster, &reported, &written.value());
         }
         self.clusters.add(Key { namespace: Arc::from(""), name: Arc::from(cluster) });
         Ok(())
@@ -230,6 +265,17 @@ impl StatusSink for Reports {
                 ?objects,
                 "the site removed what the Work carried"
             );
+        } else if self.cluster(cluster).is_some_and(|found| Orphans::of(&found).gone(&key.name)) {
+            let mut gone = |orphans: &mut Orphans| {
+                orphans.gone(&key.name);
+            };
+            self.change_orphans(cluster, &mut gone).await?;
+            tracing::info!(
+                cluster,
+                work = &*key.name,
+                ?objects,
+                "the site let go of what the hub knew nothing of"
+            );
         }
         Ok(())
     }
@@ -257,55 +303,42 @@ impl StatusSink for Reports {
     }
 
     async fn orphans(&self, cluster: &str, keys: Vec<String>) -> Result<(), PortError> {
+        let works = self.works()?;
+        let namespace = execution_namespace(cluster);
+        let is_held = |key: &str| self.registry.get(&works, &namespace, key).is_ok();
+        let (mut news, mut count) = (false, 0);
+        self.change_orphans(cluster, &mut |orphans| {
+            news = orphans.reported(&keys, is_held);
+            count = orphans.count();
+        })
+        .await?;
+        if !news {
+            return Ok(());
+        }
         let shown: Vec<_> = keys.iter().take(ORPHANS_SHOWN).map(|key| quoted(key)).collect();
-        tracing::warn!(
-            cluster,
-            count = keys.len(),
-            keys = ?shown,
-            "the agent enforces Works that the hub does not hold; nothing is removed"
+        tracing::warn!(cluster, count, keys = ?shown, "the agent enforces Works that the hub does not hold; nothing is removed");
+        let message = format!(
+            "the site enforces {count} Works that the hub knows nothing of, and goes on until somebody decides: karmadactl orphans {cluster}"
         );
+        self.recorder.record(&about(cluster), EventType::Warning, "OrphansFound", &message);
         Ok(())
     }
 
-    fn deletes_confirmed(&self, cluster: &str, epoch: u64) -> bool {
-        let definition = self.registry.definition("cluster.karmada.io", "v1alpha1", "clusters");
-        let Ok(cluster) = definition.and_then(|d| self.registry.get(&d, "", cluster)) else { return false };
-        confirmed(&cluster.value()) == Some(epoch)
+    fn orphans_decided(&self, cluster: &str) -> Vec<(String, bool)> {
+        self.cluster(cluster).map(|found| Orphans::of(&found).decided()).unwrap_or_default()
     }
 
-    fn deletes_held(&self, cluster: &str, epoch: u64, count: u64) {
-        let command = format!("karmadactl confirm {cluster} --epoch {epoch}");
+    fn deletes_confirmed(&self, cluster: &str) -> Option<Batch> {
+        confirmed(&self.cluster(cluster)?)
+    }
+
+    fn deletes_held(&self, cluster: &str, batch: Batch, count: u64) {
+        let command = format!("karmadactl confirm {cluster} --batch {batch}");
         let message = format!(
-            "the hub was restored: {count} deletes wait and are not sent to this site; to let them go out: {command}"
+            "the hub was restored: {count} deletes wait and are not sent to this site; to let these go out, and no later ones: {command}"
         );
-        tracing::warn!(cluster, epoch, count, "deletes are held back after a restore");
-        let about = Reference {
-            api_version: "cluster.karmada.io/v1alpha1".to_owned(),
-            kind: "Cluster".to_owned(),
-            namespace: String::new(),
-            name: cluster.to_owned(),
-            uid: String::new(),
-        };
-        self.recorder.record(&about, EventType::Warning, "DeletesHeld", &message);
-    }
-
-    fn cluster_liveness(&self, cluster: &str, state: LinkState) {
-        match state {
-            LinkState::Offline => {
-                self.told.forget(cluster);
-                self.counting.left(cluster);
-            }
-            LinkState::Connected => {
-                self.counting.came(cluster);
-                self.came.add(Key { namespace: Arc::from(""), name: Arc::from(cluster) });
-            }
-            LinkState::Late => {}
-        }
-        self.links.set(cluster, state);
-    }
-
-    fn agent_renewed(&self, cluster: &str) {
-        self.came.add(Key { namespace: Arc::from(""), name: Arc::from(cluster) });
+        tracing::warn!(cluster, %batch, count, "deletes are held back after a restore");
+        self.recorder.record(&about(cluster), EventType::Warning, "DeletesHeld", &message);
     }
 
     fn clone_seen(&self, cluster: &str) {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use karmada_certs::Pin;
-use karmada_gateway::ports::{PortError, Position, SessionStore};
+use karmada_gateway::ports::{Batch, PortError, Position, SessionStore};
 use karmada_store::{Expect, Store, StoreError};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ use crate::data_dir::DataDir;
 
 /// Session numbers live here, one key a cluster.
 const PREFIX: &str = "/fleet/sessions/";
-/// The epoch for which the deletes of a cluster are held, one key a cluster.
+/// Since when the deletes of a cluster are held, `EPOCH/REVISION`, one key a cluster.
 const HELD: &str = "/fleet/held-deletes/";
 /// The hub's starts, JSON, oldest first.
 const STARTS: &str = "/fleet/starts";
@@ -59,6 +59,24 @@ impl StoredSessions {
     }
 }
 
+impl StoredSessions {
+    /// The cluster is gone: its number and what was held from it are not kept.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    pub async fn forget(&self, cluster: &str) -> Result<(), PortError> {
+        for key in [format!("{PREFIX}{cluster}"), format!("{HELD}{cluster}")] {
+            let Some(held) = self.store.get(&key).await.map_err(|error| later(&error))? else { continue };
+            match self.store.delete(&key, held.mod_revision).await {
+                // Written since: a session of the next cluster of this name.
+                Ok(_) | Err(StoreError::Conflict { .. }) => {}
+                Err(error) => return Err(later(&error)),
+            }
+        }
+        Ok(())
+    }
+}
+
 /// The starts, now that another began.
 fn begun(mut starts: Vec<Start>, start: Start) -> Vec<Start> {
     starts.push(start);
@@ -91,8 +109,8 @@ impl SessionStore for StoredSessions {
         self.store.raise_epoch(seen).await.map_err(|error| later(&error))
     }
 
-    async fn hold_deletes(&self, cluster: &str, epoch: u64) -> Result<(), PortError> {
-        let (key, value) = (format!("{HELD}{cluster}"), Bytes::from(epoch.to_string()));
+    async fn hold_deletes(&self, cluster: &str, since: Batch) -> Result<(), PortError> {
+        let (key, value) = (format!("{HELD}{cluster}"), Bytes::from(since.to_string()));
         let held = self.store.get(&key).await.map_err(|error| later(&error))?;
         if held.as_ref().is_some_and(|kv| kv.value == value) {
             return Ok(());
@@ -101,7 +119,7 @@ impl SessionStore for StoredSessions {
         self.store.put(&key, value, expect).await.map(drop).map_err(|error| later(&error))
     }
 
-    async fn holds_deletes(&self, cluster: &str) -> Result<Option<u64>, PortError> {
+    async fn holds_deletes(&self, cluster: &str) -> Result<Option<Batch>, PortError> {
         let held = self.store.get(&format!("{HELD}{cluster}")).await.map_err(|error| later(&error))?;
         Ok(held.and_then(|kv| std::str::from_utf8(&kv.value).ok()?.parse().ok()))
     }
@@ -138,7 +156,8 @@ impl SessionStore for StoredSessions {
                 .as_ref()
                 .and_then(|kv| std::str::from_utf8(&kv.value).ok()?.parse().ok())
                 .unwrap_or(0u64);
-            let next = last + 1;
+            // Above every number that was given out, also where the cluster was forgotten since: each was a write.
+            let next = last.max(self.store.revision()) + 1;
             let expect = held.map_or(Expect::Absent, |kv| Expect::Revision(kv.mod_revision));
             match self.store.put(&key, Bytes::from(next.to_string()), expect).await {
                 Ok(_) => return Ok(next),
@@ -176,6 +195,33 @@ mod tests {
         }
         let other = begun(copy, Start { id: 9, first: 100 });
         assert!(!in_past(&other, 200, 3, 60), "a start that came after the copy is not known");
+    }
+
+    #[tokio::test]
+    async fn what_is_kept_of_a_cluster_that_is_gone_goes_and_numbers_rise_all_the_same() {
+        let directory = tempfile::tempdir().unwrap();
+        let now = jiff::Timestamp::from_second(1_750_000_000).unwrap();
+        let data = Arc::new(DataDir::open(directory.path(), now).unwrap());
+        let store: Arc<dyn Store> = Arc::new(karmada_store::MemoryStore::new());
+        let sessions = StoredSessions::open(store.clone(), data, 1).await.unwrap();
+        let mut last = 0;
+        for _ in 0..3 {
+            let next = sessions.next_session("north").await.unwrap();
+            assert!(next > last);
+            last = next;
+        }
+        sessions.hold_deletes("north", Batch { epoch: 4, revision: 1 }).await.unwrap();
+        sessions.next_session("south").await.unwrap();
+        sessions.forget("north").await.unwrap();
+        sessions.forget("north").await.unwrap();
+        let kept = store.list("/fleet/", None, 0).await.unwrap().items;
+        let kept: Vec<&str> = kept.iter().map(|item| &*item.key).collect();
+        assert_eq!(kept, ["/fleet/sessions/south", "/fleet/starts"]);
+        assert_eq!(sessions.holds_deletes("north").await.unwrap(), None);
+        assert!(
+            sessions.next_session("north").await.unwrap() > last,
+            "an older session of that name may still live"
+        );
     }
 
     #[test]

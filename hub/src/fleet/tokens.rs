@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use karmada_apiserver::object::ObjectKey;
-use karmada_apiserver::registry::Registry;
-use karmada_apiserver::status::Status;
 use karmada_certs::JoinToken;
+use karmada_definitions::status::Status;
 use karmada_gateway::ports::{JoinRefusal, JoinRefusalCode};
 use karmada_gateway::rate::{Buckets, Rate};
+use karmada_registry::Registry;
+use karmada_schema::object::ObjectKey;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 

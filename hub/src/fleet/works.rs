@@ -1,35 +1,70 @@
-//! Works of one cluster, out of the watch cache: what waits for an agent is the cache's own object.
+//! Works of each cluster, out of the watch cache: what waits for an agent is the cache's own object.
+//!
+//! In: the cache's Works, followed once for all agents. Out: to each session the Works of its cluster; a write wakes no other session.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::future::{self, FutureExt};
 use futures::stream::{self, StreamExt};
 use karmada_api::names::execution_namespace;
 use karmada_api::strings::annotations;
-use karmada_apiserver::cache::{CacheEvent, Shard};
-use karmada_apiserver::object::{ObjectKey, Stored};
-use karmada_apiserver::registry::Registry;
-use karmada_apiserver::resource::StorageId;
-use serde_json::Value;
-
+use karmada_definitions::resource::StorageId;
 use karmada_gateway::ports::{Body, Json, PortError, Work, WorkEvent, WorkFeed, WorkSource};
+use karmada_gateway::router::{Change, History, Read, Router};
+use karmada_registry::Registry;
+use karmada_registry::cache::{CacheEvent, Expired, Listing, Shard};
+use karmada_schema::object::{ObjectKey, Stored};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::api_port::Cached;
+
+/// Works that may wait for one session before it reads the cache anew.
+const MOST: usize = 4096;
 
 /// The cache as a source of Works.
 pub struct CachedWorks {
     registry: Arc<Registry>,
+    shard: Arc<Shard>,
+    router: Arc<Router<Changed>>,
 }
 
 impl CachedWorks {
-    /// A source over a registry.
-    pub fn new(registry: Arc<Registry>) -> Self {
-        CachedWorks { registry }
+    /// A source over a registry, which follows its Works until told to stop. Must be called within a tokio runtime.
+    pub fn start(registry: Arc<Registry>, tasks: &TaskTracker, stop: CancellationToken) -> Self {
+        let shard = registry.cache().shard(&StorageId("work.karmada.io/works".into()));
+        let router = Router::new(MOST);
+        // Whoever opens from here on reads at least up to this place.
+        let place = shard.revision();
+        tasks.spawn(stop.run_until_cancelled_owned(follow(shard.clone(), router.clone(), place)));
+        CachedWorks { registry, shard, router }
     }
+}
 
-    fn shard(&self) -> Arc<Shard> {
-        self.registry.cache().shard(&StorageId("work.karmada.io/works".into()))
+/// Takes every change of a Work to the session that it is for.
+async fn follow(shard: Arc<Shard>, router: Arc<Router<Changed>>, mut place: u64) {
+    loop {
+        let mut subscription = shard.subscribe(place);
+        match subscription.next().await {
+            Ok(events) => {
+                place = subscription.place();
+                for event in events {
+                    router.route(&event.object.key.namespace, &Changed(event.clone()));
+                }
+            }
+            // So far behind that changes are not kept any more: everybody reads what there is. The place comes first, so that who
+            // opens in between reads from beyond it.
+            Err(Expired) => {
+                place = shard.revision();
+                router.lose_place();
+                tracing::warn!(
+                    "the router of Works fell behind the store: every session reads its Works anew"
+                );
+            }
+        }
     }
 }
 
@@ -54,11 +89,18 @@ fn keeps_workloads(registry: &Registry, cluster: &str) -> bool {
 fn is_left_to_site(registry: &Registry, cluster: &str, work: &Value) -> bool {
     let found = registry.definition("cluster.karmada.io", "v1alpha1", "clusters");
     let Ok(found) = found.and_then(|clusters| registry.get(&clusters, "", cluster)) else { return true };
-    // Of second precision, as RFC 3339 in UTC: they compare as text.
     let joined = found.value()["metadata"]["creationTimestamp"].as_str().unwrap_or_default().to_owned();
-    let earlier =
-        work["metadata"]["deletionTimestamp"].as_str().is_some_and(|deleted| deleted <= joined.as_str());
-    earlier || work["spec"]["preserveResourcesOnDeletion"] == true || keeps_workloads(registry, cluster)
+    is_of_earlier(work, &joined, &registry.now_text())
+        || work["spec"]["preserveResourcesOnDeletion"] == true
+        || keeps_workloads(registry, cluster)
+}
+
+/// Whether a Work was deleted before its cluster was joined. A cluster that was joined at an hour that is still to come, which a clock
+/// showed that was ahead, is not known to be younger.
+fn is_of_earlier(work: &Value, joined: &str, now: &str) -> bool {
+    // Of second precision, as RFC 3339 in UTC: they compare as text.
+    let deleted = work["metadata"]["deletionTimestamp"].as_str();
+    joined <= now && deleted.is_some_and(|deleted| deleted <= joined)
 }
 
 fn upsert(registry: &Registry, cluster: &str, stored: &Arc<Stored>) -> Option<WorkEvent> {
@@ -83,42 +125,63 @@ fn event(registry: &Registry, cluster: &str, event: &CacheEvent) -> Option<WorkE
     upsert(registry, cluster, &event.object)
 }
 
+/// A change of a Work where it lies in the cache, read once the session that it is for takes it.
+#[derive(Clone)]
+struct Changed(Arc<CacheEvent>);
+
+impl Change for Changed {
+    fn key(&self) -> &Arc<str> {
+        &self.0.object.key.name
+    }
+    fn revision(&self) -> u64 {
+        self.0.revision
+    }
+}
+
+/// The cache's Works as the router reads them.
+struct Shelf<'a> {
+    registry: &'a Registry,
+    shard: &'a Shard,
+    cluster: &'a str,
+}
+
+impl History<WorkEvent> for Shelf<'_> {
+    fn after(&self, namespace: &str, revision: u64) -> Option<Read<WorkEvent>> {
+        let events = match self.shard.subscribe(revision).next().now_or_never() {
+            Some(Ok(events)) => events,
+            Some(Err(Expired)) => return None,
+            None => Vec::new(),
+        };
+        let revision = events.last().map_or(revision, |last| last.revision);
+        let own = events.iter().filter(|e| *e.object.key.namespace == *namespace);
+        Some(Read { items: own.filter_map(|e| event(self.registry, self.cluster, e)).collect(), revision })
+    }
+
+    fn all(&self, namespace: &str) -> Read<WorkEvent> {
+        let Listing { items, revision } = self.shard.snapshot(namespace);
+        let works = items.iter().filter_map(|work| upsert(self.registry, self.cluster, work));
+        Read { items: works.chain([WorkEvent::Synced { revision }]).collect(), revision }
+    }
+}
+
 #[async_trait]
 impl WorkSource for CachedWorks {
     async fn watch(&self, cluster: &str, resume: Option<u64>) -> Result<WorkFeed, PortError> {
-        let shard = self.shard();
-        let namespace = execution_namespace(cluster);
-        let resumable = resume.filter(|revision| shard.list_at(*revision, "-", None, 1, &|_| false).is_ok());
-        let (first, place) = match resumable {
-            Some(revision) => (Vec::new(), revision),
-            None => {
-                let snapshot = shard.snapshot(&namespace);
-                let mut first: Vec<WorkEvent> =
-                    snapshot.items.iter().filter_map(|work| upsert(&self.registry, cluster, work)).collect();
-                first.push(WorkEvent::Synced { revision: snapshot.revision });
-                (first, snapshot.revision)
-            }
-        };
+        let shelf = Shelf { registry: &self.registry, shard: &self.shard, cluster };
+        let opened = self.router.open(&execution_namespace(cluster), resume, &shelf);
         let (registry, cluster) = (self.registry.clone(), cluster.to_owned());
-        let then = stream::unfold((shard, place), move |(shard, place)| {
-            let (registry, cluster, namespace) = (registry.clone(), cluster.clone(), namespace.clone());
-            async move {
-                let mut subscription = shard.subscribe(place);
-                let events = subscription.next().await.ok()?;
-                let place = subscription.place();
-                drop(subscription);
-                let own = events.iter().filter(|e| *e.object.key.namespace == *namespace);
-                let events: Vec<WorkEvent> = own.filter_map(|e| event(&registry, &cluster, e)).collect();
-                Some((stream::iter(events), (shard, place)))
-            }
-        });
+        let then =
+            opened.then.filter_map(move |changed| future::ready(event(&registry, &cluster, &changed.0)));
         Ok(WorkFeed {
-            full_listing: resumable.is_none(),
-            events: stream::iter(first).chain(then.flatten()).boxed(),
+            full_listing: opened.full_listing,
+            events: stream::iter(opened.first.items).chain(then).boxed(),
         })
     }
 
     fn holds(&self, cluster: &str, key: &str) -> bool {
-        self.shard().get(&ObjectKey::new(&execution_namespace(cluster), key)).is_some()
+        self.shard.get(&ObjectKey::new(&execution_namespace(cluster), key)).is_some()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@
 //! Prints one JSON line per figure: `{"row","ours","unit","goal","met"}`. Every put is an object and an event
 //! of 2 KB, acknowledged after its fdatasync (`synchronous=FULL`).
 
+#![allow(clippy::disallowed_methods, reason = "tests and benches are of this machine's time")]
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;

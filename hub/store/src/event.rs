@@ -33,6 +33,15 @@ pub enum Event {
 }
 
 impl Event {
+    /// What it weighs on the disk, about: its value and its key.
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        let bytes = match self {
+            Event::Put { current, .. } => current.value.len() + current.key.len(),
+            Event::Delete { key, .. } => key.len(),
+        };
+        bytes as u64
+    }
+
     /// The write's revision.
     pub fn revision(&self) -> Revision {
         match self {

@@ -13,6 +13,7 @@ mod batch;
 mod checked;
 mod checkpoint;
 mod compaction;
+mod kept;
 mod lookup;
 mod reader;
 mod recent;
@@ -53,6 +54,8 @@ pub struct SqliteOptions {
     pub ring_bytes: usize,
     /// Events kept when the store compacts by itself (it does at twice as many); 0: only when asked to.
     pub keep_events: u64,
+    /// Bytes that kept events may weigh; beyond, the store compacts by itself, to half of it.
+    pub keep_bytes: u64,
     /// Writes after which the index of keys is brought up to date with the log, all at once.
     pub index_after: usize,
     /// Connections that read.
@@ -78,6 +81,7 @@ impl SqliteOptions {
             first_epoch: 1,
             ring_bytes: 2 << 20,
             keep_events: 10_000,
+            keep_bytes: 256 << 20,
             index_after: 2048,
             readers: 2,
             check_up_to: 64 << 20,

@@ -66,6 +66,7 @@ impl Agent {
             connector: Arc::new(Tcp),
             keeper: Keeper::Directory(state.path().to_owned()),
             link,
+            sources: karmada_agent::Sources::system(),
         };
         let stop = CancellationToken::new();
         tokio::spawn(Box::pin(karmada_agent::run(config, parts, stop.clone())));
@@ -149,7 +150,9 @@ async fn the_ca_is_changed_under_agents_that_run_and_one_that_was_away() {
     let bundle = both.bundle_pem();
     eventually("the agent has a certificate of the new CA", || async {
         let identity = stays.identity().await;
-        (identity.ca_bundle == bundle && both.ends()[0].name == identity.peer().unwrap().issuer).then_some(())
+        (identity.ca_bundle == bundle
+            && both.ends()[0].name == identity.peer(jiff::Timestamp::now()).unwrap().issuer)
+            .then_some(())
     })
     .await;
     stays.connected().await;
@@ -177,7 +180,8 @@ async fn the_ca_is_changed_under_agents_that_run_and_one_that_was_away() {
     let mut away = Agent::run(&world, "away", away);
     away.connected().await;
     eventually("who was away has a certificate of the new CA", || async {
-        (away.identity().await.peer().unwrap().issuer == both.ends()[0].name).then_some(())
+        (away.identity().await.peer(jiff::Timestamp::now()).unwrap().issuer == both.ends()[0].name)
+            .then_some(())
     })
     .await;
     away.connected().await;

@@ -8,8 +8,6 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use karmada_agent::link::dial::{Tcp, dial};
-use karmada_apiserver::object::ObjectKey;
-use karmada_apiserver::registry::{Standing, User, WriteOptions};
 use karmada_certs::{
     CertificateRequest, ClientKey, KeyedCertificate, PeerIdentity, Trust, agent_subject, client_config_h2,
 };
@@ -18,6 +16,8 @@ use karmada_proto::v1::{
     AgentFrame, Close, CloseCode, Hello, HubFrame, JoinRefusal, JoinRefusalCode, JoinRequest, agent_frame,
     hub_frame, join_reply,
 };
+use karmada_registry::{Standing, User, WriteOptions};
+use karmada_schema::object::ObjectKey;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::mpsc;

@@ -1,6 +1,7 @@
 //! Cluster: a member, what it can do and how it is.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
@@ -126,8 +127,9 @@ pub struct ClusterStatus {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kubernetes_version: String,
     /// What it serves, sorted.
-    #[serde(rename = "apiEnablements", default, skip_serializing_if = "Vec::is_empty")]
-    pub api_enablements: Vec<ApiEnablement>,
+    /// Many clusters say the same, so that who holds many of them may share it.
+    #[serde(rename = "apiEnablements", default, skip_serializing_if = "is_zero")]
+    pub api_enablements: Arc<Vec<ApiEnablement>>,
     /// `Ready`, `CompleteAPIEnablements`, and what users add.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,

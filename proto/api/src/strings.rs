@@ -62,7 +62,10 @@ pub mod annotations {
     pub const RETRY: &str = "edge.karmada.io/retry";
     /// On a Cluster: what is known of its agent while that is away, JSON: version, CA and end of the certificate it showed last.
     pub const AGENT: &str = "edge.karmada.io/agent";
-    /// On a Cluster: the epoch in whose first listing the held-back deletes may go out.
+    /// On a Cluster: the Works that its site enforces and the hub knows nothing of, JSON: by name, what a person decided of it
+    /// (`undecided`, `release`, `delete`).
+    pub const ORPHANS: &str = "edge.karmada.io/orphans";
+    /// On a Cluster: the batch of held-back deletes that may go out, `EPOCH/REVISION`.
     pub const CONFIRM_DELETES: &str = "edge.karmada.io/confirm-deletes";
     /// Namespace of the claiming PropagationPolicy.
     pub const PROPAGATION_POLICY_NAMESPACE: &str = "propagationpolicy.karmada.io/namespace";

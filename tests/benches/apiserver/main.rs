@@ -5,6 +5,8 @@
 //! the same machine. `cargo bench -p tests --bench apiserver`; with `-- --quick` everything is small, to see that it runs; with
 //! `-- --speed`, `-- --memory` or `-- --fairness` only that part.
 
+#![allow(clippy::disallowed_methods, reason = "tests and benches are of this machine's time")]
+
 mod fairness;
 mod lists;
 mod load;

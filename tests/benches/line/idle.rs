@@ -154,6 +154,7 @@ fn start(
         connector: Arc::new(Tcp),
         keeper: Keeper::Directory(directory),
         link,
+        sources: karmada_agent::Sources::system(),
     };
     let stop = stop.clone();
     tests::runtime().spawn(async move {

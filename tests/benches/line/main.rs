@@ -5,6 +5,8 @@
 //! times are short and the fleet is small, to see that it runs; with `-- --speed` only propagation is measured, with `-- --burst` hardly more than its bursts,
 //! with `-- --stages` only where one object's time goes, with `-- --fleet` only the memory of many agents.
 
+#![allow(clippy::disallowed_methods, reason = "tests and benches are of this machine's time")]
+
 mod footprint;
 mod idle;
 mod processor;

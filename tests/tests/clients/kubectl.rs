@@ -107,6 +107,8 @@ impl Server {
 
 /// What may differ between two servers, and what stands for it.
 const PATTERNS: &[(&str, &str)] = &[
+    // Names that a server draws after what the scripts call `drawn-`; before all others, as some read like ages (`5m2s8`).
+    (r"\bdrawn-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "drawn-XXXXX"),
     (r"https?://127\.0\.0\.1:\d+", "SERVER"),
     (r"127\.0\.0\.1:\d+", "SERVER"),
     (r"eyJ[\w-]+\.[\w-]+\.[\w-]+", "TOKEN"),
@@ -126,8 +128,6 @@ const PATTERNS: &[(&str, &str)] = &[
     (r"(?m)[ \t]+$", ""),
     (r" {2,}|\t+", "  "),
     (r"-{4,}", "----"),
-    // Names that a server draws after what the scripts call `drawn-`.
-    (r"\bdrawn-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "drawn-XXXXX"),
 ];
 
 /// Text without uids, times, versions, addresses, tokens and the widths that come of them.

@@ -6,6 +6,7 @@
 //! what it prints of a real kube-apiserver. With `SUBJECT=kube-apiserver` the others run against one too, which is how
 //! their expectations were checked.
 
+#![allow(clippy::disallowed_methods, reason = "tests and benches are of this machine's time")]
 #![allow(clippy::unwrap_used)]
 
 mod go;

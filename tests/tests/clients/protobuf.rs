@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use karmada_apiserver::protobuf::{self, List};
+use karmada_schema::protobuf::{self, List};
 use serde_json::Value;
 use tests::clients::{programs_or_skip, run};
 

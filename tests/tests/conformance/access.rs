@@ -44,7 +44,8 @@ fn signed(ca: &str, ca_key: &str, user: &str, groups: &[&str]) -> AuthInfo {
     }
 }
 
-fn grant(caller: &Caller, namespace: &str, name: &str, role: &str, subject: &Value) {
+/// Binds a ClusterRole, in a namespace or (empty) everywhere.
+pub fn grant(caller: &Caller, namespace: &str, name: &str, role: &str, subject: &Value) {
     let binding = json!({"metadata": {"name": name}, "subjects": [subject],
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}});
     let path = match namespace {

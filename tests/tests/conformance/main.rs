@@ -5,6 +5,7 @@
 //! `SUBJECT=kube-apiserver` the same tests run against a real member's API server, which is how the
 //! expectations here were checked; what only a hub has is then left out.
 
+#![allow(clippy::disallowed_methods, reason = "tests and benches are of this machine's time")]
 #![allow(clippy::unwrap_used)]
 
 mod access;

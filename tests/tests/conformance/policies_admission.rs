@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use tests::wait::{PATIENCE, eventually, so};
 
+use crate::access::{certificate, grant, user};
 use crate::request::{Caller, Calls as _};
 use tests::subject::shared;
 
@@ -209,4 +210,71 @@ fn what_expressions_name_that_is_not_there_is_told() {
         so(status["observedGeneration"] == 2 && status["typeChecking"] == json!({}), || status.to_string())
     });
     caller.delete(&place, &Value::Null).is(200);
+}
+
+/// A policy shows its parameters to whoever it judges.
+#[test]
+fn who_names_parameters_may_read_them() {
+    let subject = shared();
+    let admin = subject.caller();
+    let (own, other) = (subject.namespace("own"), subject.namespace("other"));
+    let (name, ruler) = (own.clone(), format!("{own}-ruler"));
+    let roles = "/apis/rbac.authorization.k8s.io/v1";
+    let (admission, all) = (["admissionregistration.k8s.io"], ["create", "get", "update", "patch", "delete"]);
+    let rule = json!({"apiGroups": admission, "resources": ["validatingadmissionpolicies", "validatingadmissionpolicybindings"],
+        "verbs": all});
+    admin
+        .post(&format!("{roles}/clusterroles"), &json!({"metadata": {"name": name}, "rules": [rule]}))
+        .is(201);
+    grant(&admin, "", &name, &name, &user(&ruler));
+    let role = json!({"metadata": {"name": "maps"}, "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]});
+    admin.post(&format!("{roles}/namespaces/{own}/roles"), &role).is(201);
+    let held = json!({"metadata": {"name": "maps"}, "subjects": [user(&ruler)],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "maps"}});
+    admin.post(&format!("{roles}/namespaces/{own}/rolebindings"), &held).is(201);
+    let caller = admin.with(certificate(&subject, &ruler, &["people"]));
+    let rules = json!({"validations": [{"expression": "true"}]});
+    let of_kind = |api_version: &str, kind: &str| {
+        let mut spec = rules.clone();
+        spec["paramKind"] = json!({"apiVersion": api_version, "kind": kind});
+        policy(&name, &spec)
+    };
+    for (api_version, kind) in [("v1", "Secret"), ("v1", "ConfigMap"), ("nowhere.example.com/v1", "Nothing")]
+    {
+        let refused = caller.post(POLICIES, &of_kind(api_version, kind));
+        let message = refused.refusal(422, "Invalid");
+        let (start, rest) = message.split_once("X509SHA256=").unwrap();
+        let (_, end) = rest.split_once(']').unwrap();
+        assert_eq!(
+            format!("{start}X]{end}"),
+            format!(
+                "ValidatingAdmissionPolicy.admissionregistration.k8s.io \"{name}\" is invalid: spec.paramKind: Forbidden: \
+                 user &{{{ruler}  [people system:authenticated] map[authentication.kubernetes.io/credential-id:[X]]}} must have \
+                 \"get\" permission on all objects of the referenced paramKind (kind={kind}, apiVersion={api_version})"
+            )
+        );
+    }
+    caller.post(POLICIES, &policy(&name, &rules)).is(201);
+    let place = format!("{POLICIES}/{name}");
+    let change = |kind: &str| json!({"spec": {"paramKind": {"apiVersion": "v1", "kind": kind}}});
+    caller.patch("merge", &place, &change("Secret")).refusal(422, "Invalid");
+    admin.patch("merge", &place, &change("ConfigMap")).is(200);
+    caller.patch("merge", &place, &json!({"metadata": {"labels": {"a": "b"}}})).is(200);
+    let bind = |reference: Value| {
+        let mut reference = reference;
+        reference["parameterNotFoundAction"] = json!("Allow");
+        caller.post(&format!("{BINDINGS}?dryRun=All"), &binding(&name, &json!({"paramRef": reference})))
+    };
+    bind(json!({"name": "a", "namespace": own})).is(201);
+    for (reference, verb) in [
+        (json!({"name": "a", "namespace": other}), "get"),
+        (json!({"name": "a"}), "get"),
+        (json!({"selector": {}, "namespace": own}), "list"),
+    ] {
+        let refused = bind(reference);
+        assert_eq!(refused.causes(), ["FieldValueForbidden spec.paramRef"]);
+        let message = refused.refusal(422, "Invalid");
+        assert!(message.contains(&format!("does not have \"{verb}\" permission")), "{message}");
+    }
+    admin.delete(&place, &Value::Null).is(200);
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tests::api::text_at;
 use tests::wait::so;
 
-use crate::fleet::{await_gone, await_object, get, has, shared};
+use crate::fleet::{await_gone, await_object, get, has, has_condition, shared};
 
 /// One of each kind, named `sample`.
 const KINDS: &str = "
@@ -187,6 +187,59 @@ fn every_kind_arrives_and_tells_how_it_is() {
     let service = get(fleet.site("north").api(), &path("v1", "kinds", "services", "sample")).unwrap();
     assert!(text_at(&service, "/spec/clusterIP").starts_with("10.0.0."), "{service}");
     fleet.remove_namespace("kinds");
+}
+
+/// A Job that is placed in two sites, with this image.
+fn job(image: &str) -> Value {
+    let container = json!({"name": "main", "image": image});
+    let pod = json!({"restartPolicy": "Never", "containers": [container]});
+    json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "once", "namespace": "jobs-anew"},
+        "spec": {"template": {"spec": pod}}})
+}
+
+/// Clients that say nothing of dependants orphan those of a Job. That is no wish to keep it in the members, where the next one of its name
+/// could never take its place: a Job cannot be changed.
+#[test]
+fn a_job_that_is_deleted_and_made_anew_is_made_anew_in_the_members() {
+    let Some(fleet) = shared() else { return };
+    let (kubectl, hub) = (fleet.namespace("jobs-anew"), fleet.hub.api());
+    kubectl.apply(
+        "
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: jobs}
+spec:
+  resourceSelectors: [{apiVersion: batch/v1, kind: Job}]
+  placement: {clusterAffinity: {clusterNames: [north, south]}}
+",
+    );
+    let (jobs, once) =
+        ("/apis/batch/v1/namespaces/jobs-anew/jobs", path("batch/v1", "jobs-anew", "jobs", "once"));
+    let binding = "/apis/work.karmada.io/v1alpha2/namespaces/jobs-anew/resourcebindings/once-job";
+    let runs = |image: &str| {
+        for name in ["north", "south"] {
+            fleet.site(name).await_object(&once, |job| {
+                has(job, "/spec/template/spec/containers/0/image", &json!(image))?;
+                so(job.pointer("/metadata/deletionTimestamp").is_none(), || job.to_string())
+            });
+        }
+    };
+    hub.create(jobs, &job("first")).unwrap();
+    runs("first");
+    // No body, as curl and Python's client send it; and the next one at once.
+    hub.delete(&once).unwrap();
+    await_gone(hub, "the hub", &once);
+    hub.create(jobs, &job("second")).unwrap();
+    runs("second");
+    await_object(hub, "the hub", binding, |binding| has_condition(binding, "FullyApplied", "True", ""));
+
+    // So also where it is asked for in words, and where nothing follows.
+    kubectl.ok(&["delete", "job", "once", "--cascade=orphan"]);
+    await_gone(hub, "the hub", binding);
+    for name in ["north", "south"] {
+        fleet.site(name).await_gone(&once);
+    }
+    fleet.remove_namespace("jobs-anew");
 }
 
 const WEB: &str = "

@@ -4,6 +4,7 @@
 //! All tests share one [`fleet::Fleet`]. Those that leave the line alone run side by side, each in namespaces of
 //! its own; those that break it have it for themselves and find it whole again.
 
+#![allow(clippy::disallowed_methods, reason = "tests and benches are of this machine's time")]
 // A test fails by panicking.
 #![allow(clippy::unwrap_used)]
 

@@ -10,6 +10,7 @@
 //!
 //! Out: a failure that names each spec that fails on the hub, with its message and the end of its log.
 
+#![allow(clippy::disallowed_methods, reason = "tests and benches are of this machine's time")]
 #![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -6,6 +6,7 @@
 //! clients speak. `TWIN_ONLY=words` runs only sequences whose names hold one of
 //! the words (separated by commas). `TWIN_MUTATIONS=1` runs all mutations (see [`mutations`]).
 
+#![allow(clippy::disallowed_methods, reason = "tests and benches are of this machine's time")]
 #![allow(clippy::unwrap_used)]
 
 mod client;

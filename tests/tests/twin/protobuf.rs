@@ -3,7 +3,7 @@
 //! In: a body of JSON, or the bytes of an answer. Out: the same in Kubernetes' protobuf, or as JSON to be compared. Objects are read and written
 //! by the hub's own codec, which Go's judges (`tests/clients/codec.go`); lists and the events of watches are taken apart here.
 
-use karmada_apiserver::protobuf::{CONTENT_TYPE, decode, encode};
+use karmada_schema::protobuf::{CONTENT_TYPE, decode, encode};
 use prost::Message;
 use serde_json::{Value, json};
 

@@ -179,7 +179,7 @@ impl Side<'_> {
             let mut whole = object.clone();
             name_type(twins, step, &mut whole);
             if let Some(bytes) = protobuf::body(&whole) {
-                return (bytes, Some(karmada_apiserver::protobuf::CONTENT_TYPE.to_owned()));
+                return (bytes, Some(karmada_schema::protobuf::CONTENT_TYPE.to_owned()));
             }
         }
         let bytes = object.to_string().into_bytes();

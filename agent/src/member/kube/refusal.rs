@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use http::{StatusCode, header};
+use hyper_util::client::legacy;
+use karmada_proto::one_line;
 use serde_json::Value;
 
 use crate::member::MemberError;
@@ -22,24 +24,12 @@ pub(super) fn of_answer(status: StatusCode, headers: &http::HeaderMap, body: &[u
         429 => MemberError::Throttled(pause(headers).unwrap_or(Duration::from_secs(1))),
         // It goes down or comes up, and says for how long.
         503 if pause(headers).is_some() => MemberError::Throttled(pause(headers).unwrap_or_default()),
-        400..=500 if not_mergeable(&message) => MemberError::NotMergeable(message),
+        400..=599 if not_mergeable(&message) => MemberError::NotMergeable(message),
         400..=499 => MemberError::Invalid(message),
         502..=504 => MemberError::Unreachable(message),
+        500.. => MemberError::Internal(message),
         _ => MemberError::Other(message),
     }
-}
-
-/// The most of a member's words that is kept.
-const WORDS: usize = 2048;
-
-/// A member's words on one line and bounded: they go into logs, events and conditions.
-fn one_line(text: &str) -> String {
-    let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
-    let mut line: String = plain.take(WORDS).collect();
-    if line.len() < text.len() {
-        line.push('…');
-    }
-    line
 }
 
 /// Whether a `Status` speaks of one object, and not of a path.
@@ -59,6 +49,15 @@ fn not_mergeable(message: &str) -> bool {
     message.contains("typed patch object") || message.contains("duplicate entries for key")
 }
 
+/// Whether a request that failed had left for the member: not where no connection came to be, or no credential.
+pub(super) fn was_sent(error: &kube::Error) -> bool {
+    let transport = match error {
+        kube::Error::Service(error) => error.downcast_ref::<legacy::Error>(),
+        _ => None,
+    };
+    transport.is_some_and(|error| !error.is_connect())
+}
+
 /// An error with its causes, each once.
 pub(super) fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
@@ -71,7 +70,7 @@ pub(super) fn error_chain(error: &dyn std::error::Error) -> String {
         }
         source = inner.source();
     }
-    text
+    one_line(&text)
 }
 
 #[cfg(test)]
@@ -93,6 +92,10 @@ mod tests {
         assert!(matches!(of(403, "no json"), MemberError::Forbidden(m) if m.contains("403")));
         assert!(matches!(of(429, ""), MemberError::Throttled(_)));
         assert!(matches!(of(503, ""), MemberError::Unreachable(_)));
+        assert!(matches!(
+            of(500, r#"{"message":"etcdserver: request timed out"}"#),
+            MemberError::Internal(_)
+        ));
         assert!(matches!(of(422, r#"{"message":"field is immutable"}"#), MemberError::Invalid(_)));
         let forged =
             serde_json::json!({"message": format!("no\n2026-01-01 INFO all is well{}", "x".repeat(1 << 20))});

@@ -173,7 +173,12 @@ impl Watcher {
 
     /// After a break: on with the watch, or a whole list where the member went back in time.
     async fn doubt(&mut self, failures: u32) -> State {
-        tokio::time::sleep(pause(failures, rand::random())).await;
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "spreads the retries of many watches; nothing is decided by it"
+        )]
+        let drawn = rand::random();
+        tokio::time::sleep(pause(failures, drawn)).await;
         match self.look().await {
             Ok(Verdict::Same) => State::Open { failures },
             Ok(_) => {
@@ -254,12 +259,12 @@ impl Watcher {
         let frame = match tokio::time::timeout_at(dead, body.frame()).await {
             Ok(Some(Ok(frame))) => frame,
             Ok(Some(Err(error))) => {
-                drop(self.inner.broken(error.to_string()));
+                drop(self.inner.broken(&error.to_string()));
                 return State::Doubt { failures: 1 };
             }
             // Its time is up, or the server goes: who answers next is asked either way.
             Ok(None) => {
-                drop(self.inner.broken(String::new()));
+                drop(self.inner.broken(""));
                 return if is_over(since.elapsed()) {
                     State::Open { failures: 0 }
                 } else {
@@ -267,7 +272,7 @@ impl Watcher {
                 };
             }
             Err(_) => {
-                drop(self.inner.broken("the watch did not end in its time".into()));
+                drop(self.inner.broken("the watch did not end in its time"));
                 return State::Doubt { failures: 0 };
             }
         };

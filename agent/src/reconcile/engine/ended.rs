@@ -24,7 +24,10 @@ impl Engine {
         let Ok(Finished { key, hash, latency, kind }) = finished else { return Ok(()) };
         self.todo.done(&key);
         match kind {
-            Ending::Applied(results) => self.applied(&key, &hash, latency, &results),
+            Ending::Applied { results, former } => {
+                self.applied(&key, &hash, latency, &results)?;
+                former.map_or(Ok(()), |former| self.former_ended(&key, &hash, former))
+            }
             Ending::Removed(result) => self.removal_ended(&key, latency, result),
             Ending::Panicked => self.panicked(&key),
         }
@@ -32,6 +35,7 @@ impl Engine {
 
     /// It is known whose fault it is: tried once more, then left alone.
     fn panicked(&mut self, key: &str) -> Result<(), LedgerError> {
+        self.unanswered.left_open(key, self.now());
         let ledger = &self.parts.shared.ledger;
         ledger.panicked(key)?;
         let Some(entry) = ledger.entry(key)? else { return Ok(()) };
@@ -59,7 +63,12 @@ impl Engine {
     ) -> Result<(), LedgerError> {
         let throttled = results.iter().any(|(_, r)| r.as_ref().is_err_and(Failure::is_throttling));
         self.limit.ended(latency, throttled);
-        let paused = self.paused(results.iter().filter_map(|(_, result)| result.as_ref().err()));
+        let failures = || results.iter().filter_map(|(_, result)| result.as_ref().err());
+        let paused = self.paused(failures());
+        let left_open = failures().any(Failure::leaves_open);
+        if left_open {
+            self.unanswered.left_open(key, self.now());
+        }
         // The body may be another one by now: then what the member has is not as it should be.
         let entry = self.parts.shared.ledger.entry(key)?;
         let current = entry.is_some_and(|entry| entry.hash == *hash);
@@ -94,8 +103,14 @@ impl Engine {
                 self.todo.push(key, class, Cause::Drift);
             }
         }
-        let placed = results.iter().any(|(_, result)| result.is_ok());
-        self.conclude(key, hash, message, placed, written)
+        self.conclude(Outcome {
+            key: key.to_owned(),
+            hash: hash.clone(),
+            applied: outcome(message.is_none(), message.unwrap_or_default()),
+            placed: left_open || results.iter().any(|(_, result)| result.is_ok()),
+            written,
+            unanswered: self.unanswered.until(key).is_some(),
+        })
     }
 
     /// The member answered that the object is like this, which is as it should be. True where it must be looked at again.
@@ -110,40 +125,33 @@ impl Engine {
         answer == Answer::Doubtful
     }
 
-    /// Writes and tells the outcome of applying `key`, where it is news.
-    pub(super) fn conclude(
-        &mut self,
-        key: &str,
-        hash: &bytes::Bytes,
-        message: Option<String>,
-        placed: bool,
-        written: Vec<u64>,
-    ) -> Result<(), LedgerError> {
+    /// Writes and tells the outcome of applying a Work, where it is news.
+    pub(super) fn conclude(&mut self, outcome: Outcome) -> Result<(), LedgerError> {
+        let (key, applied) = (outcome.key.clone(), outcome.applied.clone());
         let counts = &self.parts.shared.counts;
-        let counter = if message.is_none() { &counts.applied } else { &counts.failed };
+        let counter = if applied.ok { &counts.applied } else { &counts.failed };
         counter.fetch_add(1, Ordering::Relaxed);
-        let applied = outcome(message.is_none(), message.clone().unwrap_or_default());
         let ledger = &self.parts.shared.ledger;
-        let before = ledger.entry(key)?;
-        let current = before.as_ref().is_some_and(|entry| entry.hash == *hash);
+        let before = ledger.entry(&key)?;
+        let current = before.as_ref().is_some_and(|entry| entry.hash == outcome.hash);
         let same = before.as_ref().is_some_and(|entry| {
-            entry.placed >= placed
-                && entry.written == written
+            entry.placed >= outcome.placed
+                && entry.written == outcome.written
                 && entry.applied.as_ref() == Some(&(applied.clone(), true))
         });
         if current && !same {
-            let (key, hash) = (key.to_owned(), hash.clone());
-            ledger.ended(&[Outcome { key, hash, applied: applied.clone(), placed, written }])?;
+            ledger.ended(&[outcome])?;
         } else {
-            ledger.came_back(&[key.to_owned()])?;
-            if placed {
-                ledger.placed(key)?;
+            ledger.came_back(&key, outcome.unanswered)?;
+            if outcome.placed {
+                ledger.placed(&key)?;
             }
         }
-        if current && self.board.set_applied(key, applied) {
-            self.event(key, &before, message);
+        let failure = (!applied.ok).then(|| applied.message.clone());
+        if current && self.board.set_applied(&key, applied) {
+            self.event(&key, &before, failure);
         }
-        self.tell(key);
+        self.tell(&key);
         Ok(())
     }
 
@@ -172,14 +180,21 @@ impl Engine {
         self.limit.ended(latency, removal.failure.as_ref().is_some_and(Failure::is_throttling));
         let paused = self.paused(&removal.failure);
         self.removed.entry(key.to_owned()).or_default().extend(removal.uids);
-        if removal.done {
+        let open = self.unanswered.until(key);
+        if removal.done && open.is_none() {
             self.waits.clear(key);
             self.parts.shared.counts.removed.fetch_add(1, Ordering::Relaxed);
             self.parts.shared.ledger.removed(&[key.to_owned()])?;
             // Unless a new life began meanwhile.
             return self.entry_changed(key, false);
         }
-        self.parts.shared.ledger.came_back(&[key.to_owned()])?;
+        self.parts.shared.ledger.came_back(key, open.is_some())?;
+        if removal.done {
+            tracing::info!(
+                work = key,
+                "what it carried is not there; it is looked for again, as the member did not answer a write and may still carry it out"
+            );
+        }
         if let Some(failure) = removal.failure {
             tracing::warn!(work = key, %failure, "removing");
             let entry = self.parts.shared.ledger.entry(key)?;
@@ -196,8 +211,30 @@ impl Engine {
                 true
             });
         }
-        let due = paused.max(self.now() + self.waits.failed(key));
-        self.todo.again(key, removal_class(3), due);
+        let mut due = self.now() + self.waits.failed(key);
+        if removal.done {
+            due = due.min(open.unwrap_or(due));
+        }
+        self.todo.again(key, removal_class(3), paused.max(due));
+        Ok(())
+    }
+
+    /// What bodies before the one of `hash` named was to go from the member.
+    fn former_ended(&mut self, key: &str, hash: &bytes::Bytes, removal: Removal) -> Result<(), LedgerError> {
+        if !removal.uids.is_empty() {
+            tracing::info!(work = key, uids = ?removal.uids, "what a newer body does not name any more is taken away");
+        }
+        let open = self.unanswered.until(key);
+        if removal.done && open.is_none() {
+            self.waits.clear(key);
+            return self.parts.shared.ledger.former_removed(key, hash);
+        }
+        let paused = self.paused(&removal.failure);
+        if let Some(failure) = removal.failure {
+            tracing::warn!(work = key, %failure, "removing what a newer body does not name any more");
+        }
+        let due = self.now() + self.waits.failed(key);
+        self.todo.again(key, removal_class(3), paused.max(due));
         Ok(())
     }
 

@@ -17,7 +17,7 @@ pub(super) async fn one(
     key: &str,
     entry: &Entry,
 ) -> Ending {
-    let context = Context { member, interpreter, cluster };
+    let context = Context { member, interpreter, cluster, written: &entry.written };
     match apply::manifests(&entry.body) {
         Ok(manifests) if entry.phase == Phase::Desired => {
             let known = match entry {
@@ -26,18 +26,31 @@ pub(super) async fn one(
                 _ => Known::Older,
             };
             let results = apply::work(context, key, &manifests, known).await;
-            Ending::Applied(with_plurals(member, &manifests, results).await)
+            // What takes its place stands before it goes.
+            let former = if results.iter().all(Result::is_ok) && !entry.former.is_empty() {
+                Some(apply::removal(context, key, &former(entry), entry.preserve).await)
+            } else {
+                None
+            };
+            Ending::Applied { results: with_plurals(member, &manifests, results).await, former }
         }
         Ok(manifests) => {
-            let mut removal = apply::removal(context, key, &manifests, entry.preserve).await;
+            let mut objects = former(entry);
+            objects.extend(apply::leaving(&manifests, &entry.written));
+            let mut removal = apply::removal(context, key, &objects, entry.preserve).await;
             // What it may not even look at, and never placed, it does not wait for.
             if removal.failure.as_ref().is_some_and(Failure::is_forbidden) && entry.is_nowhere() {
                 removal = Removal { done: true, uids: removal.uids, failure: None };
             }
             Ending::Removed(removal)
         }
-        Err(failure) => Ending::Applied(vec![(String::new(), Err(failure))]),
+        Err(failure) => Ending::Applied { results: vec![(String::new(), Err(failure))], former: None },
     }
+}
+
+/// What earlier bodies named.
+fn former(entry: &Entry) -> apply::Leaving {
+    entry.former.iter().map(|id| (id.clone(), None)).collect()
 }
 
 async fn with_plurals(

@@ -3,10 +3,9 @@
 //! Pure. In: the catalogue. Out: the objects, with the priorities that order groups and versions in discovery as in
 //! kube-apiserver 1.34.
 
+use karmada_definitions::resource::{Catalogue, Family};
+use karmada_kinds::api_service::GROUP;
 use serde_json::{Value, json};
-
-use super::GROUP;
-use crate::resource::{Catalogue, Family};
 
 /// The label of objects that the hub keeps.
 pub(super) const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
@@ -83,7 +82,7 @@ mod tests {
 
     #[test]
     fn every_group_that_is_served_has_its_object() {
-        let all = wanted(&crate::kinds::shipped());
+        let all = wanted(&karmada_kinds::catalogue::shipped());
         let of = |name: &str| all.iter().find(|object| object["metadata"]["name"] == name).cloned();
         assert_eq!(
             of("v1.").unwrap()["spec"],

@@ -1,23 +1,23 @@
 //! What the hub's own controllers ask of other servers: what they serve, and one request at a time.
 //!
-//! In: a group version that is handed over, a path below it. Out: what its server said of itself last; code and JSON of an
-//! answer, bounded in time and size.
+//! In: a group version that is handed over, a path below it. Out: what its server said of itself last; an answer's code, and of its
+//! JSON the message, or names and finalizers of objects; bounded in time and size.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, header};
 use http_body_util::{BodyExt as _, Full, Limited};
+use karmada_registry::User;
+use karmada_registry::user::MASTERS;
 use serde_json::Value;
 
-use super::{Aggregator, locate, proxy};
-use crate::auth::MASTERS;
-use crate::registry::User;
+use super::{Aggregator, locate, proxy, told};
 
 /// How long an answer may take: a collection is deleted object by object.
 const WITHIN: Duration = Duration::from_secs(60);
 
-const LARGEST: usize = 64 << 20;
+const LARGEST: usize = 16 << 20;
 
 /// A group version that another server answers, and what it said of itself last.
 #[derive(Clone, Debug)]
@@ -40,12 +40,13 @@ impl Aggregator {
             group: handed.group.to_string(),
             version: handed.version.to_string(),
             available: handed.available,
-            discovery: described.get(&handed.place()).map_or(Value::Null, |told| told.discovery.clone()),
+            discovery: described.get(&handed.place()).map_or(Value::Null, |told| told.entry()),
         };
         self.registered().handed.values().map(|handed| of(handed)).collect()
     }
 
-    /// Asks the server of a group version, as the namespace controller. `below`: what follows `/apis/GROUP/VERSION/`.
+    /// Asks the server of a group version, as the namespace controller. `below`: what follows `/apis/GROUP/VERSION/`. Of the answer,
+    /// `message` and each item's `metadata.name` and `metadata.finalizers` are read.
     ///
     /// # Errors
     /// There is no such server, or no answer of it, in words.
@@ -78,7 +79,7 @@ impl Aggregator {
             let code = answer.status().as_u16();
             let read = Limited::new(answer.into_body(), LARGEST).collect().await;
             let bytes = read.map_err(|error| error.to_string())?.to_bytes();
-            Ok((code, serde_json::from_slice(&bytes).unwrap_or_default()))
+            Ok((code, told::objects(&bytes)))
         };
         let outcome = tokio::time::timeout(WITHIN, asked).await;
         outcome.unwrap_or_else(|_| Err("context deadline exceeded".to_owned()))

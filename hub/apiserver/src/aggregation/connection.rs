@@ -41,8 +41,7 @@ impl std::fmt::Debug for ClientIdentity {
 /// How the other end is known.
 pub(super) struct Trust<'a> {
     pub server_name: String,
-    /// Empty: whom the machine trusts.
-    pub ca_pem: &'a [u8],
+    pub ca: &'a karmada_definitions::trust::Trust,
     /// Whoever answers is believed.
     pub insecure: bool,
 }
@@ -98,17 +97,7 @@ fn tls(trust: &Trust<'_>, identity: &ClientIdentity) -> Result<rustls::ClientCon
     let builder = if trust.insecure {
         builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider)))
     } else {
-        let mut roots = rustls::RootCertStore::empty();
-        for ca in CertificateDer::pem_slice_iter(trust.ca_pem) {
-            let ca = ca.map_err(|error| format!("the caBundle cannot be read: {error}"))?;
-            roots.add(ca).map_err(|error| format!("the caBundle cannot be used: {error}"))?;
-        }
-        if trust.ca_pem.is_empty() {
-            roots = crate::webhook::of_the_machine();
-        } else if roots.is_empty() {
-            return Err("tls: the caBundle holds no certificate".to_owned());
-        }
-        builder.with_root_certificates(roots)
+        builder.with_root_certificates(karmada_registry::webhook::roots(trust.ca)?)
     };
     let chain: Result<Vec<_>, _> =
         CertificateDer::pem_slice_iter(identity.certificate_pem.as_bytes()).collect();

@@ -8,23 +8,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
+use futures::stream::{self, StreamExt as _};
+use karmada_definitions::resource::{ResourceDefinition, StorageId};
+use karmada_definitions::status::Status;
+use karmada_kinds::api_service::{Availability, GROUP};
+use karmada_registry::cache::any_changed;
+use karmada_registry::{DeleteOptions, Registry, User, WriteOptions};
+use karmada_schema::object::{ObjectKey, Stored, meta};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::automatic::{self, AUTOMANAGED};
-use super::check::Condition;
-use super::{Aggregator, GROUP, Handed};
-use crate::cache::any_changed;
-use crate::object::{ObjectKey, Stored, meta};
-use crate::registry::{DeleteOptions, Registry, User, WriteOptions};
-use crate::resource::{ResourceDefinition, StorageId};
-use crate::status::Status;
+use super::{Aggregator, Handed};
 
 /// How often servers are looked at that answer.
 const RESYNC: Duration = Duration::from_secs(30);
 
 /// How soon one is looked at again that does not; it doubles.
 const SOON: Duration = Duration::from_secs(1);
+
+/// How many servers are asked at a time.
+const AT_ONCE: usize = 32;
 
 /// Puts the APIServices of what is served here in place; called before the first request.
 ///
@@ -45,7 +49,7 @@ pub async fn settle(registry: &Registry) -> Result<(), Status> {
     join_all(taken).await.into_iter().collect::<Result<(), Status>>()?;
     let all = registry.cache().shard(&definition.storage).snapshot("").items;
     let local = all.iter().filter(|object| is_local(&object.value()));
-    let told = local.map(|object| tell(registry, definition, object, Condition::local()));
+    let told = local.map(|object| tell(registry, definition, object, Availability::local()));
     join_all(told).await.into_iter().collect()
 }
 
@@ -105,7 +109,7 @@ impl Aggregator {
             let (condition, described) = self.check(handed).await;
             let available = condition.available;
             // What it said last is kept while it does not answer: clients see it as stale.
-            if described.is_some() {
+            if let Some(described) = described {
                 self.describe(handed.place(), described);
             }
             if let Err(status) = tell(registry, definition, object, condition).await {
@@ -113,7 +117,9 @@ impl Aggregator {
             }
             available
         });
-        Some(join_all(looks).await.into_iter().all(|available| available))
+        // A server that lets all wait holds up few others.
+        let looks = stream::iter(looks.collect::<Vec<_>>()).buffer_unordered(AT_ONCE);
+        Some(looks.fold(true, |all, available| async move { all && available }).await)
     }
 }
 
@@ -150,7 +156,7 @@ async fn tell(
     registry: &Registry,
     definition: &ResourceDefinition,
     object: &Stored,
-    condition: Condition,
+    condition: Availability,
 ) -> Result<(), Status> {
     let Some(status) = condition.put_into(&object.value()["status"], &registry.now_text()) else {
         return Ok(());

@@ -3,12 +3,12 @@
 //! Pure. In: the Service and its EndpointSlices (or Endpoints) as stored on the hub. Out: an address, or the reason and words
 //! with which kube-aggregator says that there is none.
 
+use karmada_definitions::resource::StorageId;
+use karmada_registry::cache::Cache;
+use karmada_schema::object::ObjectKey;
 use serde_json::Value;
 
 use super::ServiceRef;
-use crate::cache::Cache;
-use crate::object::ObjectKey;
-use crate::resource::StorageId;
 
 /// Why a Service cannot be reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(super) fn address(cache: &Cache, wanted: &ServiceRef) -> Result<(String, u16
         return Err(Nowhere { reason: "ServiceNotFound", message });
     };
     let slices = cache.shard(&StorageId("discovery.k8s.io/endpointslices".into()));
-    let of_service = |object: &crate::object::Stored| {
+    let of_service = |object: &karmada_schema::object::Stored| {
         object.label("kubernetes.io/service-name").as_deref() == Some(&*wanted.name)
     };
     let slices: Vec<Value> =

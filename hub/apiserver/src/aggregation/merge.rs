@@ -76,7 +76,7 @@ impl Groups {
     pub(crate) fn add_to_discovery(&self, items: &mut Vec<Value>) {
         for (handed, described) in &self.0 {
             let (group, version) = (&*handed.group, &*handed.version);
-            let mut entry = described.as_ref().map_or(json!({}), |described| described.discovery.clone());
+            let mut entry = described.as_ref().map_or(json!({}), |described| described.entry());
             let fresh = handed.available && entry["resources"].is_array();
             entry["version"] = json!(version);
             entry["freshness"] = json!(if fresh { "Current" } else { "Stale" });

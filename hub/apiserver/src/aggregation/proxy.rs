@@ -10,12 +10,12 @@ use http::{Response, StatusCode, request};
 use http_body_util::{BodyExt as _, Empty, StreamBody};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
+use karmada_definitions::status::Status;
+use karmada_registry::User;
 
 use super::connection::{self, Outgoing, Trust};
 use super::{Aggregator, Handed, locate};
 use crate::http::{Body, Received};
-use crate::registry::User;
-use crate::status::Status;
 
 /// Headers that are about one connection only.
 const HOP_BY_HOP: [&str; 7] = [
@@ -66,8 +66,7 @@ impl Aggregator {
         address: &(String, u16),
         request: http::Request<Outgoing>,
     ) -> Result<Response<hyper::body::Incoming>, String> {
-        let trust =
-            Trust { server_name: handed.server_name(), ca_pem: &handed.ca_pem, insecure: handed.insecure };
+        let trust = Trust { server_name: handed.server_name(), ca: &handed.trust, insecure: handed.insecure };
         Box::pin(connection::send(address, &trust, &self.identity.load_full(), request)).await
     }
 }
@@ -168,7 +167,7 @@ pub(super) fn get(path: &str, host: &str, accept: &str) -> Option<http::Request<
     let nothing = Empty::<Bytes>::new().map_err(|never| match never {}).boxed_unsync();
     let request = http::Request::get(path).header(HOST, host).header(http::header::ACCEPT, accept);
     let mut request = request.body(nothing).ok()?;
-    let groups = vec![crate::auth::MASTERS.to_owned()];
+    let groups = vec![karmada_registry::user::MASTERS.to_owned()];
     let user = User { name: "system:kube-aggregator".to_owned(), groups, ..User::default() };
     set_user(request.headers_mut(), &user);
     Some(request)

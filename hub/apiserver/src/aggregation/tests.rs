@@ -1,11 +1,11 @@
 //! What is handed over, and where it stands in discovery.
 
+use karmada_registry::cache::storage_key;
+use karmada_schema::object::{ObjectKey, encode, meta};
 use karmada_store::{Expect, MemoryStore, Store};
 use serde_json::json;
 
 use super::*;
-use crate::cache::storage_key;
-use crate::object::{ObjectKey, encode, meta};
 
 async fn aggregator(objects: &[Value]) -> Arc<Aggregator> {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
@@ -74,7 +74,8 @@ async fn groups_stand_where_their_priority_says() {
 
     let place = ("metrics.k8s.io".into(), "v1beta1".into());
     let discovery = json!({"version": "v1beta1", "resources": [{"resource": "nodes"}]});
-    aggregator.describe(place, Some(Described { discovery, openapi_hash: Some("ABC".into()) }));
+    let discovery = discovery.to_string().into();
+    aggregator.describe(place, Described { discovery, openapi_hash: Some("ABC".into()) });
     let groups = aggregator.groups().unwrap();
     let mut items = vec![json!({"metadata": {"name": "apps"}, "versions": [{"version": "v1"}]})];
     groups.add_to_discovery(&mut items);
@@ -89,4 +90,16 @@ async fn groups_stand_where_their_priority_says() {
         index["paths"],
         json!({"apis/metrics.k8s.io/v1beta1": {"serverRelativeURL": "/openapi/v3/apis/metrics.k8s.io/v1beta1?hash=ABC"}})
     );
+}
+
+#[tokio::test]
+async fn what_all_servers_say_of_themselves_has_its_bound() {
+    let aggregator = aggregator(&[]).await;
+    for at in 0..100 {
+        let discovery = vec![b' '; told::LARGEST_ENTRY].into();
+        aggregator
+            .describe((format!("g{at}").into(), "v1".into()), Described { discovery, openapi_hash: None });
+    }
+    let kept: usize = aggregator.described.read().values().map(|one| one.discovery.len()).sum();
+    assert!(kept <= MOST_DESCRIBED, "{kept}");
 }

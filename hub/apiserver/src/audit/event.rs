@@ -6,35 +6,16 @@ use std::collections::BTreeMap;
 
 use http::HeaderMap;
 use http::request::Parts;
-use serde::{Deserialize, Serialize};
+use karmada_registry::user::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED};
+use karmada_registry::{Attributes, User};
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::policy::{Level, Policy};
+use super::policy::{Level, Policy, Stage};
 use super::{AUDIT_ID, DoorEvent, PeerAddress};
-use crate::auth::{ANONYMOUS, AUTHENTICATED, Attributes, UNAUTHENTICATED};
-use crate::registry::User;
 
 /// The longest id that is taken from a client.
 const LONGEST_ID: usize = 64;
-
-/// Where a request stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Stage {
-    /// It came.
-    RequestReceived,
-    /// The head of a long answer (a watch) was sent.
-    ResponseStarted,
-    /// It is answered.
-    ResponseComplete,
-    /// Answering it broke down.
-    Panic,
-}
-
-impl Stage {
-    pub(super) fn bit(self) -> u8 {
-        1 << self as u8
-    }
-}
 
 /// Who, as an event names them.
 #[derive(Clone, Debug, Default, Serialize)]

@@ -3,12 +3,28 @@
 //! Pure. In: the policy file's text; a user and the attributes of a request. Out: a [`Ruling`] by the first rule that matches,
 //! as kube-apiserver's policy checker.
 
-use serde::Deserialize;
+use karmada_registry::{Attributes, User};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::event::Stage;
-use crate::auth::Attributes;
-use crate::registry::User;
+/// Where a request stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stage {
+    /// It came.
+    RequestReceived,
+    /// The head of a long answer (a watch) was sent.
+    ResponseStarted,
+    /// It is answered.
+    ResponseComplete,
+    /// Answering it broke down.
+    Panic,
+}
+
+impl Stage {
+    pub(super) fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
 
 /// How much of a request is logged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]

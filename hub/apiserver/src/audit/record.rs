@@ -12,13 +12,12 @@ use futures::StreamExt;
 use http::{HeaderValue, Response};
 use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::{BodyExt, BodyStream, StreamBody};
+use karmada_registry::{Decision, User, Warnings};
 use serde_json::Value;
 
 use super::event::drop_managed_fields;
 use super::{AUDIT_ID, Audit, Event, Level, Ruling, Stage};
-use crate::auth::Decision;
 use crate::http::Body;
-use crate::registry::{User, Warnings};
 
 /// The largest object in an event; larger ones are left out, and the event says so.
 const LARGEST: usize = 1 << 20;

@@ -3,12 +3,10 @@
 //! Pure. In: stored FlowSchemas; a user and attributes. Out: the first schema that matches, by `matchingPrecedence` and name,
 //! and the number of the flow, as kube-apiserver's rules.
 
+use karmada_kinds::flow_control;
+use karmada_registry::{Attributes, User};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-
-use super::bootstrap;
-use crate::auth::Attributes;
-use crate::registry::User;
 
 /// By what requests of one schema are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +60,7 @@ pub(super) struct Schema {
 /// Every schema in the order in which they are tried; the mandatory ones are there whether they are stored or not.
 pub(super) fn in_order(stored: &[Value]) -> Vec<Schema> {
     let mut all: Vec<Schema> = stored.iter().map(Schema::read).collect();
-    for mandatory in bootstrap::mandatory_schemas() {
+    for mandatory in flow_control::mandatory_schemas() {
         let mandatory = Schema::read(&mandatory);
         if !all.iter().any(|schema| schema.name == mandatory.name) {
             all.push(mandatory);
@@ -163,7 +161,7 @@ impl Subject {
             Subject::Account(namespace, name) => {
                 let own = user
                     .name
-                    .strip_prefix(crate::auth::SERVICE_ACCOUNT)
+                    .strip_prefix(karmada_registry::user::SERVICE_ACCOUNT)
                     .and_then(|rest| rest.split_once(':'));
                 own.is_some_and(|(in_, called)| in_ == namespace && (name == "*" || called == name))
             }
@@ -206,7 +204,7 @@ mod tests {
 
     #[test]
     fn requests_go_where_kube_apiserver_sends_them() {
-        let schemas = in_order(&bootstrap::schemas());
+        let schemas = in_order(&flow_control::schemas());
         let known = "system:authenticated";
         let about = |verb: &str, group: &str, resource: &str, namespace: &str| Attributes {
             verb: verb.into(),

@@ -6,16 +6,16 @@
 use std::sync::Arc;
 
 use futures::future::join_all;
+use karmada_definitions::resource::ResourceDefinition;
+use karmada_definitions::status::Status;
+use karmada_kinds::flow_control;
+use karmada_registry::cache::any_changed;
+use karmada_registry::{Registry, User, WriteOptions};
+use karmada_schema::object::{ObjectKey, Stored, meta};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{GROUP, bootstrap};
-use crate::cache::any_changed;
-use crate::kinds;
-use crate::object::{ObjectKey, Stored, meta};
-use crate::registry::{Registry, User, WriteOptions};
-use crate::resource::ResourceDefinition;
-use crate::status::Status;
+use super::GROUP;
 
 const MANAGER: &str = "api-priority-and-fairness-config-producer-v1";
 const STATUS_MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
@@ -30,8 +30,8 @@ pub async fn settle(registry: &Registry) -> Result<(), Status> {
     let (Some(schemas), Some(levels)) = (of("flowschemas"), of("prioritylevelconfigurations")) else {
         return Ok(());
     };
-    ensure_all(registry, levels, bootstrap::levels(), &bootstrap::mandatory_levels()).await?;
-    ensure_all(registry, schemas, bootstrap::schemas(), &bootstrap::mandatory_schemas()).await?;
+    ensure_all(registry, levels, flow_control::levels(), &flow_control::mandatory_levels()).await?;
+    ensure_all(registry, schemas, flow_control::schemas(), &flow_control::mandatory_schemas()).await?;
     let all = registry.cache().shard(&schemas.storage).snapshot("").items;
     let told = all.iter().map(|schema| tell(registry, schemas, levels, schema));
     join_all(told).await.into_iter().collect()
@@ -40,7 +40,7 @@ pub async fn settle(registry: &Registry) -> Result<(), Status> {
 /// Keeps everything in place until `stop`.
 pub async fn run(registry: Arc<Registry>, stop: CancellationToken) {
     let shards = ["flowschemas", "prioritylevelconfigurations"].map(|plural| {
-        registry.cache().shard(&crate::resource::StorageId(format!("{GROUP}/{plural}").into()))
+        registry.cache().shard(&karmada_definitions::resource::StorageId(format!("{GROUP}/{plural}").into()))
     });
     loop {
         let seen: Vec<_> = shards.iter().map(|shard| (shard.clone(), shard.revision())).collect();
@@ -102,7 +102,7 @@ async fn ensure(
 
 /// The live object with the spec that it should have; `None` where it has it, or is its user's. Pure.
 fn corrected(live: &Value, wanted: &Value, mandatory: bool) -> Option<Value> {
-    let note = &live["metadata"]["annotations"][bootstrap::AUTOUPDATE];
+    let note = &live["metadata"]["annotations"][flow_control::AUTOUPDATE];
     // Without the annotation, an object that nobody changed since it was made follows its default.
     let follows = match note.as_str() {
         Some(note) => note == "true",
@@ -114,7 +114,7 @@ fn corrected(live: &Value, wanted: &Value, mandatory: bool) -> Option<Value> {
     }
     let mut new = live.clone();
     new["spec"] = wanted["spec"].clone();
-    new["metadata"]["annotations"][bootstrap::AUTOUPDATE] = json!("true");
+    new["metadata"]["annotations"][flow_control::AUTOUPDATE] = json!("true");
     Some(new)
 }
 
@@ -133,8 +133,9 @@ async fn tell(
     // Applied, as kube-apiserver does: other conditions are others'.
     let applied = json!({"apiVersion": schemas.api_version(), "kind": &*schemas.kind,
         "metadata": {"name": &*schema.key.name}, "status": status});
-    let mut change =
-        |live: Option<&Value>| kinds::apply(schemas, live, &applied, STATUS_MANAGER, true, "status", &now);
+    let mut change = |live: Option<&Value>| {
+        karmada_kinds::apply(schemas, live, &applied, STATUS_MANAGER, true, "status", &now)
+    };
     let options = WriteOptions { applied: true, ..options(STATUS_MANAGER, "status") };
     let written = registry.update(schemas, &schema.key, &options, false, &mut change).await;
     match written {
@@ -170,12 +171,12 @@ mod tests {
 
     #[test]
     fn specs_follow_their_default_as_long_as_nobody_took_them_over() {
-        let wanted = &bootstrap::levels()[5];
+        let wanted = &flow_control::levels()[5];
         let mut live = wanted.clone();
         assert_eq!(corrected(&live, wanted, false), None);
         live["spec"]["limited"]["nominalConcurrencyShares"] = json!(1);
         assert_eq!(corrected(&live, wanted, false).unwrap()["spec"], wanted["spec"]);
-        live["metadata"]["annotations"][bootstrap::AUTOUPDATE] = json!("false");
+        live["metadata"]["annotations"][flow_control::AUTOUPDATE] = json!("false");
         assert_eq!(corrected(&live, wanted, false), None);
         let back = corrected(&live, wanted, true).unwrap();
         assert_eq!((&back["spec"], &back["metadata"]), (&wanted["spec"], &wanted["metadata"]));
@@ -184,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_schema_says_whether_its_level_exists_and_says_it_once() {
-        let mut schema = bootstrap::schemas().remove(0);
+        let mut schema = flow_control::schemas().remove(0);
         let first = status(&schema, "exempt", true, "t1").unwrap();
         assert_eq!(first["conditions"][0]["status"], "False");
         schema["status"] = first;

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
+use karmada_kinds::flow_control;
 use serde_json::Value;
 
-use super::bootstrap;
 use super::queue_set::Limits;
 
 /// What a level is to be.
@@ -35,7 +35,7 @@ impl Wanted {
 pub(super) fn wanted(stored: &[Value], seats: u32) -> BTreeMap<String, Wanted> {
     let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let mut all: BTreeMap<String, Value> =
-        bootstrap::mandatory_levels().into_iter().map(|object| (name(&object), object)).collect();
+        flow_control::mandatory_levels().into_iter().map(|object| (name(&object), object)).collect();
     all.extend(stored.iter().map(|object| (name(object), object.clone())));
     let shares = |object: &Value| {
         let spec = &object["spec"];
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn seats_are_shared_out_as_kube_apiserver_does() {
-        let all = wanted(&bootstrap::levels(), 600);
+        let all = wanted(&flow_control::levels(), 600);
         let seats = |name: &str| all[name].limits.map(|limits| limits.seats);
         assert_eq!(seats("exempt"), None);
         assert_eq!(

@@ -1,13 +1,13 @@
 //! Seats as requests meet them: floods, waits, and levels that change.
 
 use futures::FutureExt as _;
+use karmada_registry::cache::storage_key;
+use karmada_schema::object::{ObjectKey, encode, meta};
 use karmada_store::{Expect, MemoryStore, Store};
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::*;
-use crate::cache::storage_key;
-use crate::object::{ObjectKey, encode, meta};
 
 struct World {
     fairness: Arc<Fairness>,
@@ -31,7 +31,8 @@ async fn put(store: &dyn Store, object: &Value) -> u64 {
 
 async fn world(seats: u32) -> World {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    for object in bootstrap::levels().iter().chain(&bootstrap::schemas()) {
+    for object in karmada_kinds::flow_control::levels().iter().chain(&karmada_kinds::flow_control::schemas())
+    {
         put(&*store, object).await;
     }
     let cache = Cache::load(&*store).await.unwrap();
@@ -116,8 +117,10 @@ async fn masters_never_wait_and_new_levels_count_at_once() {
     let held = world.seat("a").await.unwrap();
     let mut waits = Box::pin(world.seat("a"));
     assert!(waits.as_mut().now_or_never().is_none());
-    let mut level =
-        bootstrap::levels().into_iter().find(|level| meta::name(level) == "global-default").unwrap();
+    let mut level = karmada_kinds::flow_control::levels()
+        .into_iter()
+        .find(|level| meta::name(level) == "global-default")
+        .unwrap();
     level["metadata"]["uid"] = json!("u-1");
     level["spec"]["limited"]["nominalConcurrencyShares"] = json!(1000);
     let revision = put(&*world.store, &level).await;

@@ -7,17 +7,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
+use karmada_definitions::resource::ResourceDefinition;
+use karmada_definitions::status::Status;
+use karmada_registry::identity;
+use karmada_schema::FieldError;
+use karmada_schema::object::{ObjectKey, meta};
+use karmada_schema::path::Path;
 use serde_json::{Value, json};
 
+use super::answer_body::Body;
 use super::form::Form;
-use super::respond::{self, Body};
-use super::{ApiServer, Call};
-use crate::object::{ObjectKey, meta};
-use crate::registry::identity;
-use crate::resource::ResourceDefinition;
-use crate::schema::FieldError;
-use crate::schema::path::Path;
-use crate::status::Status;
+use super::{ApiServer, Call, respond};
 
 impl ApiServer {
     /// Gives a Pod its node, whoever schedules it: once.

@@ -9,13 +9,13 @@ use http::HeaderMap;
 use http_body::{Frame, SizeHint};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
+use karmada_definitions::status::Status;
+use karmada_schema::protobuf::{self, ProtobufError};
 use serde_json::Value;
 
 use super::form::ACCEPTED;
 use super::room::{self, Taken};
 use super::yaml;
-use crate::protobuf::{self, ProtobufError};
-use crate::status::Status;
 
 /// The largest body that is read: kube-apiserver's limit.
 pub const MAX_BODY: usize = 3 << 20;
@@ -167,20 +167,20 @@ pub(super) fn summary(raw: &[u8]) -> String {
 pub(super) fn parse_json(bytes: &Bytes) -> Result<Value, Status> {
     let bad =
         |why: String| Status::bad_request(format!("couldn't get version/kind; json parse error: {why}"));
-    if let Some(why) = super::json_error::syntax_error(bytes) {
+    if let Some(why) = karmada_schema::json_error::syntax_error(bytes) {
         return Err(bad(why));
     }
     // Go takes what is no UTF-8 for replacement characters.
     let text = String::from_utf8_lossy(bytes);
     let value: Value = serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
     const HEAD: &str = "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
-    let what = crate::schema::go_kind(&value);
+    let what = karmada_schema::go_kind(&value);
     if !value.is_object() && !value.is_null() {
         return Err(bad(format!("json: cannot unmarshal {what} into Go value of type {HEAD}")));
     }
     for field in ["apiVersion", "kind"] {
         if !value[field].is_string() && !value[field].is_null() {
-            let what = crate::schema::go_kind(&value[field]);
+            let what = karmada_schema::go_kind(&value[field]);
             return Err(bad(format!(
                 "json: cannot unmarshal {what} into Go struct field .{field} of type string"
             )));
@@ -216,7 +216,7 @@ mod tests {
     #[tokio::test]
     async fn bodies_that_nobody_finishes_hold_a_bounded_room() {
         static MEGABYTE: [u8; 1 << 20] = [b' '; 1 << 20];
-        let user = |name: &str| crate::registry::User { name: name.into(), ..Default::default() };
+        let user = |name: &str| karmada_registry::User { name: name.into(), ..Default::default() };
         let room = room::Room::default();
         let mut unfinished = Vec::new();
         let mut refused = 0;

@@ -4,19 +4,20 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
+use karmada_definitions::resource::ResourceDefinition;
+use karmada_definitions::status::Status;
+use karmada_kinds::strategy;
+use karmada_registry::{DeleteOptions, Deleted};
+use karmada_schema::object::{ObjectKey, Stored};
 use serde_json::{Value, json};
 
+use super::answer_body::Body;
 use super::body::{self, Received};
 use super::form::Form;
 use super::objects::namespace_of;
-use super::respond::{self, Body};
 use super::target::Wanted;
 use super::write_options::dry_run;
-use super::{ApiServer, Call, list};
-use crate::object::{ObjectKey, Stored};
-use crate::registry::{DeleteOptions, Deleted, strategy};
-use crate::resource::ResourceDefinition;
-use crate::status::Status;
+use super::{ApiServer, Call, list, respond};
 
 impl ApiServer {
     pub(super) async fn delete(
@@ -156,7 +157,7 @@ fn unread_options(raw: &Bytes, error: &serde_json::Error) -> Status {
             });
     Status::unforeseen(match wrong {
         Some((field, go)) => {
-            let what = crate::schema::go_kind(&value[field]);
+            let what = karmada_schema::go_kind(&value[field]);
             let go = if field == "propagationPolicy" { "v1.DeletionPropagation" } else { go };
             format!("json: cannot unmarshal {what} into Go struct field DeleteOptions.{field} of type {go}")
         }

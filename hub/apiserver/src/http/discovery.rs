@@ -5,16 +5,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{ACCEPT, CACHE_CONTROL, ETAG, EXPIRES, HeaderValue, IF_NONE_MATCH, VARY};
 use http::{Response, StatusCode};
+use karmada_definitions::resource::{Catalogue, ResourceDefinition};
+use karmada_definitions::status::Status;
+use karmada_definitions::version::api_version;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use super::answer_body::Body;
 use super::form::Form;
-use super::respond::{self, Body};
-use super::{ApiServer, Call, ServerOptions};
+use super::{ApiServer, Call, ServerOptions, respond};
 use crate::aggregation::{Groups, More};
-use crate::kinds;
-use crate::resource::{Catalogue, ResourceDefinition, api_version};
-use crate::status::Status;
 
 /// `/version`.
 pub(super) fn version(options: &ServerOptions) -> Value {
@@ -71,7 +71,7 @@ impl ApiServer {
             }
             ["apis", group, version] => Ok(document(call, &resource_list(&catalogue, group, version)?)),
             ["openapi", "v3"] => {
-                let mut index = kinds::openapi_v3_index(&catalogue);
+                let mut index = crate::openapi::openapi_v3_index(&catalogue);
                 if let Some(handed) = handed
                     && let Ok(mut paths) = serde_json::from_slice(&index)
                 {
@@ -80,11 +80,11 @@ impl ApiServer {
                 }
                 Ok(cached(call, index, "application/json"))
             }
-            ["openapi", "v3", rest @ ..] => match kinds::openapi_v3(&catalogue, &rest.join("/")) {
+            ["openapi", "v3", rest @ ..] => match crate::openapi::openapi_v3(&catalogue, &rest.join("/")) {
                 Some(bytes) => {
                     let asked = call.query.get("hash");
                     if !asked.is_empty()
-                        && let Some(place) = kinds::openapi_v3_address(&catalogue, &rest.join("/"))
+                        && let Some(place) = crate::openapi::openapi_v3_address(&catalogue, &rest.join("/"))
                         && place.rsplit_once("hash=").is_some_and(|(_, current)| current != asked)
                     {
                         return Ok(moved(&place));
@@ -127,7 +127,7 @@ fn moved(place: &str) -> Response<Body> {
 /// `/openapi/v2`, with what other servers add to it.
 pub(super) fn openapi_v2(call: &Call<'_>, catalogue: &Catalogue, more: &More) -> Response<Body> {
     let accept = call.headers.get(ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or("");
-    let (bytes, content_type) = kinds::openapi_v2(catalogue, accept, more);
+    let (bytes, content_type) = crate::openapi::openapi_v2(catalogue, accept, more);
     cached(call, bytes, content_type)
 }
 

@@ -8,17 +8,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
+use karmada_definitions::resource::ResourceDefinition;
+use karmada_definitions::status::{Cause, Details, Status};
+use karmada_registry::{DeleteOptions, Operation, Preconditions, WriteOptions};
+use karmada_schema::object::{ObjectKey, Stored, meta};
+use karmada_schema::selector::LabelSelector;
 use serde_json::{Value, json};
 
+use super::answer_body::Body;
 use super::form::Form;
-use super::respond::{self, Body};
 use super::target::Wanted;
-use super::{ApiServer, Call};
-use crate::object::{ObjectKey, Stored, meta};
-use crate::registry::{DeleteOptions, Operation, Preconditions, WriteOptions};
-use crate::resource::ResourceDefinition;
-use crate::selector::LabelSelector;
-use crate::status::{Cause, Details, Status};
+use super::{ApiServer, Call, respond};
 
 /// Evictions that no controller has confirmed yet: more are not remembered by one budget.
 const MOST_DISRUPTED: usize = 2000;

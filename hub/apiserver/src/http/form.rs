@@ -1,9 +1,8 @@
 //! The form an answer takes, as the client's `Accept` asks: JSON, YAML or protobuf, whole objects, tables or metadata alone.
 
 use http::HeaderMap;
-
-use crate::protobuf;
-use crate::status::Status;
+use karmada_definitions::status::Status;
+use karmada_schema::protobuf;
 
 /// What the client can read.
 pub(super) const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";

@@ -8,7 +8,8 @@
 
 use http::{Response, StatusCode};
 
-use super::respond::{self, Body};
+use super::answer_body::Body;
+use super::respond;
 use super::target::Query;
 
 /// Every check of kube-apiserver's that `/healthz` and `/livez` have; `/readyz` has one more.

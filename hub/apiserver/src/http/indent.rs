@@ -12,7 +12,7 @@ use http::{HeaderMap, Response};
 use http_body::Frame;
 use http_body_util::BodyExt;
 
-use super::respond::Body;
+use super::answer_body::Body;
 use super::target::Query;
 
 /// Whether a client wants to read the answer itself: by `?pretty`, by its `Accept`, or because it is a browser or a tool for

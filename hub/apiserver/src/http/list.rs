@@ -8,20 +8,19 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use http::{Response, StatusCode};
+use karmada_definitions::resource::ResourceDefinition;
+use karmada_definitions::status::Status;
+use karmada_kinds::field_selector::{FieldSelector, Selector};
+use karmada_schema::object::{ObjectKey, Stored};
+use karmada_schema::selector::LabelSelector;
 use serde_json::{Value, json};
 
+use super::answer_body::Body;
 use super::form::{Encoding, Form, Shape};
-use super::options;
 use super::pieces::{self, Part};
-use super::protobuf_list;
-use super::respond::{self, Body};
 use super::table::{self, Include};
 use super::target::{Query, Wanted};
-use super::{ApiServer, Call};
-use crate::object::{ObjectKey, Stored};
-use crate::resource::ResourceDefinition;
-use crate::selector::{FieldSelector, LabelSelector, Selector};
-use crate::status::Status;
+use super::{ApiServer, Call, options, protobuf_list, respond};
 
 /// Where a list goes on: `{"v":…,"rv":…,"start":"NAMESPACE/NAME"}`, as kube-apiserver's tokens.
 struct Continue {
@@ -52,7 +51,7 @@ struct Page {
 /// Reads both selectors of a query.
 pub(super) fn selector(definition: &ResourceDefinition, query: &Query) -> Result<Selector, Status> {
     Ok(Selector {
-        labels: LabelSelector::parse(query.get("labelSelector"))?,
+        labels: LabelSelector::parse(query.get("labelSelector")).map_err(Status::bad_request)?,
         fields: FieldSelector::parse_with(
             query.get("fieldSelector"),
             &definition.group,
@@ -86,8 +85,8 @@ async fn at_least(server: &ApiServer, query: &Query) -> Result<Option<u64>, Stat
 
 fn too_large(asked: u64, current: u64) -> Status {
     let mut status = Status::timeout(format!("Too large resource version: {asked}, current: {current}"));
-    status.details = Some(Box::new(crate::status::Details {
-        causes: vec![crate::status::Cause {
+    status.details = Some(Box::new(karmada_definitions::status::Details {
+        causes: vec![karmada_definitions::status::Cause {
             reason: "ResourceVersionTooLarge".into(),
             message: "Too large resource version".into(),
             field: String::new(),
@@ -98,13 +97,8 @@ fn too_large(asked: u64, current: u64) -> Status {
     status
 }
 
-/// Kind and apiVersion of a list.
-pub(super) fn type_of_list(definition: &ResourceDefinition, shape: Shape) -> (String, String) {
-    match shape {
-        Shape::Metadata(meta) => ("PartialObjectMetadataList".to_owned(), meta.api_version().to_owned()),
-        _ => (format!("{}List", definition.kind), definition.api_version()),
-    }
-}
+/// Bytes of a list that is written as YAML looks.
+const LONGEST_YAML: usize = 4 << 20;
 
 impl ApiServer {
     pub(super) async fn list(
@@ -154,7 +148,7 @@ impl ApiServer {
         if form.encoding == Encoding::Protobuf {
             return protobuf_list::answer(definition, items, metadata, form).await;
         }
-        let (kind, api_version) = type_of_list(definition, form.shape);
+        let (kind, api_version) = protobuf_list::type_of_list(definition, form.shape);
         if form.shape.is_metadata() && items.is_empty() {
             // An empty list of metadata alone is null: so kube-apiserver writes it.
             let list = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata, "items": null});
@@ -177,7 +171,9 @@ impl ApiServer {
             }
         }
         parts.push(Part::text("]}\n"));
-        if form.encoding == Encoding::Yaml {
+        // JSON is YAML: what is long is not parsed to be written in another way.
+        let bytes: usize = items.iter().map(|object| object.json_len()).sum();
+        if form.encoding == Encoding::Yaml && bytes <= LONGEST_YAML {
             return respond::document(StatusCode::OK, pieces::concat(&parts), form);
         }
         let mut response = respond::with_type(StatusCode::OK, pieces::pieces(parts), form.content_type());
@@ -289,7 +285,7 @@ fn read_token(token: &str) -> Result<Continue, Status> {
         };
         bad(format!("illegal base64 data at input byte {at}"))
     })?;
-    if let Some(why) = super::json_error::syntax_error(&bytes) {
+    if let Some(why) = karmada_schema::json_error::syntax_error(&bytes) {
         return Err(bad(why));
     }
     let value: Value = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;

@@ -4,23 +4,21 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
+use karmada_definitions::resource::ResourceDefinition;
+use karmada_definitions::status::Status;
+use karmada_kinds::strategy;
+use karmada_registry::{Operation, WriteOptions, Written};
+use karmada_schema::object::{ObjectKey, Stored, meta};
 use serde_json::Value;
 
-use super::body;
+use super::answer_body::Body;
 use super::form::Form;
 use super::patching::Patch;
-use super::respond::{self, Body};
 use super::table::{self, Include};
 use super::target::Wanted;
 use super::write_options::{field_manager, manager_required};
 use super::yaml::{self, Document};
-use super::{ApiServer, Call};
-use crate::kinds;
-use crate::object::{ObjectKey, Stored, meta};
-use crate::registry::strategy;
-use crate::registry::{Operation, WriteOptions, Written};
-use crate::resource::ResourceDefinition;
-use crate::status::Status;
+use super::{ApiServer, Call, body, respond};
 
 impl ApiServer {
     /// One object as the answer.
@@ -60,9 +58,9 @@ impl ApiServer {
         names_its_type(definition, &value, bytes)?;
         if !definition.is_stored() {
             let mut value = value;
-            kinds::decode(definition, &mut value)?;
+            karmada_kinds::decode(definition, &mut value)?;
             let (manager, now) = (field_manager(call)?, self.registry.now_text());
-            kinds::update_managed(definition, None, &mut value, &manager, "", &now);
+            karmada_kinds::update_managed(definition, None, &mut value, &manager, "", &now);
             let options = self.write_options(call, "", &Bytes::new())?;
             let key = ObjectKey::new(&wanted.namespace, "");
             self.registry.admit_unstored(definition, &key, Operation::Create, &mut value, &options).await?;
@@ -86,7 +84,7 @@ impl ApiServer {
         let key = ObjectKey::new(&namespace_of(definition, wanted), &wanted.name);
         if meta::name(&value).is_empty() {
             // What cannot be read is refused as that.
-            crate::registry::decode::decode(definition, &mut value.clone(), options)?;
+            karmada_registry::decode::decode(definition, &mut value.clone(), options)?;
             return Err(Status::nameless(&key.name));
         }
         let creates = strategy::creates_on_update(definition) && options.subresource.is_empty();
@@ -124,7 +122,7 @@ impl ApiServer {
             return Err(manager_required());
         }
         if !patch.is_apply() && !call.query.all("force").is_empty() {
-            let cause = crate::status::Cause {
+            let cause = karmada_definitions::status::Cause {
                 reason: "FieldValueForbidden".into(),
                 message: "Forbidden: may not be specified for non-apply patch".into(),
                 field: "force".into(),
@@ -145,7 +143,7 @@ impl ApiServer {
 
 /// A patch as Go's `%+v` prints it, which is how kube-apiserver names it.
 fn go_text(patch: &Bytes) -> String {
-    serde_json::from_slice(patch).map(|patch| crate::patch::go_print(&patch)).unwrap_or_default()
+    serde_json::from_slice(patch).map(|patch| karmada_schema::patch::go_print(&patch)).unwrap_or_default()
 }
 
 /// The object in a body. What cannot be told to be one is shown from its beginning.

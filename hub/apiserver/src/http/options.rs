@@ -3,8 +3,9 @@
 //! In: the query. Out: numbers and versions, or the `Status` of what cannot be read: 400 for a number, 422 for options that do
 //! not go together, 500 for a version (which kube-apiserver reads where it does not expect to fail).
 
+use karmada_definitions::status::{Cause, Status};
+
 use super::target::Query;
-use crate::status::{Cause, Status};
 
 /// Reads a number parameter; empty is `None`.
 pub(super) fn number(query: &Query, name: &str) -> Result<Option<i64>, Status> {

@@ -16,8 +16,8 @@ use http_body_util::BodyExt;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
+use super::answer_body::Body;
 use super::heavy::HeavyRequest;
-use super::respond::Body;
 use super::room::Taken;
 use crate::fairness::Seat;
 

@@ -1,14 +1,13 @@
 //! A patch request, read once and carried out on whatever the live object is when its turn comes.
 
 use bytes::Bytes;
+use karmada_definitions::resource::ResourceDefinition;
+use karmada_definitions::status::Status;
+use karmada_registry::PatchShown;
+use karmada_schema::object::{ObjectKey, meta};
 use serde_json::Value;
 
 use super::yaml::{self, Document};
-use crate::kinds;
-use crate::object::{ObjectKey, meta};
-use crate::registry::PatchShown;
-use crate::resource::ResourceDefinition;
-use crate::status::Status;
 
 /// A patch of one of the kinds that Kubernetes knows.
 pub(super) enum Patch {
@@ -24,7 +23,7 @@ const CUSTOM: &str =
 impl Patch {
     /// Reads a patch body by its media type; a type that the kind does not take is a 415 that lists those it does.
     pub(super) fn read(definition: &ResourceDefinition, media: &str, bytes: &Bytes) -> Result<Patch, Status> {
-        let strategic = kinds::has_strategic_merge(definition);
+        let strategic = karmada_kinds::has_strategic_merge(definition);
         match media {
             "application/json-patch+json" => Ok(Patch::Json(bytes.clone())),
             "application/merge-patch+json" => Ok(Patch::Merge(bytes.clone())),
@@ -80,12 +79,12 @@ impl Patch {
                 if live.is_none() {
                     meta::of(&mut object).remove("resourceVersion");
                 }
-                kinds::apply(definition, live, &object, manager, force, subresource, now)
+                karmada_kinds::apply(definition, live, &object, manager, force, subresource, now)
             }
             (_, None) => Err(Status::not_found(definition, &key.name)),
-            (Patch::Json(bytes), Some(live)) => kinds::json_patch(live, bytes),
-            (Patch::Merge(bytes), Some(live)) => kinds::merge_patch(live, bytes),
-            (Patch::Strategic(bytes), Some(live)) => kinds::strategic_patch(definition, live, bytes),
+            (Patch::Json(bytes), Some(live)) => karmada_kinds::json_patch(live, bytes),
+            (Patch::Merge(bytes), Some(live)) => karmada_kinds::merge_patch(live, bytes),
+            (Patch::Strategic(bytes), Some(live)) => karmada_kinds::strategic_patch(definition, live, bytes),
         }
     }
 }
@@ -93,7 +92,7 @@ impl Patch {
 /// An applied object names itself as the path does, or not at all.
 fn named(definition: &ResourceDefinition, key: &ObjectKey, object: &mut Value) -> Result<(), Status> {
     if !object.is_object() {
-        let what = crate::schema::go_kind(object);
+        let what = karmada_schema::go_kind(object);
         if !object.is_null() {
             return Err(Status::bad_request(format!(
                 "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {what} into Go value of type map[string]interface {{}}"

@@ -3,16 +3,18 @@
 //! In: a path as it was sent, a method. Out: the answer of whoever has the path, or a refusal in the form that kube-apiserver
 //! gives there: under a prefix that it routes (`/api`, `/apis/GROUP`, `/version`) a `Status`, elsewhere a line of text.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::header::{CONNECTION, HeaderValue};
 use http::{Method, Response, StatusCode};
+use karmada_definitions::resource::Catalogue;
+use karmada_definitions::status::Status;
 
-use super::respond::{self, Body};
+use super::answer_body::Body;
 use super::target::{Query, Target, decode, is_escaped_well};
-use super::{ApiServer, Attributes, Call, discovery, health};
+use super::{ApiServer, Attributes, Call, discovery, health, respond};
 use crate::aggregation::More;
-use crate::resource::Catalogue;
-use crate::status::Status;
 
 /// The media type of figures.
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -47,39 +49,67 @@ fn words(code: StatusCode, text: String) -> Response<Body> {
     response
 }
 
-/// Refuses a `timeout` that is no duration, of whatever is answered at once.
-pub(super) fn patience(target: &Target, of: &Attributes, query: &Query) -> Result<(), Status> {
+/// How long a request may take that has an end.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// How long a request may take: a minute, or the `timeout` that it asks for, where that is less. `None` where it has no end.
+///
+/// # Errors
+/// A `timeout` that is no duration, of whatever is answered at once.
+pub(super) fn patience(target: &Target, of: &Attributes, query: &Query) -> Result<Option<Duration>, Status> {
     let text = query.get("timeout");
     let long = matches!(target, Target::Resource(_))
         && (of.verb == "watch"
             || matches!(of.subresource.as_str(), "attach" | "exec" | "log" | "portforward" | "proxy"));
-    if long || text.is_empty() || is_go_duration(text) {
-        return Ok(());
+    if long {
+        return Ok(None);
     }
-    let digits = !text.bytes().any(|byte| !byte.is_ascii_digit());
-    let why = if digits { "missing unit in" } else { "invalid" };
-    Err(Status::bad_request(format!(
-        "invalid timeout specified in the request URL - time: {why} duration {text:?}"
-    )))
+    if text.is_empty() {
+        return Ok(Some(LONGEST));
+    }
+    match go_duration(text) {
+        Some(seconds) if seconds > 0.0 => {
+            Ok(Some(Duration::from_secs_f64(seconds.min(LONGEST.as_secs_f64()))))
+        }
+        Some(_) => Ok(Some(LONGEST)),
+        None => {
+            let digits = !text.bytes().any(|byte| !byte.is_ascii_digit());
+            let why = if digits { "missing unit in" } else { "invalid" };
+            Err(Status::bad_request(format!(
+                "invalid timeout specified in the request URL - time: {why} duration {text:?}"
+            )))
+        }
+    }
 }
 
-/// Whether Go reads the text as a span of time: `1h30m`, `-1.5s`, `0`.
-fn is_go_duration(text: &str) -> bool {
+/// A span of time as Go reads it, in seconds: `1h30m`, `-1.5s`, `0`. `None` for what is none.
+fn go_duration(text: &str) -> Option<f64> {
     let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
     if rest == "0" {
-        return true;
+        return Some(0.0);
     }
+    let mut seconds = 0.0;
     while !rest.is_empty() {
         let number = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
         let (digits, after) = rest.split_at(number);
-        let unit = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
-        let known = matches!(&after[..unit], "ns" | "us" | "\u{b5}s" | "\u{3bc}s" | "ms" | "s" | "m" | "h");
-        if !known || digits.matches('.').count() > 1 || !digits.bytes().any(|byte| byte.is_ascii_digit()) {
-            return false;
+        let end = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
+        let unit = match &after[..end] {
+            "ns" => 1e-9,
+            "us" | "\u{b5}s" | "\u{3bc}s" => 1e-6,
+            "ms" => 1e-3,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
+            _ => return None,
+        };
+        if digits.matches('.').count() > 1 || !digits.bytes().any(|byte| byte.is_ascii_digit()) {
+            return None;
         }
-        rest = &after[unit..];
+        seconds += format!("0{digits}0").parse::<f64>().unwrap_or(0.0) * unit;
+        rest = &after[end..];
     }
-    !text.is_empty() && !text.ends_with(['-', '+'])
+    let sign = if text.starts_with('-') { -1.0 } else { 1.0 };
+    (!text.is_empty() && !text.ends_with(['-', '+'])).then_some(sign * seconds)
 }
 
 /// What is said of a path in the middle of which a part is missing.
@@ -136,7 +166,7 @@ impl ApiServer {
             "/openapi/v2" => {
                 let more = match &self.aggregator {
                     Some(aggregator) => Box::pin(aggregator.more()).await,
-                    None => More::default(),
+                    None => std::sync::Arc::<More>::default(),
                 };
                 Ok(discovery::openapi_v2(call, &self.registry.catalogue(), &more))
             }
@@ -172,10 +202,10 @@ mod tests {
     #[test]
     fn spans_of_time_are_gos() {
         for text in ["0", "1s", "-1s", "+1.5h", "1h30m", ".5s", "1.s", "3\u{b5}s"] {
-            assert!(is_go_duration(text), "{text}");
+            assert!(go_duration(text).is_some(), "{text}");
         }
         for text in ["", "x", "5", "-", "1d", "s", "1..5s", ".s", "1s2"] {
-            assert!(!is_go_duration(text), "{text}");
+            assert!(go_duration(text).is_none(), "{text}");
         }
     }
 

@@ -10,9 +10,9 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
+use karmada_schema::object::Stored;
 
-use super::respond::Body;
-use crate::object::Stored;
+use super::answer_body::Body;
 
 /// About what is sent at once.
 const CHUNK: usize = 64 << 10;
@@ -115,7 +115,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::object::encode;
+    use karmada_schema::object::encode;
 
     fn object(padding: usize) -> Arc<Stored> {
         let object = json!({"metadata": {"name": "a", "uid": "u"}, "data": {"long": "x".repeat(padding)}});

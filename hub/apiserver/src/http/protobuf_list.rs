@@ -12,17 +12,16 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
+use karmada_definitions::resource::ResourceDefinition;
+use karmada_definitions::status::Status;
+use karmada_kinds::conversion;
+use karmada_schema::object::Stored;
+use karmada_schema::protobuf::List;
 use serde_json::Value;
 
+use super::answer_body::Body;
 use super::form::{Form, Meta, Shape};
-use super::list::type_of_list;
-use super::respond::{self, Body};
-use super::table;
-use crate::conversion;
-use crate::object::Stored;
-use crate::protobuf::List;
-use crate::resource::ResourceDefinition;
-use crate::status::Status;
+use super::{respond, table};
 
 /// About what is sent at once.
 const CHUNK: usize = 64 << 10;
@@ -120,5 +119,13 @@ impl http_body::Body for Items {
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(self.left)
+    }
+}
+
+/// Kind and apiVersion of a list.
+pub(super) fn type_of_list(definition: &ResourceDefinition, shape: Shape) -> (String, String) {
+    match shape {
+        Shape::Metadata(meta) => ("PartialObjectMetadataList".to_owned(), meta.api_version().to_owned()),
+        _ => (format!("{}List", definition.kind), definition.api_version()),
     }
 }

@@ -4,22 +4,20 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::{Method, Response, StatusCode};
+use karmada_definitions::resource::ResourceDefinition;
+use karmada_definitions::status::Status;
+use karmada_kinds::strategy;
+use karmada_schema::object::meta;
+use karmada_schema::{names, protobuf};
 
+use super::answer_body::Body;
 use super::body::{self, Received};
 use super::form::{self, Form};
 use super::objects::{names_its_type, namespace_of, object_in};
-use super::respond::Body;
 use super::table::Include;
 use super::target::Wanted;
-use super::{ApiServer, Call, discovery, options};
-use crate::object::meta;
-use crate::protobuf;
-use crate::registry::strategy;
-use crate::resource::ResourceDefinition;
-use crate::status::Status;
-use crate::validation;
+use super::{ApiServer, Call, discovery, fits, options};
 
 impl ApiServer {
     /// Any request on a resource.
@@ -49,7 +47,7 @@ impl ApiServer {
             return Err(Status::method_not_allowed());
         }
         if verb != "update" {
-            is_placed(wanted)?;
+            fits::is_placed(wanted)?;
         }
         let old = strategy::deprecation(&wanted.group, &wanted.version, &wanted.plural);
         old.into_iter().for_each(|text| call.warnings.add(text.to_owned()));
@@ -105,14 +103,14 @@ impl ApiServer {
         match verb {
             "create" if definition.group.is_empty() && &*definition.plural == "bindings" => {
                 let mut binding = object_in(call, definition, &bytes)?;
-                super::subresources::fits(&mut binding, "Binding", "")?;
+                fits::fits(&mut binding, "Binding", "")?;
                 let catalogue = self.registry.catalogue();
                 let pods = catalogue.resource("", "v1", "pods").ok_or_else(Status::no_resource)?;
                 self.bind(call, pods, &wanted.namespace, form, &binding).await
             }
             "create" => self.create(call, definition, wanted, form, &bytes).await,
             "update" => {
-                is_placed_update(call, wanted, &bytes)?;
+                fits::is_placed_update(call, wanted, &bytes)?;
                 let value = object_in(call, definition, &bytes)?;
                 names_its_type(definition, &value, &bytes)?;
                 let options = self.write_options(call, "", &bytes)?;
@@ -172,29 +170,9 @@ fn exists(definition: &ResourceDefinition, wanted: &Wanted) -> Result<(), Status
     if found { Ok(()) } else { Err(Status::no_resource()) }
 }
 
-/// Refuses to look for one object in every namespace.
-pub(super) fn is_placed(wanted: &Wanted) -> Result<(), Status> {
-    match wanted.unnamed && !wanted.name.is_empty() {
-        true => Err(Status::bad_request("Namespace parameter required.")),
-        false => Ok(()),
-    }
-}
-
-/// The same of an update, whose object has a name or is told so first.
-pub(super) fn is_placed_update(call: &Call<'_>, wanted: &Wanted, bytes: &Bytes) -> Result<(), Status> {
-    if !wanted.unnamed {
-        return Ok(());
-    }
-    let value = body::parse(body::media_type(call.headers), bytes)?;
-    if meta::name(&value).is_empty() {
-        return Err(Status::nameless(&wanted.name));
-    }
-    is_placed(wanted)
-}
-
 /// Refuses a name that can be no part of a key, whether there is such an object or not.
 pub(super) fn fit_for_a_key(name: &str) -> Result<(), Status> {
-    match validation::path_segment(name).first() {
+    match names::path_segment(name).first() {
         Some(why) => Err(Status::bad_request(format!("Name parameter invalid: {name:?}: {why}"))),
         None => Ok(()),
     }

@@ -1,5 +1,6 @@
 //! Making responses: bodies, headers, warnings, compression.
 
+use super::answer_body::Body;
 use std::io::Write;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -12,18 +13,14 @@ use http::header::{
 };
 use http::{HeaderMap, Response, StatusCode};
 use http_body::Frame;
-use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
+use karmada_definitions::status::Status;
+use karmada_schema::protobuf;
 use serde_json::Value;
 
 use super::form::{Encoding, Form};
 use super::pieces::{Part, pieces};
 use super::room::{self, FROM, Taken};
-use crate::protobuf;
-use crate::status::Status;
-
-/// A response body: whole, or a stream that may not end.
-pub type Body = UnsyncBoxBody<Bytes, std::convert::Infallible>;
 
 /// Bodies from this size on are compressed for clients that accept it (kube-apiserver's threshold).
 const GZIP_FROM: u64 = 128 << 10;

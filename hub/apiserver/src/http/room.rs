@@ -7,11 +7,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use karmada_definitions::status::{Details, Status};
+use karmada_registry::User;
+use karmada_registry::user::MASTERS;
 use parking_lot::Mutex;
-
-use crate::auth::MASTERS;
-use crate::registry::User;
-use crate::status::{Details, Status};
 
 /// What one account may hold: a score of the longest bodies, or a handful of long tables.
 const ONE: usize = 64 << 20;
@@ -81,8 +80,17 @@ impl Taken {
     }
 }
 
-impl Drop for Taken {
-    fn drop(&mut self) {
+impl Taken {
+    /// Gives back what it took, and takes room for `bytes` instead.
+    ///
+    /// # Errors
+    /// As of [`Taken::more`]; it then holds nothing.
+    pub(super) fn hold(&mut self, bytes: usize) -> Result<(), Full> {
+        self.release();
+        if bytes == 0 { Ok(()) } else { self.more(bytes) }
+    }
+
+    fn release(&mut self) {
         if self.bytes == 0 {
             return;
         }
@@ -94,6 +102,13 @@ impl Drop for Taken {
         } else {
             held.by_account.insert(self.account.clone(), own - self.bytes);
         }
+        self.bytes = 0;
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.release();
     }
 }
 

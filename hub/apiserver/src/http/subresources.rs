@@ -4,23 +4,21 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Method, Response, StatusCode};
+use karmada_definitions::resource::ResourceDefinition;
+use karmada_definitions::status::Status;
+use karmada_kinds::{conversion, scale};
+use karmada_registry::Operation;
+use karmada_schema::object::{ObjectKey, meta};
 use serde_json::Value;
 
+use super::answer_body::Body;
 use super::body::Received;
+use super::fits::{fits, is_placed, is_placed_update};
 use super::form::{Form, Shape};
 use super::objects::namespace_of;
 use super::patching::Patch;
-use super::resources::{is_placed, is_placed_update};
-use super::respond::{self, Body};
 use super::target::Wanted;
-use super::{ApiServer, Call, body, scale};
-use crate::conversion;
-use crate::kinds;
-use crate::object::{ObjectKey, meta};
-use crate::registry::Operation;
-use crate::resource::ResourceDefinition;
-use crate::schema::{Schemas, decode_go};
-use crate::status::Status;
+use super::{ApiServer, Call, body, respond};
 
 impl ApiServer {
     pub(super) async fn subresource(
@@ -59,7 +57,7 @@ impl ApiServer {
             ("token", "create") => {
                 let mut request = body::parse(body::media_type(call.headers), &bytes)?;
                 let manager = super::write_options::field_manager(call)?;
-                kinds::prepare_token_request(&mut request, &manager, &self.registry.now_text());
+                karmada_kinds::prepare_token_request(&mut request, &manager, &self.registry.now_text());
                 let options = self.write_options(call, "token", &Bytes::new())?;
                 let key = ObjectKey::new(&wanted.namespace, &wanted.name);
                 self.registry
@@ -110,12 +108,12 @@ impl ApiServer {
         form: Form,
         bytes: &Bytes,
     ) -> Result<Response<Body>, Status> {
-        let paths = kinds::scale_paths(definition).ok_or_else(Status::no_resource)?;
+        let paths = scale::scale_paths(definition).ok_or_else(Status::no_resource)?;
         if call.method == Method::GET || call.method == Method::HEAD {
             let object = self.registry.get(definition, &wanted.namespace, &wanted.name)?;
             let object = self.registry.view(definition, vec![object]).await?.remove(0);
             let value = conversion::from_storage(definition, object.value());
-            if let Some(problem) = kinds::unscalable(definition, &value) {
+            if let Some(problem) = scale::unscalable(definition, &value) {
                 return Err(Status::internal(problem));
             }
             return Ok(self.scale_answer(&scale::of(&paths, &value), form));
@@ -156,7 +154,7 @@ impl ApiServer {
                 Some(Patch::Apply(applied)) => {
                     return scale::apply(definition, &paths, live, &applied.value, &writer);
                 }
-                Some(Patch::Strategic(bytes)) => kinds::merge_patch(&scale::of(&paths, live), bytes)?,
+                Some(Patch::Strategic(bytes)) => karmada_kinds::merge_patch(&scale::of(&paths, live), bytes)?,
                 Some(patch) => patch.carry_out(
                     definition,
                     Some(&scale::of(&paths, live)),
@@ -176,7 +174,7 @@ impl ApiServer {
 
     fn scale_answer(&self, scale: &Value, form: Form) -> Response<Body> {
         let answer = match form.shape {
-            Shape::Table(meta) => scale::table(scale, meta, self.registry.now()),
+            Shape::Table(meta) => super::scale::table(scale, meta, self.registry.now()),
             _ => scale.clone(),
         };
         respond::document(StatusCode::OK, answer.to_string().into(), form)
@@ -270,16 +268,6 @@ fn part(
         return Err(Status::bad_request(format!("name in URL does not match name in {kind} object")));
     }
     Ok(sent)
-}
-
-/// Refuses what the kind's Go type cannot hold.
-pub(super) fn fits(sent: &mut Value, kind: &str, group: &str) -> Result<(), Status> {
-    match Schemas::builtin().of(group, "v1", kind) {
-        Some(schema) => {
-            decode_go(schema, sent).map(drop).map_err(|problem| Status::bad_request(problem.wrap("v1", kind)))
-        }
-        None => Ok(()),
-    }
 }
 
 /// Refuses an object of another kind.

@@ -5,15 +5,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use karmada_definitions::resource::{Family, ResourceDefinition};
+use karmada_definitions::status::Status;
+use karmada_kinds::conversion;
+use karmada_schema::object::Stored;
 use serde_json::{Value, json};
 
 use super::form::{Meta, Shape};
 use super::pieces::Part;
-use crate::conversion;
-use crate::kinds;
-use crate::object::Stored;
-use crate::resource::{Family, ResourceDefinition};
-use crate::status::Status;
 
 /// What of the object goes into a table's rows (`includeObject`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +97,7 @@ pub(super) fn table<'a>(
     let rows: Vec<Value> = objects
         .map(|object| {
             let value = conversion::from_storage(definition, object.value());
-            let (cells, conditions) = kinds::cells(definition, &value, now);
+            let (cells, conditions) = karmada_kinds::cells(definition, &value, now);
             let mut row = json!({"cells": cells});
             if let Some(conditions) = conditions {
                 row["conditions"] = conditions;
@@ -111,7 +110,7 @@ pub(super) fn table<'a>(
             row
         })
         .collect();
-    let columns = if with_columns { kinds::columns(definition) } else { Value::Null };
+    let columns = if with_columns { karmada_kinds::columns(definition) } else { Value::Null };
     json!({
         "kind": "Table",
         "apiVersion": meta.api_version(),

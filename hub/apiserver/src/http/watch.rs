@@ -4,29 +4,30 @@
 //! as the last line where the watcher's place was lost. An object that leaves a selector is DELETED for that watcher, one that
 //! enters it is ADDED.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use futures::stream;
 use http::{Response, StatusCode};
+use karmada_definitions::resource::ResourceDefinition;
+use karmada_definitions::status::Status;
+use karmada_kinds::field_selector::Selector;
+use karmada_registry::Registry;
+use karmada_registry::cache::{CacheEvent, Shard};
+use karmada_schema::object::{ObjectKey, Stored};
+use karmada_schema::protobuf;
 use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::answer_body::Body;
 use super::form::{Encoding, Form, Meta, Shape};
-use super::respond::{self, Body};
 use super::table::{self, Include};
 use super::target::Wanted;
-use super::{ApiServer, Call, list, options};
-use crate::cache::{CacheEvent, Shard};
-use crate::object::Stored;
-use crate::protobuf;
-use crate::registry::Registry;
-use crate::resource::ResourceDefinition;
-use crate::selector::Selector;
-use crate::status::Status;
+use super::unsent::Unsent;
+use super::{ApiServer, Call, list, options, respond};
 
 /// How often a quiet watcher that asked for them gets a bookmark.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
@@ -39,6 +40,9 @@ const LONGEST: Duration = Duration::from_secs(45 * 60);
 
 /// How long one goes on that asks for more time than a clock can show: thirty years.
 const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
+
+/// Bytes of objects that are made ready for a reader at a time.
+const CHUNK: usize = 256 << 10;
 
 impl ApiServer {
     pub(super) async fn watch(
@@ -56,8 +60,11 @@ impl ApiServer {
         let mut selector = list::selector(definition, &call.query)?;
         if !wanted.name.is_empty() {
             let text = format!("metadata.name={}", wanted.name);
-            selector.fields =
-                crate::selector::FieldSelector::parse(&text, &definition.group, &definition.plural)?;
+            selector.fields = karmada_kinds::field_selector::FieldSelector::parse(
+                &text,
+                &definition.group,
+                &definition.plural,
+            )?;
         }
         let initial = call.query.flag("sendInitialEvents");
         options::check(&call.query, true)?;
@@ -84,7 +91,11 @@ impl ApiServer {
             bookmarks,
             served: self.registry.catalogue_changes(),
             place: 0,
+            initial: VecDeque::new(),
+            initial_end: None,
+            ahead: HashMap::new(),
             ready: VecDeque::new(),
+            unsent: Unsent::new(self.room.of(&call.user)),
             columns_sent: false,
             next_bookmark: next_bookmark(end),
             end,
@@ -128,7 +139,15 @@ struct Watcher {
     bookmarks: bool,
     served: tokio::sync::watch::Receiver<u64>,
     place: u64,
+    /// What was there at first and is not shown yet, by key and revision: objects that wait for a slow reader would be kept long after
+    /// they were replaced.
+    initial: VecDeque<(ObjectKey, u64)>,
+    /// What is to be said once all of that is shown.
+    initial_end: Option<Bytes>,
+    /// Of what was there at first, that which was no longer so when its turn came.
+    ahead: HashMap<ObjectKey, Ahead>,
     ready: VecDeque<Line>,
+    unsent: Unsent,
     columns_sent: bool,
     next_bookmark: Instant,
     end: Instant,
@@ -140,6 +159,14 @@ struct Watcher {
 enum Line {
     Object(&'static str, Arc<Stored>),
     Made(Bytes),
+}
+
+/// How far a watcher is ahead of its place, for one object.
+enum Ahead {
+    /// It was shown as it was at this revision.
+    At(u64),
+    /// It was gone before it was shown: its removal is no news.
+    Gone,
 }
 
 enum Wake {
@@ -155,16 +182,85 @@ impl Watcher {
     async fn start(&mut self, mark_end: bool) -> Result<(), Status> {
         let now = self.shard.snapshot(&self.namespace);
         self.place = now.revision;
-        let items = self.registry.view(&self.definition, now.items).await?;
-        let matching = items.into_iter().filter(|object| self.selector.matches(object));
-        self.ready.extend(matching.map(|object| Line::Object("ADDED", object)));
+        // What another server converts may have other labels there.
+        let all = self.asks_webhook();
+        let matching = now.items.iter().filter(|object| all || self.selector.matches(object));
+        self.initial = matching.map(|object| (object.key.clone(), object.revision)).collect();
         if mark_end && self.bookmarks {
-            self.ready.push_back(Line::Made(self.bookmark(now.revision.max(1), true)));
+            self.initial_end = Some(self.bookmark(now.revision.max(1), true));
+        }
+        self.show_some().await
+    }
+
+    fn asks_webhook(&self) -> bool {
+        self.definition.custom.as_ref().is_some_and(|custom| custom.asks_webhook())
+    }
+
+    /// Makes the next of what was there at first ready, as much as a chunk holds.
+    async fn show_some(&mut self) -> Result<(), Status> {
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        while bytes < CHUNK {
+            let Some((key, revision)) = self.initial.pop_front() else { break };
+            let Some(object) = self.shard.get(&key) else {
+                self.ahead.insert(key, Ahead::Gone);
+                continue;
+            };
+            if object.revision != revision {
+                self.ahead.insert(key, Ahead::At(object.revision));
+            }
+            bytes += object.json_len();
+            batch.push(object);
+        }
+        let shown = self.registry.view(&self.definition, batch).await?;
+        let matching = shown.into_iter().filter(|object| self.selector.matches(object));
+        self.ready.extend(matching.map(|object| Line::Object("ADDED", object)));
+        if self.initial.is_empty() {
+            self.ready.extend(self.initial_end.take().map(Line::Made));
         }
         Ok(())
     }
 
+    /// Whether an event is no news, as its object was shown as it was then, or later.
+    fn is_known(&mut self, event: &CacheEvent) -> bool {
+        match self.ahead.get(&event.object.key) {
+            None => false,
+            Some(Ahead::At(revision)) if event.revision <= *revision => true,
+            Some(Ahead::Gone) if !event.removed => true,
+            Some(at) => {
+                let known = matches!(at, Ahead::Gone);
+                self.ahead.remove(&event.object.key);
+                known
+            }
+        }
+    }
+
+    /// The next piece for the reader; `None` at the end.
     async fn next(&mut self) -> Option<Bytes> {
+        if let Some(piece) = self.unsent.next() {
+            return Some(piece);
+        }
+        if self.unsent.is_given_up() {
+            return None;
+        }
+        let chunk = self.next_chunk().await?;
+        match self.unsent.put(chunk) {
+            Ok(piece) => Some(piece),
+            Err(full) => {
+                self.end_with(&full.into());
+                Some(self.drain())
+            }
+        }
+    }
+
+    /// Ends with an error, and nothing else any more.
+    fn end_with(&mut self, status: &Status) {
+        self.ended = true;
+        self.ready.clear();
+        let frame = self.frame("ERROR", &status.body().into());
+        self.ready.push_back(Line::Made(frame));
+    }
+
+    async fn next_chunk(&mut self) -> Option<Bytes> {
         loop {
             if !self.ready.is_empty() {
                 return Some(self.drain());
@@ -172,27 +268,24 @@ impl Watcher {
             if self.ended {
                 return None;
             }
+            if !self.initial.is_empty() {
+                if let Err(status) = self.show_some().await {
+                    self.end_with(&status);
+                }
+                continue;
+            }
             match self.wait().await {
                 Wake::Events(events) => match self.viewed(events).await {
                     Ok(events) => events.iter().for_each(|event| self.take(event)),
-                    Err(status) => {
-                        self.ended = true;
-                        let frame = self.frame("ERROR", &status.body().into());
-                        self.ready.push_back(Line::Made(frame));
-                    }
+                    Err(status) => self.end_with(&status),
                 },
                 Wake::Bookmark => {
                     self.ready.push_back(Line::Made(self.bookmark(self.place, false)));
                 }
                 Wake::Lost => {
-                    self.ended = true;
-                    let gone = Status::expired(format!(
-                        "too old resource version: {} ({})",
-                        self.place,
-                        self.registry.cache().revision()
-                    ));
-                    let gone = self.frame("ERROR", &gone.body().into());
-                    self.ready.push_back(Line::Made(gone));
+                    let now = self.registry.cache().revision();
+                    let why = format!("too old resource version: {} ({now})", self.place);
+                    self.end_with(&Status::expired(why));
                 }
                 Wake::Served => {
                     let served = self.registry.catalogue();
@@ -210,7 +303,7 @@ impl Watcher {
 
     /// Events whose objects only a webhook can show in the version that is watched.
     async fn viewed(&self, events: Vec<Arc<CacheEvent>>) -> Result<Vec<Arc<CacheEvent>>, Status> {
-        if !self.definition.custom.as_ref().is_some_and(|custom| custom.asks_webhook()) {
+        if !self.asks_webhook() {
             return Ok(events);
         }
         let mut out = Vec::with_capacity(events.len());
@@ -232,8 +325,17 @@ impl Watcher {
             biased;
             () = self.stop.cancelled() => Wake::End,
             events = subscription.next() => match events {
-                Ok(events) => {
-                    self.place = subscription.place();
+                Ok(mut events) => {
+                    // No more than a chunk holds: the rest waits in the log that all watchers share.
+                    let mut bytes = 0;
+                    let fits = events.iter().take_while(|event| {
+                        let before = bytes;
+                        bytes += event.object.json_len();
+                        before < CHUNK
+                    });
+                    let count = fits.count();
+                    events.truncate(count);
+                    self.place = events.last().map_or(self.place, |last| last.revision);
                     Wake::Events(events)
                 }
                 Err(_) => Wake::Lost,
@@ -260,7 +362,7 @@ impl Watcher {
                 return line;
             }
             chunk.put(line);
-            if chunk.len() > 256 << 10 {
+            if chunk.len() > CHUNK {
                 break;
             }
         }
@@ -268,6 +370,9 @@ impl Watcher {
     }
 
     fn take(&mut self, event: &CacheEvent) {
+        if !self.ahead.is_empty() && self.is_known(event) {
+            return;
+        }
         let namespace = &self.namespace;
         let inside = |object: &Stored| {
             (namespace.is_empty() || *object.key.namespace == **namespace) && self.selector.matches(object)
@@ -319,7 +424,7 @@ impl Watcher {
             inner["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         let (mut cells, _) =
-            crate::kinds::cells(&self.definition, &json!({"metadata": {}}), self.registry.now());
+            karmada_kinds::cells(&self.definition, &json!({"metadata": {}}), self.registry.now());
         for cell in cells.iter_mut().filter(|cell| cell.is_null()) {
             *cell = json!("");
         }

@@ -4,12 +4,11 @@
 
 use bytes::Bytes;
 use http::Method;
+use karmada_definitions::status::Status;
+use karmada_registry::{FieldValidation, PatchShown, WriteOptions};
 use serde_json::json;
 
 use super::{ApiServer, Call};
-use crate::kinds;
-use crate::registry::{FieldValidation, PatchShown, WriteOptions};
-use crate::status::Status;
 
 impl ApiServer {
     /// Reads how a write is to be made from the query, and problems of the raw body.
@@ -32,7 +31,7 @@ impl ApiServer {
         let dry_run = dry_run(call)?;
         let body_problems = match field_validation {
             FieldValidation::Ignore => Vec::new(),
-            _ => kinds::duplicate_fields(raw),
+            _ => karmada_kinds::duplicate_fields(raw),
         };
         Ok(WriteOptions {
             user: call.user.clone(),
@@ -61,7 +60,7 @@ const MAX_MANAGER: usize = 128;
 pub(super) fn field_manager(call: &Call<'_>) -> Result<String, Status> {
     let named = call.query.get("fieldManager");
     if named.chars().count() > MAX_MANAGER {
-        let cause = crate::status::Cause {
+        let cause = karmada_definitions::status::Cause {
             reason: "FieldValueTooLong".into(),
             message: format!("Too long: may not be more than {MAX_MANAGER} bytes"),
             field: "fieldManager".into(),
@@ -94,7 +93,7 @@ pub(super) fn dry_run(call: &Call<'_>) -> Result<bool, Status> {
 }
 
 fn unsupported(kind: &str, field: &str, value: &str, known: &str) -> Status {
-    let cause = crate::status::Cause {
+    let cause = karmada_definitions::status::Cause {
         reason: "FieldValueNotSupported".into(),
         message: format!("Unsupported value: {value}: supported values: {known}"),
         field: field.to_owned(),
@@ -103,7 +102,7 @@ fn unsupported(kind: &str, field: &str, value: &str, known: &str) -> Status {
 }
 
 fn required(kind: &str, field: &str, why: &str) -> Status {
-    let cause = crate::status::Cause {
+    let cause = karmada_definitions::status::Cause {
         reason: "FieldValueRequired".into(),
         message: format!("Required value: {why}"),
         field: field.to_owned(),

@@ -6,9 +6,8 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
+use karmada_definitions::status::Status;
 use serde_json::Value;
-
-use crate::status::Status;
 
 /// A body that was read.
 #[derive(Debug)]

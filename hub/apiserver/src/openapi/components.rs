@@ -1,11 +1,13 @@
 //! Schemas as OpenAPI writes them, and the closure of those that a document refers to.
 
+use super::address::{META, address, gvk};
 use std::collections::{BTreeMap, BTreeSet};
 
+use karmada_definitions::description::Style;
+use karmada_schema::{Format, ListType, MapType, SchemaRef, Schemas, Type};
 use serde_json::{Map, Value, json};
 
 use super::{Dialect, ServedResource};
-use crate::schema::{Format, ListType, MapType, SchemaRef, Schemas, Style, Type};
 
 /// The component of a served kind: its Go type, or its group reversed.
 pub(super) fn kind_name(served: ServedResource<'_>) -> String {
@@ -34,8 +36,6 @@ pub(super) struct Components<'a> {
     lists: BTreeMap<String, ServedResource<'a>>,
     wanted: BTreeSet<String>,
 }
-
-pub(super) const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 
 impl<'a> Components<'a> {
     pub(super) fn new(dialect: Dialect) -> Components<'a> {
@@ -119,19 +119,6 @@ impl<'a> Components<'a> {
         });
         refs.extend([item, meta]);
         Some(out)
-    }
-}
-
-/// Group, version and kind of a served resource, as extensions write it.
-pub(super) fn gvk(served: ServedResource<'_>) -> Value {
-    let resource = served.resource;
-    json!({"group": resource.group, "version": resource.version, "kind": resource.kind})
-}
-
-pub(super) fn address(dialect: Dialect, name: &str) -> String {
-    match dialect {
-        Dialect::V2 => format!("#/definitions/{name}"),
-        Dialect::V3 => format!("#/components/schemas/{name}"),
     }
 }
 

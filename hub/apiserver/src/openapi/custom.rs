@@ -4,12 +4,12 @@
 
 use std::sync::Arc;
 
+use karmada_definitions::crd::Custom;
+use karmada_definitions::resource::Catalogue;
 use serde_json::{Map, Value, json};
 
-use super::components::{META, address, gvk};
+use super::address::{META, address, gvk};
 use super::{Dialect, ServedResource};
-use crate::crd::Custom;
-use crate::resource::Catalogue;
 
 /// The schemas of custom kinds, parsed for as long as a document is being written.
 pub struct Documents {

@@ -1,11 +1,12 @@
 //! Paths and operations of a resource: enough for clients that look up what a kind's verbs and parameters are.
 
+use karmada_definitions::description::{Style, Subresource};
+use karmada_schema::Schemas;
 use serde_json::{Map, Value, json};
 
-use super::components::{Components, gvk};
+use super::address::gvk;
+use super::components::Components;
 use super::{Dialect, ServedResource};
-use crate::schema::catalogue::Subresource;
-use crate::schema::{Schemas, Style};
 
 const MERGE: &str = "application/merge-patch+json";
 const PATCHES: [&str; 3] = ["application/json-patch+json", MERGE, "application/apply-patch+yaml"];

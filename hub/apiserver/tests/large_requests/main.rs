@@ -4,11 +4,13 @@
 //! Each row of the table is a request with a long list of one kind. It is sent to the API server in this process at two sizes, of
 //! which the second is four times the first, and at the largest that is taken.
 
+#![allow(clippy::disallowed_methods, reason = "tests and benches are of this machine's time")]
 // Helpers of tests are no tests to the lint.
 #![allow(clippy::unwrap_used, clippy::needless_pass_by_value, missing_docs)]
 
 mod cluster_kinds;
 mod custom_kinds;
+mod expressions;
 mod far_numbers;
 mod patches;
 mod rows;

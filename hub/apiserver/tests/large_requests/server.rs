@@ -5,15 +5,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
-use karmada_apiserver::admission::{
+use karmada_access::{Access, Authorizer, Claims, Escalation, ServiceAccountTokens};
+use karmada_apiserver::http::{ApiServer, Body, CertificateUser, ServerOptions};
+use karmada_registry::admission::{
     Admission, DeletionProtection, KarmadaPolicies, LimitRanger, NamespaceLifecycle, PodDefaults,
 };
-use karmada_apiserver::auth::{Access, Authorizer, Claims, Escalation, MASTERS, ServiceAccountTokens};
-use karmada_apiserver::cache::Cache;
-use karmada_apiserver::crd::Keeper;
-use karmada_apiserver::http::{ApiServer, Body, CertificateUser, ServerOptions};
-use karmada_apiserver::kinds;
-use karmada_apiserver::registry::{Registry, User};
+use karmada_registry::cache::Cache;
+use karmada_registry::crd::Keeper;
+use karmada_registry::user::MASTERS;
+use karmada_registry::{Registry, User};
 use karmada_store::{MemoryStore, Store};
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -67,7 +67,15 @@ impl Server {
             Box::new(KarmadaPolicies),
         ];
         let (clock, ids) = (Arc::new(jiff::Timestamp::now), Arc::new(uuid::Uuid::new_v4));
-        let registry = Arc::new(Registry::new(store, cache, kinds::shipped(), gates, clock, ids));
+        let registry = Arc::new(Registry::new(
+            store,
+            cache,
+            karmada_kinds::catalogue::shipped(),
+            gates,
+            authorizer.clone(),
+            clock,
+            ids,
+        ));
         let keeper = Keeper::new(registry.clone());
         keeper.start();
         tokio::spawn(keeper.run(stop.clone()));

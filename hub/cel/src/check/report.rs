@@ -2,6 +2,8 @@
 //!
 //! In: places and messages. Out: the text.
 
+use crate::program::LONGEST_MESSAGE;
+
 /// The most that is told.
 const MOST: usize = 100;
 
@@ -45,11 +47,21 @@ impl<'a> Report<'a> {
             return None;
         }
         self.found.sort_by_key(|(at, _)| *at);
-        let mut all: Vec<String> = self.found.iter().map(|(at, message)| self.one(*at, message)).collect();
-        if self.count > MOST {
-            all.push(format!("{} more errors were truncated", self.count - MOST));
+        let mut told = 0;
+        let mut text = String::new();
+        for (at, message) in &self.found {
+            // Each shows its line, which may be long.
+            if text.len() > LONGEST_MESSAGE {
+                break;
+            }
+            text.push_str(if told > 0 { "\n" } else { "" });
+            text.push_str(&self.one(*at, message));
+            told += 1;
         }
-        Some(all.join("\n"))
+        if self.count > told {
+            text.push_str(&format!("\n{} more errors were truncated", self.count - told));
+        }
+        Some(text)
     }
 
     fn one(&self, at: usize, message: &str) -> String {

@@ -8,9 +8,15 @@ use std::sync::LazyLock;
 
 use crate::types::Type;
 
+/// The names of all functions.
+#[cfg(test)]
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    TABLE.lines().filter_map(|line| line.split_once(": ")).map(|(name, _)| name)
+}
+
 /// One way to call a function. Open types are numbered within it.
 #[derive(Debug)]
-pub(super) struct Overload {
+pub(crate) struct Overload {
     pub member: bool,
     /// The receiver first, where there is one.
     pub args: Vec<Type>,
@@ -20,7 +26,7 @@ pub(super) struct Overload {
 }
 
 /// The overloads of a function; `None` where there is no such function.
-pub(super) fn of(name: &str) -> Option<&'static [Overload]> {
+pub(crate) fn of(name: &str) -> Option<&'static [Overload]> {
     static ALL: LazyLock<HashMap<&'static str, Vec<Overload>>> = LazyLock::new(read);
     ALL.get(name).map(Vec::as_slice)
 }

@@ -95,7 +95,8 @@ fn number(rest: &str) -> (Word, usize) {
 
 /// A text with its prefixes; `None` where none begins here, `Some(None)` where one does not end.
 fn text(rest: &str) -> Option<Option<(Word, usize)>> {
-    let start = rest.find(['"', '\''])?;
+    // A prefix has two letters at most: to look further for each word would be a look at all that follows it.
+    let start = rest.bytes().take(3).position(|byte| matches!(byte, b'"' | b'\''))?;
     let prefix = rest[..start].to_ascii_lowercase();
     if !matches!(prefix.as_str(), "" | "r" | "b" | "br" | "rb") {
         return None;

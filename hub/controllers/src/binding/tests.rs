@@ -1,45 +1,27 @@
 //! Bindings whose Works would have one name, over the port in memory.
 
 use karmada_api::strings::annotations;
-use karmada_interpreter::Chain;
 use serde_json::json;
 
 use super::*;
-use crate::events::Recorder;
-use crate::namespace::NamespaceSync;
-use crate::port::Change;
-use crate::port::fake::FakeApi;
-use crate::runner::Clock;
-
-const BINDING_API: &str = "work.karmada.io/v1alpha2";
-const WORK_API: &str = "work.karmada.io/v1alpha1";
+use crate::namespace::{Errand, NamespaceSync};
+use crate::rig::{self, Rig};
 
 /// Two namespaces with one hash for a ConfigMap named `same`: anybody finds such a pair within a second.
 const PAIR: [&str; 2] = ["n512789", "n749192"];
 
-struct Rig {
-    api: Arc<FakeApi>,
-    shared: Arc<Shared>,
-}
+struct Stage(Rig);
 
-impl Rig {
-    fn new() -> Self {
-        let api = Arc::new(FakeApi::default());
-        api.seed_all([
-            json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "m1"}, "spec": {"syncMode": "Pull"}}),
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "karmada-es-m1"}}),
-        ]);
-        let clock: Clock = Arc::new(|| jiff::Timestamp::UNIX_EPOCH);
-        let port: Arc<dyn Api> = api.clone();
-        let recorder = Recorder::new(port.clone(), "test", clock.clone());
-        Rig { api, shared: Shared::new(port, Arc::new(Chain::default()), clock, recorder) }
+impl Stage {
+    async fn new() -> Self {
+        Stage(Rig::new(rig::cluster("m1", &json!({}))).await)
     }
 
     /// A ConfigMap `name` that is placed in m1.
     fn place(&self, namespace: &str, name: &str) {
         let binding = format!("{name}-configmap");
         let id = format!("{namespace}-id");
-        self.api.seed_all([
+        self.0.api.seed_all([
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace}, "data": {"of": namespace}}),
             json!({"apiVersion": BINDING_API, "kind": "ResourceBinding", "metadata": {"name": binding, "namespace": namespace,
                     "labels": {"resourcebinding.karmada.io/permanent-id": id}, "finalizers": [finalizers::BINDING]},
@@ -50,7 +32,8 @@ impl Rig {
 
     async fn reconcile(&self, namespace: &str, name: &str) -> Result<Action, Error> {
         let key = Key { namespace: namespace.into(), name: format!("{name}-configmap").into() };
-        Binding::new(self.shared.clone()).reconcile(&key).await
+        self.0.quiet().await;
+        Binding::new(self.0.shared.clone()).reconcile(&key).await
     }
 
     /// The Works, as (name, template's namespace or name).
@@ -64,34 +47,18 @@ impl Rig {
             let whose = if namespace.is_null() { &manifest["metadata"]["name"] } else { namespace };
             (text(&work["metadata"]["name"]), text(whose))
         };
-        self.api.values(WORK_API, "Work").iter().map(of).collect()
-    }
-
-    /// As the watch of Works does.
-    fn gone(&self, name: &str) {
-        let work =
-            self.api.values(WORK_API, "Work").into_iter().find(|work| work["metadata"]["name"] == name);
-        self.shared.works.observe(&Change::Deleted(self.api.seed(work.unwrap())));
-    }
-
-    async fn remove(&self, api_version: &str, kind: &str, namespace: &str, name: &str) {
-        let resource = self.api.resource_of(api_version, kind).unwrap();
-        let key = Key { namespace: namespace.into(), name: name.into() };
-        let mut object = self.api.value(api_version, kind, namespace, name).unwrap();
-        object["metadata"]["finalizers"] = json!([]);
-        self.api.update(&resource, object).await.unwrap();
-        self.api.delete(&resource, &key, "", Propagation::Background).await.unwrap();
+        self.0.api.values(WORK_API, "Work").iter().map(of).collect()
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn two_bindings_whose_works_would_have_one_name_have_a_work_each() {
-    let rig = Rig::new();
+    let stage = Stage::new().await;
     for namespace in PAIR {
-        rig.place(namespace, "same");
-        rig.reconcile(namespace, "same").await.unwrap();
+        stage.place(namespace, "same");
+        stage.reconcile(namespace, "same").await.unwrap();
     }
-    let works = rig.works();
+    let works = stage.works();
     let [(first, one), (second, other)] = &works[..] else { panic!("{works:?}") };
     assert_eq!((one.as_str(), other.as_str()), (PAIR[0], PAIR[1]));
     assert!(second.starts_with(&format!("{first}-")), "{second}");
@@ -99,100 +66,203 @@ async fn two_bindings_whose_works_would_have_one_name_have_a_work_each() {
     // The first round completes what admission completes on a hub.
     for round in 0..2 {
         for namespace in PAIR {
-            rig.reconcile(namespace, "same").await.unwrap();
+            stage.reconcile(namespace, "same").await.unwrap();
         }
-        assert!(round == 0 || revision == rig.api.revision(), "at rest");
-        revision = rig.api.revision();
+        assert!(round == 0 || revision == stage.0.api.revision(), "at rest");
+        revision = stage.0.api.revision();
     }
-    assert_eq!(rig.works(), works);
+    assert_eq!(stage.works(), works);
 
     // The first goes: the second keeps its name, and does not appear twice.
-    rig.gone(first);
-    rig.remove(WORK_API, "Work", "karmada-es-m1", first).await;
-    rig.reconcile(PAIR[1], "same").await.unwrap();
-    assert_eq!(rig.works(), works[1..]);
-    rig.reconcile(PAIR[0], "same").await.unwrap();
-    assert_eq!(rig.works(), works, "and leaves the usual name to whoever had it");
+    stage.0.remove((WORK_API, "Work"), &rig::key("karmada-es-m1", first)).await;
+    stage.reconcile(PAIR[1], "same").await.unwrap();
+    assert_eq!(stage.works(), works[1..]);
+    stage.reconcile(PAIR[0], "same").await.unwrap();
+    assert_eq!(stage.works(), works, "and leaves the usual name to whoever had it");
     // Which binding a Work is of is known by the index, whatever its name.
-    let binding: ResourceBinding =
-        fetch::get(&*rig.api, &kinds::bindings(&*rig.api, PAIR[1]).unwrap(), PAIR[1], "same-configmap")
-            .await
-            .unwrap()
-            .unwrap();
-    let own = rig.shared.works_of(&binding).await.unwrap();
+    let binding: ResourceBinding = fetch::get(
+        &*stage.0.api,
+        &kinds::bindings(&*stage.0.api, PAIR[1]).unwrap(),
+        PAIR[1],
+        "same-configmap",
+    )
+    .await
+    .unwrap()
+    .unwrap();
+    let own = stage.0.shared.works_of(&binding).await.unwrap();
     assert_eq!(own.len(), 1);
-    assert_eq!(own[0].metadata.name.as_deref(), Some(second.as_str()));
+    assert_eq!(&*own[0].key.name, second.as_str());
 }
 
 /// A Work by hand under the usual name, or one of an object that was there before: taken over as ever.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_work_that_is_nobodys_is_taken_over() {
-    let rig = Rig::new();
-    rig.place("n1", "web");
+    let stage = Stage::new().await;
+    stage.place("n1", "web");
     let name = karmada_api::names::work_name("ConfigMap", "web", "n1");
-    rig.api.seed(json!({"apiVersion": WORK_API, "kind": "Work", "metadata": {"name": name, "namespace": "karmada-es-m1"},
+    stage.0.api.seed(json!({"apiVersion": WORK_API, "kind": "Work", "metadata": {"name": name, "namespace": "karmada-es-m1"},
         "spec": {"workload": {"manifests": []}}}));
-    rig.reconcile("n1", "web").await.unwrap();
-    assert_eq!(rig.works(), [(name, "n1".to_owned())]);
+    stage.reconcile("n1", "web").await.unwrap();
+    assert_eq!(stage.works(), [(name, "n1".to_owned())]);
 }
 
 /// Somebody who may choose a namespace's name could else have an object of theirs take the place of another namespace.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_namespace_and_a_binding_have_a_work_each() {
-    let rig = Rig::new();
+    let stage = Stage::new().await;
     let usual = karmada_api::names::work_name("Namespace", "team", "");
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}});
-    rig.api.seed(namespace);
-    rig.place("n1", "other");
-    rig.reconcile("n1", "other").await.unwrap();
-    let mut work = rig.api.values(WORK_API, "Work").pop().unwrap();
-    rig.remove(WORK_API, "Work", "karmada-es-m1", work["metadata"]["name"].as_str().unwrap()).await;
+    stage.0.api.seed(namespace);
+    stage.place("n1", "other");
+    stage.reconcile("n1", "other").await.unwrap();
+    let mut work = stage.0.api.values(WORK_API, "Work").pop().unwrap();
+    let first = rig::key("karmada-es-m1", work["metadata"]["name"].as_str().unwrap());
+    stage.0.remove((WORK_API, "Work"), &first).await;
     // As if their hashes were one.
     work["metadata"]["name"] = json!(usual);
     work["spec"]["workload"]["manifests"][0]["metadata"]["annotations"][annotations::WORK_NAME] =
         json!(usual);
-    rig.api.seed(work);
-    let sync = NamespaceSync::new(rig.shared.clone(), karmada_core::skip::SkipRules::default());
-    let key = Key { namespace: "".into(), name: "team".into() };
+    stage.0.api.seed(work);
+    let sync = NamespaceSync::new(stage.0.shared.clone(), karmada_core::skip::SkipRules::default());
+    let key = Errand { namespace: "team".into(), cluster: None };
     for _ in 0..2 {
         sync.reconcile(&key).await.unwrap();
-        let works = rig.works();
+        let works = stage.works();
         assert_eq!(works[0], (usual.clone(), "n1".to_owned()));
         assert_eq!((works.len(), works[1].1.as_str()), (2, "team"), "{works:?}");
     }
 }
 
 /// Deleted and made anew at once: the Work of the first waits for its cluster, and the second's is made when it is gone.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_namespace_that_is_made_anew_waits_for_the_work_of_the_one_before() {
-    let rig = Rig::new();
-    let sync = NamespaceSync::new(rig.shared.clone(), karmada_core::skip::SkipRules::default());
-    let key = Key { namespace: "".into(), name: "team".into() };
+    let stage = Stage::new().await;
+    let sync = NamespaceSync::new(stage.0.shared.clone(), karmada_core::skip::SkipRules::default());
+    let key = Errand { namespace: "team".into(), cluster: None };
     let namespace = |uid: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team", "uid": uid}});
-    rig.api.seed(namespace("u1"));
+    stage.0.api.seed(namespace("u1"));
     sync.reconcile(&key).await.unwrap();
-    let owner = |rig: &Rig| {
-        let works = rig.api.values(WORK_API, "Work");
+    let owner = |stage: &Stage| {
+        let works = stage.0.api.values(WORK_API, "Work");
         works.iter().map(|work| work["metadata"]["ownerReferences"][0]["uid"].clone()).collect::<Vec<_>>()
     };
-    rig.api.seed(namespace("u2"));
-    let before = rig.api.values(WORK_API, "Work");
+    stage.0.api.seed(namespace("u2"));
+    let before = stage.0.api.values(WORK_API, "Work");
     let waits = sync.reconcile(&key).await.unwrap();
     assert!(
         matches!(waits, Action::RequeueAfter(_)),
         "the garbage collector has not come to it yet: {waits:?}"
     );
-    let resource = rig.api.resource_of(WORK_API, "Work").unwrap();
+    let resource = stage.0.api.resource_of(WORK_API, "Work").unwrap();
     let name = before[0]["metadata"]["name"].as_str().unwrap().to_owned();
     let work = Key { namespace: "karmada-es-m1".into(), name: name.as_str().into() };
-    assert_eq!(rig.api.values(WORK_API, "Work"), before, "it is the first one's, and goes with it");
-    rig.api.delete(&resource, &work, "", Propagation::Background).await.unwrap();
+    assert_eq!(stage.0.api.values(WORK_API, "Work"), before, "it is the first one's, and goes with it");
+    stage.0.api.delete(&resource, &work, "", Propagation::Background).await.unwrap();
     let waits = sync.reconcile(&key).await.unwrap();
     assert!(matches!(waits, Action::RequeueAfter(_)), "its cluster has not let go yet: {waits:?}");
-    assert_eq!(owner(&rig), [json!("u1")]);
-    let mut old = rig.api.values(WORK_API, "Work").pop().unwrap();
+    assert_eq!(owner(&stage), [json!("u1")]);
+    let mut old = stage.0.api.values(WORK_API, "Work").pop().unwrap();
     old["metadata"]["finalizers"] = json!([]);
-    rig.api.update(&resource, old).await.unwrap();
+    stage.0.api.update(&resource, old).await.unwrap();
     assert!(matches!(sync.reconcile(&key).await.unwrap(), Action::Done));
-    assert_eq!(owner(&rig), [json!("u2")]);
+    assert_eq!(owner(&stage), [json!("u2")]);
+}
+
+const TEMPLATE: (&str, &str) = ("v1", "ConfigMap");
+
+/// Makes the binding of `n1/web` one that the hub made for the template of this uid.
+async fn made_for(stage: &Stage, uid: &str, owned: bool) {
+    let resource = stage.0.api.resource_of(BINDING_API, "ResourceBinding").unwrap();
+    let mut binding = stage.0.api.value(BINDING_API, "ResourceBinding", "n1", "web-configmap").unwrap();
+    binding["spec"]["resource"]["uid"] = json!(uid);
+    if owned {
+        binding["metadata"]["ownerReferences"] =
+            json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "web", "uid": uid, "controller": true}]);
+    }
+    stage.0.api.update(&resource, binding).await.unwrap();
+}
+
+/// What an older hub orphaned, whether its template is gone or another has its name: it goes, and its Works with it.
+#[tokio::test(start_paused = true)]
+async fn a_binding_that_nobody_owns_ends_with_its_template() {
+    for anew in [false, true] {
+        let stage = Stage::new().await;
+        stage.place("n1", "web");
+        stage.reconcile("n1", "web").await.unwrap();
+        assert_eq!(stage.works().len(), 1);
+        made_for(&stage, "of-an-earlier-one", false).await;
+        if !anew {
+            stage.0.remove(TEMPLATE, &rig::key("n1", "web")).await;
+        }
+        for _ in 0..2 {
+            stage.reconcile("n1", "web").await.unwrap();
+        }
+        assert_eq!(stage.0.api.value(BINDING_API, "ResourceBinding", "n1", "web-configmap"), None, "{anew}");
+        let works = stage.0.api.values(WORK_API, "Work");
+        assert!(works.iter().all(|work| work["metadata"]["deletionTimestamp"].is_string()), "{works:?}");
+    }
+}
+
+/// Between a template's deletion and the garbage collector's turn the next one of its name may be there already.
+#[tokio::test(start_paused = true)]
+async fn a_binding_places_nothing_of_another_template() {
+    let stage = Stage::new().await;
+    stage.place("n1", "web");
+    made_for(&stage, "of-an-earlier-one", true).await;
+    stage.reconcile("n1", "web").await.unwrap();
+    assert_eq!(stage.works(), [], "it is the garbage collector's");
+    assert!(stage.0.api.value(BINDING_API, "ResourceBinding", "n1", "web-configmap").is_some());
+}
+
+async fn look(rig: &Rig) -> Result<Action, Error> {
+    Binding::new(rig.shared.clone()).reconcile(&rig::key("default", "web-configmap")).await
+}
+
+fn objects() -> Vec<Value> {
+    let clusters = ["m1", "m2"].into_iter().flat_map(|name| rig::cluster(name, &json!({})));
+    let mut objects: Vec<Value> = clusters.collect();
+    objects.extend([rig::config_map("web"), rig::binding("web", &json!({}), &["m1", "m2"])]);
+    // One that nobody wants any more.
+    objects.push(json!({"apiVersion": WORK_API, "kind": "Work", "metadata": {"name": "old", "namespace": "karmada-es-m3",
+        "labels": {"resourcebinding.karmada.io/permanent-id": "b-web"}}, "spec": {"workload": {"manifests": []}}}));
+    objects
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_binding_has_its_works_and_no_others_whatever_happens_between() {
+    let (api, writes) = rig::bears_trouble(&objects(), look).await;
+    assert_eq!(writes, 3, "one that nobody wants goes, two come");
+    let places = api.values(WORK_API, "Work").into_iter().map(|work| work["metadata"]["namespace"].clone());
+    assert_eq!(places.collect::<Vec<_>>(), ["karmada-es-m1", "karmada-es-m2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_binding_ends_after_its_works_whatever_happens_between() {
+    let mut objects = objects();
+    objects[5]["metadata"]["deletionTimestamp"] = json!("2026-05-01T11:00:00Z");
+    let (api, writes) = rig::bears_trouble(&objects, look).await;
+    assert_eq!(writes, 2, "its Work, and itself");
+    assert!(api.values(WORK_API, "Work").is_empty());
+    assert_eq!(api.value(BINDING_API, "ResourceBinding", "default", "web-configmap"), None);
+}
+
+/// A binding of a thousand clusters is not a thousand Works in memory.
+#[tokio::test(start_paused = true)]
+async fn works_are_rendered_when_their_turn_to_be_written_comes() {
+    let names: Vec<String> = (0..200).map(|n| format!("m{n:03}")).collect();
+    let mut objects: Vec<Value> = names.iter().flat_map(|name| rig::cluster(name, &json!({}))).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    objects.extend([rig::config_map("web"), rig::binding("web", &json!({}), &names)]);
+    let rig = Rig::new(objects).await;
+    look(&rig).await.unwrap();
+    rig.quiet().await;
+    assert_eq!(rig.api.values(WORK_API, "Work").len(), 200);
+    let before = rig.api.calls("read", "Work");
+    rig.edit((BINDING_API, "ResourceBinding"), &rig::key("default", "web-configmap"), |binding| {
+        binding["metadata"]["deletionTimestamp"] = json!("2026-05-01T11:00:00Z");
+    })
+    .await;
+    rig.delete((BINDING_API, "ResourceBinding"), &rig::key("default", "web-configmap")).await;
+    look(&rig).await.unwrap();
+    assert_eq!(rig.api.calls("read", "Work"), before, "to let Works go, none is read");
 }

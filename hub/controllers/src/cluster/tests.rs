@@ -9,11 +9,10 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::binding::Binding;
 use crate::events::Recorder;
-use crate::port::Change;
+use crate::informer::Informers;
 use crate::port::fake::FakeApi;
-use crate::queue::Queue;
-use crate::runner::{self, Clock, Source};
-use crate::scheduler::{ClusterWatch, Scheduler, wake_all};
+use crate::runner::{self, Clock};
+use crate::scheduler::Scheduler;
 
 const BINDING_API: &str = "work.karmada.io/v1alpha2";
 const WORK_API: &str = "work.karmada.io/v1alpha1";
@@ -41,40 +40,25 @@ fn clock() -> Clock {
 }
 
 /// The three controllers over an API, until stopped.
-fn start(api: &Arc<FakeApi>, stop: &CancellationToken) -> JoinSet<()> {
-    start_with(api, Silence::default(), stop)
+async fn start(api: &Arc<FakeApi>, stop: &CancellationToken) -> JoinSet<()> {
+    start_with(api, Silence::default(), stop).await
 }
 
-fn start_with(api: &Arc<FakeApi>, contacts: Silence, stop: &CancellationToken) -> JoinSet<()> {
+async fn start_with(api: &Arc<FakeApi>, contacts: Silence, stop: &CancellationToken) -> JoinSet<()> {
     let port: Arc<dyn Api> = api.clone();
     let recorder = Recorder::new(port.clone(), "test", clock());
-    let shared = Shared::new(port.clone(), Arc::new(Chain::default()), clock(), recorder);
+    let shared = Shared::new(port, Arc::new(Chain::default()), clock(), recorder);
+    let informers = Informers::from(api.clone());
+    shared.load(&informers).await.unwrap();
     let mut tasks = JoinSet::new();
-    let index = shared.works.clone();
-    let works = Source::new(WORK_API, "Work", move |change| {
-        index.observe(change);
-        let (Change::Applied(work) | Change::Deleted(work)) = change;
-        let name =
-            work.value().unwrap()["metadata"]["annotations"]["resourcebinding.karmada.io/name"].clone();
-        vec![Key { namespace: "default".into(), name: name.as_str().unwrap().into() }]
-    });
-    let sources = vec![Source::own(BINDING_API, "ResourceBinding"), works];
     let binding = Binding::new(shared.clone());
-    tasks.spawn(runner::run(port.clone(), binding, Arc::default(), sources, 2, stop.clone()));
-    let queue: Arc<Queue<Key>> = Arc::default();
-    let (watch, all, reader) = (ClusterWatch::default(), queue.clone(), port.clone());
-    let clusters = Source::new(CLUSTER_API, "Cluster", move |change| {
-        if watch.observe(change) {
-            let (all, reader) = (all.clone(), reader.clone());
-            tokio::spawn(async move { wake_all(&*reader, &all).await.unwrap() });
-        }
-        Vec::new()
-    });
-    let sources = vec![Source::own(BINDING_API, "ResourceBinding"), clusters];
-    tasks.spawn(runner::run(port.clone(), Scheduler::new(shared.clone()), queue, sources, 2, stop.clone()));
+    let wakes = Binding::wakes(&shared);
+    tasks.spawn(runner::run(informers.clone(), binding, Arc::default(), wakes, 2, stop.clone()));
+    let scheduler = Scheduler::new(shared.clone());
+    let wakes = scheduler.wakes();
+    tasks.spawn(runner::run(informers.clone(), scheduler, Arc::default(), wakes, 2, stop.clone()));
     let life = ClusterLife::new(shared, Arc::new(contacts), Grace::default());
-    let sources = vec![Source::own(CLUSTER_API, "Cluster")];
-    tasks.spawn(runner::run(port, life, Arc::default(), sources, 2, stop.clone()));
+    tasks.spawn(runner::run(informers, life, Arc::default(), ClusterLife::wakes(), 2, stop.clone()));
     tasks
 }
 
@@ -124,7 +108,7 @@ async fn delete(api: &FakeApi, api_version: &str, kind: &str, namespace: &str, n
 async fn a_cluster_leaves_though_the_policy_that_placed_things_there_is_gone() {
     let api = api();
     let stop = CancellationToken::new();
-    let tasks = start(&api, &stop);
+    let tasks = start(&api, &stop).await;
     let pause = || tokio::time::sleep(Duration::from_secs(5));
     pause().await;
     assert_eq!(works(&api), ["karmada-es-north b-1", "karmada-es-south b-1"]);
@@ -148,7 +132,7 @@ async fn a_cluster_leaves_though_the_policy_that_placed_things_there_is_gone() {
 async fn a_site_that_is_away_holds_neither_the_binding_nor_a_new_template() {
     let api = api();
     let stop = CancellationToken::new();
-    let tasks = start(&api, &stop);
+    let tasks = start(&api, &stop).await;
     let pause = || tokio::time::sleep(Duration::from_secs(5));
     pause().await;
     delete(&api, "v1", "ConfigMap", "default", "web").await;
@@ -189,7 +173,7 @@ async fn one_that_comes_back_gets_its_namespace_when_the_old_one_has_ended() {
     let api = api();
     let resource = api.resource_of("v1", "Namespace").unwrap();
     let stop = CancellationToken::new();
-    let tasks = start(&api, &stop);
+    let tasks = start(&api, &stop).await;
     let pause = || tokio::time::sleep(Duration::from_secs(5));
     delete(&api, "v1", "Namespace", "", "karmada-es-north").await;
     pause().await;
@@ -209,7 +193,7 @@ async fn a_link_that_broke_just_now_does_not_let_the_works_go() {
     let api = api();
     let stop = CancellationToken::new();
     let now = clock()();
-    let tasks = start_with(&api, Silence(Some(("north", now))), &stop);
+    let tasks = start_with(&api, Silence(Some(("north", now))), &stop).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
     delete(&api, CLUSTER_API, "Cluster", "", "north").await;
     tokio::time::sleep(Duration::from_secs(30)).await;
@@ -219,4 +203,52 @@ async fn a_link_that_broke_just_now_does_not_let_the_works_go() {
     assert_eq!(api.value(CLUSTER_API, "Cluster", "", "north"), None);
     stop.cancel();
     tasks.join_all().await;
+}
+
+/// An agent that is there.
+struct Present;
+
+impl ContactSource for Present {
+    fn contact(&self, _: &str, now: Timestamp) -> Contact {
+        Contact { last_heard: Some(now), listening_since: now }
+    }
+
+    fn connected(&self, _: &str) -> bool {
+        true
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_joins_gets_what_it_needs_whatever_happens_between() {
+    let mut cluster = crate::rig::cluster("m1", &json!({}))[0].clone();
+    cluster["metadata"]["finalizers"] = json!([]);
+    cluster["status"] = json!({});
+    let look = async |rig: &crate::rig::Rig| {
+        let life = ClusterLife::new(rig.shared.clone(), Arc::new(Present), Grace::default());
+        life.reconcile(&crate::rig::key("", "m1")).await?;
+        // Its own changes wake it again.
+        life.reconcile(&crate::rig::key("", "m1")).await
+    };
+    let (api, _) = crate::rig::bears_trouble(&[cluster], look).await;
+    let cluster = api.value(CLUSTER_API, "Cluster", "", "m1").unwrap();
+    assert_eq!(cluster["metadata"]["finalizers"], json!([finalizers::CLUSTER]));
+    assert_eq!(cluster["spec"]["taints"][0]["key"], "cluster.karmada.io/not-ready");
+    assert!(api.value("v1", "Namespace", "", "karmada-es-m1").is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_is_lost_leaves_nothing_behind_whatever_happens_between() {
+    let [mut cluster, namespace] = crate::rig::cluster("m1", &json!({}));
+    cluster["metadata"]["deletionTimestamp"] = json!("2026-05-01T11:00:00Z");
+    let work = json!({"apiVersion": WORK_API, "kind": "Work",
+        "metadata": {"name": "w", "namespace": "karmada-es-m1", "finalizers": [finalizers::EXECUTION]},
+        "spec": {"workload": {"manifests": []}}});
+    let look = async |rig: &crate::rig::Rig| {
+        let life = ClusterLife::new(rig.shared.clone(), Arc::new(Silence::default()), Grace::default());
+        life.reconcile(&crate::rig::key("", "m1")).await?;
+        life.reconcile(&crate::rig::key("", "m1")).await
+    };
+    let (api, _) = crate::rig::bears_trouble(&[cluster, namespace, work], look).await;
+    assert_eq!(api.value(CLUSTER_API, "Cluster", "", "m1"), None);
+    assert!(api.values(WORK_API, "Work").is_empty());
 }

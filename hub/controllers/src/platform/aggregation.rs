@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::selector::matches;
 use super::{find, mentions, resource};
+use crate::informer::Informers;
 use crate::port::{Api, Change, Key, Object};
 use crate::queue::Queue;
 use crate::runner::{self, Action, Controller, Error, Source};
@@ -28,11 +29,13 @@ const MANAGER: &str = "clusterrole-aggregation-controller";
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Runs the controller until told to stop.
-pub async fn run(api: Arc<dyn Api>, stop: CancellationToken) {
+pub async fn run(informers: impl Into<Informers>, stop: CancellationToken) {
+    let informers: Informers = informers.into();
+    let api = informers.api().clone();
     let interest: Arc<Mutex<Interest>> = Arc::default();
     let controller = Arc::new(Aggregation { api: api.clone(), interest: interest.clone() });
     let sources = vec![Source::new(GROUP, "ClusterRole", move |change| interest.lock().woken_by(change))];
-    runner::run(api, controller, Arc::new(Queue::default()), sources, 1, stop).await;
+    runner::run(informers, controller, Arc::new(Queue::default()), sources, 1, stop).await;
 }
 
 /// Resolves once every aggregated role holds what it selects: a hub that starts lets nobody in before.

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{BOOTSTRAP_TOKEN, KUBE_SYSTEM, find, mentions, resource, secret_text, time, until};
+use crate::informer::Informers;
 use crate::port::{Api, Change};
 use crate::queue::Queue;
 use crate::runner::{self, Action, Clock, Controller, Error, Source, key_of};
@@ -24,7 +25,9 @@ const PUBLIC: &str = "kube-public";
 const NAME: &str = "cluster-info";
 
 /// Runs the signer until told to stop.
-pub async fn run(api: Arc<dyn Api>, clock: Clock, stop: CancellationToken) {
+pub async fn run(informers: impl Into<Informers>, clock: Clock, stop: CancellationToken) {
+    let informers: Informers = informers.into();
+    let api = informers.api().clone();
     let token = |change: &Change| {
         let (Change::Applied(object) | Change::Deleted(object)) = change;
         if object.key.name.starts_with("bootstrap-token-") { vec![()] } else { Vec::new() }
@@ -35,7 +38,7 @@ pub async fn run(api: Arc<dyn Api>, clock: Clock, stop: CancellationToken) {
         Source::new("v1", "ConfigMap", info).within(PUBLIC),
     ];
     let signer = Arc::new(Signer { api: api.clone(), clock });
-    runner::run(api, signer, Arc::new(Queue::default()), sources, 1, stop).await;
+    runner::run(informers, signer, Arc::new(Queue::default()), sources, 1, stop).await;
 }
 
 struct Signer {

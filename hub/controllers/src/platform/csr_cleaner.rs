@@ -10,6 +10,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{gone_is_fine, sweep, time};
+use crate::informer::Informers;
 use crate::port::{Api, Propagation};
 use crate::runner::{Action, Clock, Controller, Error};
 
@@ -18,8 +19,10 @@ const PENDING: jiff::SignedDuration = jiff::SignedDuration::from_hours(24);
 const EVERY: Duration = Duration::from_secs(600);
 
 /// Runs the sweeps until told to stop.
-pub async fn run(api: Arc<dyn Api>, clock: Clock, stop: CancellationToken) {
-    sweep(api.clone(), CsrCleaner { api, clock }, stop).await;
+pub async fn run(informers: impl Into<Informers>, clock: Clock, stop: CancellationToken) {
+    let informers = informers.into();
+    let api = informers.api().clone();
+    sweep(informers, CsrCleaner { api, clock }, stop).await;
 }
 
 struct CsrCleaner {

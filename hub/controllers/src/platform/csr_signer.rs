@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{find, gone_is_fine, resource};
+use crate::informer::Informers;
 use crate::port::{Api, Key};
 use crate::queue::Queue;
 use crate::runner::{self, Action, Clock, Controller, Error, Source};
@@ -71,10 +72,17 @@ pub trait Signer: Send + Sync + 'static {
 }
 
 /// Runs the controller until told to stop.
-pub async fn run(api: Arc<dyn Api>, signer: Arc<dyn Signer>, clock: Clock, stop: CancellationToken) {
+pub async fn run(
+    informers: impl Into<Informers>,
+    signer: Arc<dyn Signer>,
+    clock: Clock,
+    stop: CancellationToken,
+) {
+    let informers: Informers = informers.into();
+    let api = informers.api().clone();
     let sources = vec![Source::own("certificates.k8s.io/v1", "CertificateSigningRequest")];
     let controller = Arc::new(Signing { api: api.clone(), signer, clock });
-    runner::run(api, controller, Arc::new(Queue::default()), sources, 1, stop).await;
+    runner::run(informers, controller, Arc::new(Queue::default()), sources, 1, stop).await;
 }
 
 struct Signing {

@@ -9,6 +9,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{gone_is_fine, resource, sweep, time};
+use crate::informer::Informers;
 use crate::port::{Api, Propagation};
 use crate::runner::{Action, Clock, Controller, Error};
 
@@ -16,8 +17,10 @@ const LIFE: jiff::SignedDuration = jiff::SignedDuration::from_hours(1);
 const EVERY: Duration = Duration::from_secs(60);
 
 /// Runs the sweeps until told to stop.
-pub async fn run(api: Arc<dyn Api>, clock: Clock, stop: CancellationToken) {
-    sweep(api.clone(), EventExpiry { api, clock }, stop).await;
+pub async fn run(informers: impl Into<Informers>, clock: Clock, stop: CancellationToken) {
+    let informers = informers.into();
+    let api = informers.api().clone();
+    sweep(informers, EventExpiry { api, clock }, stop).await;
 }
 
 struct EventExpiry {

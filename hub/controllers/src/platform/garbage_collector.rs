@@ -6,6 +6,12 @@
 //!   cluster scope); an object all of whose owners are absent goes, one of whose owners remains only loses the references;
 //! - a cluster-scoped object cannot have a namespaced owner: such a reference is never resolved and nothing is deleted by it;
 //! - an owner whose kind is not served is not absent, it is unknown: nothing is deleted until it is known.
+//!
+//! One thing is a hub's own: orphaning is about what a user made. The binding or Work that the hub made for an object goes with it, also
+//! where its dependants are to stay, which is the default for Jobs and so mostly nobody's wish: left over, it would hold the object
+//! in the members for ever, and keep the next one of its name from being made there. Who wants it to stay in the members says so by
+//! `preserveResourcesOnDeletion`. No mark is needed for that: such a dependant keeps its reference to an owner that is then absent, and
+//! is collected, after a restart as well.
 
 mod graph;
 mod verdict;
@@ -21,9 +27,9 @@ use tokio_util::sync::CancellationToken;
 
 use self::graph::Graph;
 pub use self::graph::ObjectId;
-use self::verdict::{OwnerState, Verdict, decide};
+use self::verdict::{OwnerState, Verdict, decide, is_of_the_hub};
 use super::{find, gone_is_fine, mentions};
-use crate::informer;
+use crate::informer::{Informers, Notice};
 use crate::port::{Api, ApiError, Change, Object, Propagation, Resource};
 use crate::queue::Queue;
 use crate::runner::{self, Action, Controller, Error};
@@ -41,6 +47,7 @@ struct OwnerReference {
     kind: Box<str>,
     name: Box<str>,
     uid: Box<str>,
+    controller: bool,
     block_owner_deletion: bool,
 }
 
@@ -51,6 +58,7 @@ impl Default for OwnerReference {
             kind: "".into(),
             name: "".into(),
             uid: "".into(),
+            controller: false,
             block_owner_deletion: false,
         }
     }
@@ -81,22 +89,24 @@ impl Metadata {
 }
 
 /// Runs the collector until told to stop.
-pub async fn run(api: Arc<dyn Api>, stop: CancellationToken) {
+pub async fn run(informers: impl Into<Informers>, stop: CancellationToken) {
+    let informers: Informers = informers.into();
+    let api = informers.api().clone();
     let queue: Arc<Queue<ObjectId>> = Arc::new(Queue::default());
     let graph: Arc<Mutex<Graph>> = Arc::default();
     let collector = Arc::new(Collector { api: api.clone(), graph: graph.clone(), queue: queue.clone() });
     let handler = {
         let (api, queue) = (api.clone(), queue.clone());
-        move |resource: &Resource, change: Change| {
-            let woken = graph.lock().take(resource, &change, &|version, kind| api.resource_of(version, kind));
+        move |resource: &Resource, change: &Change| {
+            let woken = graph.lock().take(resource, change, &|version, kind| api.resource_of(version, kind));
             woken.into_iter().for_each(|id| queue.add(id));
         }
     };
     // Events own nothing, are owned by nothing, and are many.
     let wanted = |resource: &Resource| &*resource.kind != "Event";
     tokio::join!(
-        informer::run_all(api.clone(), wanted, &stop, Arc::new(handler)),
-        runner::run(api.clone(), collector, queue, Vec::new(), 4, stop.clone()),
+        informers.hear_all(wanted, Notice::All, &stop, Arc::new(handler)),
+        runner::run(informers.clone(), collector, queue, Vec::new(), 4, stop.clone()),
     );
 }
 
@@ -213,9 +223,13 @@ impl Collector {
         gone_is_fine(self.api.update(resource, value).await)
     }
 
-    /// An owner that was deleted with its dependants to stay: they lose the reference, then it may go.
+    /// An owner that was deleted with its dependants to stay: they lose the reference, then it may go. What the hub made for it keeps the
+    /// reference, and is collected once it is gone.
     async fn orphan(&self, id: &ObjectId, owner: &Object) -> Result<Action, Error> {
         for (resource, dependant) in self.scan(id, &owner.uid).await? {
+            if is_of_the_hub(&resource, &Metadata::of(&dependant)?.owner_references, &owner.uid) {
+                continue;
+            }
             self.release(&resource, &dependant, &BTreeSet::from([&*owner.uid])).await?;
         }
         self.let_go(id, owner, ORPHAN).await?;

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::other_servers::OtherServers;
 use super::{find, gone_is_fine, resource, runs_nothing};
+use crate::informer::Informers;
 use crate::port::{Api, ApiError, Change, Key, Propagation, Resource};
 use crate::queue::Queue;
 use crate::runner::{self, Action, Clock, Controller, Error, Source};
@@ -26,7 +27,14 @@ const GRACE: Duration = Duration::from_secs(5);
 const FINALIZER: &str = "kubernetes";
 
 /// Runs the controller until told to stop.
-pub async fn run(api: Arc<dyn Api>, others: Arc<dyn OtherServers>, clock: Clock, stop: CancellationToken) {
+pub async fn run(
+    informers: impl Into<Informers>,
+    others: Arc<dyn OtherServers>,
+    clock: Clock,
+    stop: CancellationToken,
+) {
+    let informers: Informers = informers.into();
+    let api = informers.api().clone();
     let controller = Arc::new(Namespaces { api: api.clone(), others, clock });
     let deleted = |empty: bool| {
         move |change: &Change| match change {
@@ -43,7 +51,7 @@ pub async fn run(api: Arc<dyn Api>, others: Arc<dyn OtherServers>, clock: Clock,
         // Nobody but the hub is in an execution namespace, and a cluster may come back at once.
         Source::new("v1", "Namespace", deleted(true)),
     ];
-    runner::run(api, controller, Arc::new(Queue::default()), sources, 4, stop).await;
+    runner::run(informers, controller, Arc::new(Queue::default()), sources, 4, stop).await;
 }
 
 struct Namespaces {

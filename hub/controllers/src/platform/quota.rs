@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use super::{gone_is_fine, resource};
+use crate::informer::Informers;
 use crate::port::{Api, Change, Object, Resource};
 use crate::queue::Queue;
 use crate::runner::{self, Action, Controller, Error, Source};
@@ -42,7 +43,9 @@ const RESYNC: Duration = Duration::from_secs(300);
 const UNWATCHED: Duration = Duration::from_secs(3);
 
 /// Runs the controller until told to stop.
-pub async fn run(api: Arc<dyn Api>, stop: CancellationToken) {
+pub async fn run(informers: impl Into<Informers>, stop: CancellationToken) {
+    let informers: Informers = informers.into();
+    let api = informers.api().clone();
     let limited: Arc<Mutex<BTreeSet<Arc<str>>>> = Arc::default();
     let seen = limited.clone();
     let mut sources = vec![Source::new("v1", "ResourceQuota", move |change: &Change| {
@@ -60,7 +63,7 @@ pub async fn run(api: Arc<dyn Api>, stop: CancellationToken) {
         sources.push(source.settling(Duration::from_millis(100)));
     }
     let controller = Arc::new(Quotas { api: api.clone(), limited });
-    runner::run(api, controller, Arc::new(Queue::default()), sources, 1, stop).await;
+    runner::run(informers, controller, Arc::new(Queue::default()), sources, 1, stop).await;
 }
 
 struct Quotas {

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{find, resource, runs_nothing};
+use crate::informer::Informers;
 use crate::port::{Api, Change, Key};
 use crate::queue::Queue;
 use crate::runner::{self, Action, Controller, Error, Source, key_of};
@@ -20,7 +21,13 @@ const WORDS: &str = "Contains a CA bundle that can be used to verify the kube-ap
                      Kubernetes clusters.";
 
 /// Runs the publisher until told to stop.
-pub async fn run(api: Arc<dyn Api>, ca_pem: watch::Receiver<Arc<str>>, stop: CancellationToken) {
+pub async fn run(
+    informers: impl Into<Informers>,
+    ca_pem: watch::Receiver<Arc<str>>,
+    stop: CancellationToken,
+) {
+    let informers: Informers = informers.into();
+    let api = informers.api().clone();
     let namespace_of = |change: &Change| {
         let key = key_of(change);
         if &*key.name == NAME { vec![Key { namespace: "".into(), name: key.namespace }] } else { Vec::new() }
@@ -28,7 +35,7 @@ pub async fn run(api: Arc<dyn Api>, ca_pem: watch::Receiver<Arc<str>>, stop: Can
     let sources = vec![Source::own("v1", "Namespace"), Source::new("v1", "ConfigMap", namespace_of)];
     let publisher = Arc::new(RootCa { api: api.clone(), ca_pem: ca_pem.clone() });
     let queue = Arc::new(Queue::default());
-    let publishing = runner::run(api.clone(), publisher, queue.clone(), sources, 1, stop.clone());
+    let publishing = runner::run(informers.clone(), publisher, queue.clone(), sources, 1, stop.clone());
     tokio::join!(publishing, on_change(&api, ("v1", "Namespace"), ca_pem, stop, |one| queue.add(one)));
 }
 

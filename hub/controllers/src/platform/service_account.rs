@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::root_ca::on_change;
 use super::{Platform, find, gone_is_fine, mentions, resource, runs_nothing};
+use crate::informer::Informers;
 use crate::port::{Api, Change, Key, Object, Propagation};
 use crate::queue::Queue;
 use crate::runner::{self, Action, Controller, Error, Source, key_of};
@@ -29,7 +30,9 @@ pub trait AccountTokens: Send + Sync {
 }
 
 /// Runs both halves until told to stop.
-pub async fn run(api: Arc<dyn Api>, parts: Platform, stop: CancellationToken) {
+pub async fn run(informers: impl Into<Informers>, parts: Platform, stop: CancellationToken) {
+    let informers: Informers = informers.into();
+    let api = informers.api().clone();
     let accounts = Arc::new(DefaultAccounts { api: api.clone() });
     let ca_pem = parts.ca_pem.clone();
     let secrets = Arc::new(TokenSecrets { api: api.clone(), parts });
@@ -52,8 +55,8 @@ pub async fn run(api: Arc<dyn Api>, parts: Platform, stop: CancellationToken) {
     let of_a_changed_ca =
         on_change(&api, ("v1", "Secret"), ca_pem, stop.clone(), move |key| wake.add(Wake::Secret(key)));
     tokio::join!(
-        runner::run(api.clone(), accounts, Arc::new(Queue::default()), of_namespaces, 1, stop.clone()),
-        runner::run(api.clone(), secrets, queue, of_secrets, 1, stop.clone()),
+        runner::run(informers.clone(), accounts, Arc::new(Queue::default()), of_namespaces, 1, stop.clone()),
+        runner::run(informers.clone(), secrets, queue, of_secrets, 1, stop.clone()),
         of_a_changed_ca,
     );
 }

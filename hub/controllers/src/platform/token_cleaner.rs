@@ -11,19 +11,22 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{BOOTSTRAP_TOKEN, KUBE_SYSTEM, find, gone_is_fine, mentions, resource, secret_text, time, until};
+use crate::informer::Informers;
 use crate::port::{Api, Change, Key, Propagation};
 use crate::queue::Queue;
 use crate::runner::{self, Action, Clock, Controller, Error, Source};
 
 /// Runs the cleaner until told to stop.
-pub async fn run(api: Arc<dyn Api>, clock: Clock, stop: CancellationToken) {
+pub async fn run(informers: impl Into<Informers>, clock: Clock, stop: CancellationToken) {
+    let informers: Informers = informers.into();
+    let api = informers.api().clone();
     let token = |change: &Change| match change {
         Change::Applied(object) if mentions(object, BOOTSTRAP_TOKEN) => vec![object.key.clone()],
         _ => Vec::new(),
     };
     let sources = vec![Source::new("v1", "Secret", token).within(KUBE_SYSTEM)];
     let cleaner = Arc::new(TokenCleaner { api: api.clone(), clock });
-    runner::run(api, cleaner, Arc::new(Queue::default()), sources, 1, stop).await;
+    runner::run(informers, cleaner, Arc::new(Queue::default()), sources, 1, stop).await;
 }
 
 /// How long an ended token is kept.

@@ -8,19 +8,22 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{find, gone_is_fine, mentions, resource, time, until};
+use crate::informer::Informers;
 use crate::port::{Api, Change, Key, Propagation};
 use crate::queue::Queue;
 use crate::runner::{self, Action, Clock, Controller, Error, Source};
 
 /// Runs the controller until told to stop.
-pub async fn run(api: Arc<dyn Api>, clock: Clock, stop: CancellationToken) {
+pub async fn run(informers: impl Into<Informers>, clock: Clock, stop: CancellationToken) {
+    let informers: Informers = informers.into();
+    let api = informers.api().clone();
     let limited = |change: &Change| match change {
         Change::Applied(object) if mentions(object, "ttlSecondsAfterFinished") => vec![object.key.clone()],
         _ => Vec::new(),
     };
     let sources = vec![Source::new("batch/v1", "Job", limited)];
     let controller = Arc::new(TtlAfterFinished { api: api.clone(), clock });
-    runner::run(api, controller, Arc::new(Queue::default()), sources, 1, stop).await;
+    runner::run(informers, controller, Arc::new(Queue::default()), sources, 1, stop).await;
 }
 
 struct TtlAfterFinished {

@@ -1,4 +1,4 @@
-//! The port over memory, for tests: what the registry promises to controllers, without its kinds, defaults and validation.
+//! The port over memory, for tests: what the registry promises to controllers, without its kinds and validation, and without defaults but Karmada's.
 //!
 //! Kept honest: revisions rise with every write, uids are new with every object, writes need the revision they were read at,
 //! a write that changes nothing is none, status and the rest are written apart, finalizers hold, generations count, nothing is
@@ -17,9 +17,10 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 
 use kinds::KINDS;
-use state::{State, Watcher};
+use state::{Calls, State, Trouble, Watcher};
 
 use super::{Api, ApiError, Change, Key, Object, Propagation, Resource};
+use crate::workqueues::Workqueues;
 
 /// Changes that a watcher may be behind before it is cut off.
 const BEHIND: usize = 1024;
@@ -40,6 +41,7 @@ pub fn resource(api_version: &str, kind: &str, plural: &str, namespaced: bool) -
 pub struct FakeApi {
     state: Mutex<State>,
     served: watch::Sender<u64>,
+    workqueues: Workqueues,
 }
 
 impl Default for FakeApi {
@@ -62,8 +64,11 @@ impl FakeApi {
             uids: 0,
             now: jiff::Timestamp::UNIX_EPOCH,
             refusals: Vec::new(),
+            calls: Calls::default(),
+            writes: 0,
+            trouble: None,
         };
-        FakeApi { state: Mutex::new(state), served: watch::Sender::new(0) }
+        FakeApi { state: Mutex::new(state), served: watch::Sender::new(0), workqueues: Workqueues::default() }
     }
 
     /// The time that new objects and deletions are stamped with.
@@ -107,6 +112,40 @@ impl FakeApi {
         self.state.lock().refusals.push((verb, kind.to_owned(), error));
     }
 
+    /// How many writes were tried so far.
+    pub fn writes(&self) -> u64 {
+        self.state.lock().writes
+    }
+
+    /// Makes the `nth` write from now on fail, and where it `lasts` all that follow, until [`FakeApi::mend`].
+    pub fn fail(&self, nth: u64, lasts: bool, error: ApiError) {
+        let mut state = self.state.lock();
+        state.trouble = Some(Trouble { at: state.writes + nth, lasts, error });
+    }
+
+    /// Writes are carried out again.
+    pub fn mend(&self) {
+        self.state.lock().trouble = None;
+    }
+
+    /// Every object of every kind as JSON.
+    pub fn everything(&self) -> Vec<Value> {
+        let state = self.state.lock();
+        let all =
+            state.objects.iter().flat_map(|(resource, objects)| objects.values().map(move |o| (resource, o)));
+        all.filter_map(|(resource, object)| state.peek(resource, object).ok()).collect()
+    }
+
+    /// How often `verb` was called on `kind`; `read`: how often somebody took the JSON of such an object.
+    pub fn calls(&self, verb: &'static str, kind: &str) -> u64 {
+        self.state.lock().calls.lock().get(&(verb, kind.to_owned())).copied().unwrap_or(0)
+    }
+
+    /// Every call so far, by verb and kind.
+    pub fn all_calls(&self) -> BTreeMap<(&'static str, String), u64> {
+        self.state.lock().calls.lock().clone()
+    }
+
     /// Puts an object in as it stands, status and deletion marks included; uid and revision are given where missing.
     pub fn seed(&self, mut object: Value) -> Arc<Object> {
         let mut state = self.state.lock();
@@ -132,19 +171,24 @@ impl FakeApi {
         let state = self.state.lock();
         let resource = state.resource_of(api_version, kind)?;
         let key = Key { namespace: namespace.into(), name: name.into() };
-        state.objects.get(&resource)?.get(&key)?.value().ok()
+        state.peek(&resource, state.objects.get(&resource)?.get(&key)?).ok()
     }
 
     /// Every object of a kind as JSON, in key order.
     pub fn values(&self, api_version: &str, kind: &str) -> Vec<Value> {
         let state = self.state.lock();
-        let objects = state.resource_of(api_version, kind).and_then(|resource| state.objects.get(&resource));
-        objects.into_iter().flat_map(BTreeMap::values).filter_map(|object| object.value().ok()).collect()
+        let Some(resource) = state.resource_of(api_version, kind) else { return Vec::new() };
+        let objects = state.objects.get(&resource).into_iter().flat_map(BTreeMap::values);
+        objects.filter_map(|object| state.peek(&resource, object).ok()).collect()
     }
 }
 
 #[async_trait::async_trait]
 impl Api for FakeApi {
+    fn workqueues(&self) -> Option<&Workqueues> {
+        Some(&self.workqueues)
+    }
+
     fn resources(&self) -> Arc<[Resource]> {
         self.state.lock().resources.clone()
     }
@@ -205,7 +249,7 @@ impl Api for FakeApi {
         let mut state = self.state.lock();
         let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().into();
         let live = state.live(resource, &Key { namespace: text("namespace"), name: text("name") })?;
-        let mut new = live.value()?;
+        let mut new = state.peek(resource, &live)?;
         for (field, value) in
             object.as_object().into_iter().flatten().filter(|(field, _)| *field != "metadata")
         {

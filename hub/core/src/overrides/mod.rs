@@ -7,18 +7,22 @@ mod containers;
 mod field;
 mod image;
 
+use std::borrow::Borrow;
+
 use json_patch::{Patch, PatchOperation};
+use karmada_api::binding::ObjectReference;
 use karmada_api::cluster::Cluster;
 use karmada_api::object;
 use karmada_api::override_policy::{
     FieldPatchOperation, LabelAnnotationOverrider, Operator, OverridePolicy, Overriders, PlaintextOverrider,
     RuleWithCluster,
 };
+use karmada_api::policy::ResourceSelector;
 use karmada_api::selector::affinity_matches;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::detector::{self, Rank};
+use crate::detector::{self, Rank, Subject};
 
 /// Why an override cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -69,32 +73,42 @@ pub struct AppliedOverrides {
 ///
 /// # Errors
 /// The first override that cannot be applied.
-pub fn apply(
+pub fn apply<O: Borrow<OverridePolicy>>(
     manifest: &mut Value,
     cluster: &Cluster,
-    cluster_policies: &[OverridePolicy],
-    policies: &[OverridePolicy],
+    cluster_policies: &[O],
+    policies: &[O],
 ) -> Result<AppliedOverrides, OverrideError> {
-    let cluster_applied = apply_stage(manifest, cluster, cluster_policies.iter(), |_| Ok(()))?;
+    let wide = cluster_policies.iter().map(Borrow::borrow);
+    let cluster_applied = apply_stage(manifest, cluster, wide, |_| Ok(()))?;
     let namespace = object::namespace(manifest).to_owned();
-    let near = policies.iter().filter(|policy| !namespace.is_empty() && policy.namespace() == namespace);
+    let near = policies.iter().map(Borrow::borrow);
+    let near =
+        near.filter(|policy: &&OverridePolicy| !namespace.is_empty() && policy.namespace() == namespace);
     let named = Identity::of(manifest);
     let namespaced = apply_stage(manifest, cluster, near, |manifest| named.is_kept_by(manifest))?;
     Ok(AppliedOverrides { cluster: cluster_applied, namespaced })
 }
 
-/// Whether an override policy means a manifest in any cluster: which bindings to look at again when it changes
-/// (behaviour 39).
-pub fn means(policy: &OverridePolicy, manifest: &Value) -> bool {
-    let near = policy.namespace().is_empty() || policy.namespace() == object::namespace(manifest);
-    near && rank(policy, manifest) != Rank::None
+/// Whether an override policy may mean an object of which its kind and place are known, in any cluster and whatever its labels
+/// are: whom to look at again when the policy changes (behaviour 39).
+pub fn may_mean(policy: &OverridePolicy, object: &ObjectReference) -> bool {
+    let near = policy.namespace().is_empty() || policy.namespace() == object.namespace;
+    let selects = |wanted: &ResourceSelector| {
+        wanted.kind == object.kind
+            && wanted.api_version == object.api_version
+            && (wanted.namespace.is_empty() || wanted.namespace == object.namespace)
+            && (wanted.name.is_empty() || wanted.name == object.name)
+    };
+    let selectors = &policy.spec.resource_selectors;
+    near && (selectors.is_empty() || selectors.iter().any(selects))
 }
 
-fn rank(policy: &OverridePolicy, manifest: &Value) -> Rank {
+fn rank(policy: &OverridePolicy, subject: &Subject<'_>) -> Rank {
     if policy.spec.resource_selectors.is_empty() {
         return Rank::All;
     }
-    detector::rank(manifest, &policy.spec.resource_selectors)
+    detector::rank(subject, &policy.spec.resource_selectors)
 }
 
 /// The rules of a policy, its deprecated form included.
@@ -139,8 +153,9 @@ fn apply_stage<'a>(
     policies: impl Iterator<Item = &'a OverridePolicy>,
     allows: impl Fn(&Value) -> Result<(), String>,
 ) -> Result<Applied, OverrideError> {
+    let subject = Subject::of(manifest);
     let mut matching: Vec<(Rank, &OverridePolicy)> = policies
-        .map(|policy| (rank(policy, manifest), policy))
+        .map(|policy| (rank(policy, &subject), policy))
         .filter(|(rank, _)| *rank != Rank::None)
         .collect();
     matching.sort_by(|(a_rank, a), (b_rank, b)| a_rank.cmp(b_rank).then(a.name().cmp(b.name())));

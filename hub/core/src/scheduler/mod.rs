@@ -3,6 +3,7 @@
 //! In: the binding and all clusters. Out: a [`Decision`]: what to write, and for every cluster why it was chosen or
 //! not. [`apply`] and [`status`] turn it into the binding to write.
 
+pub mod concern;
 pub mod division;
 pub mod estimate;
 pub mod filter;
@@ -10,6 +11,7 @@ pub mod spread;
 pub mod trigger;
 pub mod webster;
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -25,11 +27,11 @@ use self::trigger::Trigger;
 use crate::{condition, seconds, set_condition};
 
 /// What the scheduler looks at.
-pub struct Input<'a> {
+pub struct Input<'a, C> {
     /// The binding.
     pub binding: &'a ResourceBinding,
     /// Every cluster, in any order.
-    pub clusters: &'a [Cluster],
+    pub clusters: &'a [C],
     /// The name that this scheduler goes by.
     pub scheduler: &'a str,
 }
@@ -103,30 +105,30 @@ impl Decision {
 }
 
 /// Schedules a binding. Deterministic: the order of clusters does not matter.
-pub fn schedule(input: &Input<'_>) -> Decision {
-    let mode = match trigger::trigger(input.binding, input.clusters, input.scheduler) {
+pub fn schedule<C: Borrow<Cluster>>(input: &Input<'_, C>) -> Decision {
+    let mut clusters: Vec<&Cluster> = input.clusters.iter().map(Borrow::borrow).collect();
+    clusters.sort_by(|a, b| a.name().cmp(b.name()));
+    let mode = match trigger::trigger(input.binding, &clusters, input.scheduler) {
         Trigger::NotOurs => {
-            return Decision { report: going(input.clusters), ..Decision::plain(Outcome::NotOurs) };
+            return Decision { report: going(&clusters), ..Decision::plain(Outcome::NotOurs) };
         }
         Trigger::UpToDate => return Decision::plain(Outcome::UpToDate),
         Trigger::Schedule { mode, .. } => mode,
     };
     let Some(placement) = &input.binding.spec.placement else { return Decision::plain(Outcome::NotOurs) };
-    place(input.binding, input.clusters, placement, mode)
+    place(input.binding, &clusters, placement, mode)
 }
 
 /// The clusters on their way out: whoever placed something there, it is lost.
-fn going(clusters: &[Cluster]) -> BTreeMap<String, Verdict> {
+fn going(clusters: &[&Cluster]) -> BTreeMap<String, Verdict> {
     let going = clusters.iter().filter(|cluster| cluster.deleting());
     going.map(|cluster| (cluster.name().to_owned(), Verdict::Deleting)).collect()
 }
 
-/// Places a binding, whatever triggered it: also the answer to "where would it go?".
-pub fn place(binding: &ResourceBinding, clusters: &[Cluster], placement: &Placement, mode: Mode) -> Decision {
-    let mut clusters: Vec<&Cluster> = clusters.iter().collect();
-    clusters.sort_by(|a, b| a.name().cmp(b.name()));
+/// Places a binding, whatever triggered it. `clusters` are sorted by name.
+fn place(binding: &ResourceBinding, clusters: &[&Cluster], placement: &Placement, mode: Mode) -> Decision {
     if placement.cluster_affinities.is_empty() {
-        return attempt(binding, &clusters, placement, "", mode);
+        return attempt(binding, clusters, placement, "", mode);
     }
     // From the term that holds now to the first that fits. Where everything is divided anew, and where nothing is
     // placed that could stay, no term holds: the first is tried first.
@@ -136,7 +138,7 @@ pub fn place(binding: &ResourceBinding, clusters: &[Cluster], placement: &Placem
     let start = position.filter(|_| holds).unwrap_or(0);
     let mut first: Option<Decision> = None;
     for term in &placement.cluster_affinities[start..] {
-        let decision = attempt(binding, &clusters, placement, &term.affinity_name, mode);
+        let decision = attempt(binding, clusters, placement, &term.affinity_name, mode);
         if matches!(decision.outcome, Outcome::Scheduled(_)) {
             return decision;
         }

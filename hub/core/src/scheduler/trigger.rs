@@ -3,8 +3,9 @@
 use karmada_api::binding::ResourceBinding;
 use karmada_api::cluster::Cluster;
 use karmada_api::policy::{ClusterAffinityTerm, Placement, ReplicaSchedulingType};
-use karmada_api::strings::{DEFAULT_SCHEDULER, annotations, labels};
+use karmada_api::strings::{DEFAULT_SCHEDULER, annotations, conditions, labels};
 
+use super::concern;
 use super::division::Mode;
 
 /// What a binding asks of the scheduler.
@@ -36,10 +37,12 @@ pub enum Cause {
     EveryCluster,
     /// A cluster in use goes away.
     Terminating,
+    /// It is placed, and its status does not say so: the hub ended between the two writes.
+    Untold,
 }
 
-/// Decides. `scheduler` is the name that this scheduler goes by.
-pub fn trigger(binding: &ResourceBinding, clusters: &[Cluster], scheduler: &str) -> Trigger {
+/// Decides. `clusters` are sorted by name, `scheduler` is the name that this scheduler goes by.
+pub fn trigger(binding: &ResourceBinding, clusters: &[&Cluster], scheduler: &str) -> Trigger {
     let Some(placement) = binding.spec.placement.as_ref().filter(|_| is_ours(binding, scheduler)) else {
         return Trigger::NotOurs;
     };
@@ -53,13 +56,19 @@ pub fn trigger(binding: &ResourceBinding, clusters: &[Cluster], scheduler: &str)
     if rebalance_asked(binding) {
         return Trigger::Schedule { mode: Mode::Fresh, cause: Cause::Rebalance };
     }
-    let duplicated = binding.spec.replica_scheduling_type() == ReplicaSchedulingType::Duplicated;
-    if duplicated || !binding.spec.is_workload() {
+    if concern::seeks_clusters(&binding.spec) {
         return steady(Cause::EveryCluster);
     }
-    let gone = |name: &str| clusters.iter().find(|c| c.name() == name).is_none_or(Cluster::deleting);
+    let gone = |name: &str| {
+        let at = clusters.binary_search_by(|cluster| cluster.name().cmp(name));
+        at.map_or(true, |at| clusters[at].deleting())
+    };
     if binding.spec.clusters.iter().any(|target| gone(&target.name)) {
         return steady(Cause::Terminating);
+    }
+    let said = binding.status.condition(conditions::SCHEDULED);
+    if !binding.spec.clusters.is_empty() && said.is_none_or(|said| said.status != conditions::TRUE) {
+        return steady(Cause::Untold);
     }
     Trigger::UpToDate
 }

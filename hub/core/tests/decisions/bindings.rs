@@ -1,11 +1,13 @@
 //! Works of a binding, and the statuses that come back.
 
 use karmada_api::admission::{self, Context, Operation};
-use karmada_api::binding::ResourceBinding;
+use karmada_api::binding::{AggregatedStatusItem, ResourceBinding};
 use karmada_api::cluster::Cluster;
 use karmada_api::override_policy::OverridePolicy;
 use karmada_api::work::Work;
+use karmada_core::belonging;
 use karmada_core::binding::{self as works, Input, WorkError};
+use karmada_core::targets::Places;
 use karmada_core::{overrides, status};
 use karmada_interpreter::Native;
 use serde_json::{Value, json};
@@ -26,14 +28,15 @@ fn placed(targets: Value) -> ResourceBinding {
 
 fn wanted(binding: &ResourceBinding, template: &Value, overrides: &[OverridePolicy]) -> Vec<works::Wanted> {
     let clusters = clusters();
-    works::works(&Input {
+    let input = Input {
         binding,
         template,
         clusters: &clusters,
         cluster_overrides: &[],
         overrides,
         interpreter: &Native,
-    })
+    };
+    works::works(&input).collect()
 }
 
 fn work(wanted: &works::Wanted) -> Value {
@@ -167,14 +170,16 @@ fn a_cluster_on_its_way_out_gets_no_work() {
     clusters[0].metadata.deletion_timestamp =
         Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now()));
     let template = deployment();
-    let wanted = works::works(&Input {
+    let none: [OverridePolicy; 0] = [];
+    let input = Input {
         binding: &binding,
         template: &template,
         clusters: &clusters,
-        cluster_overrides: &[],
-        overrides: &[],
+        cluster_overrides: &none,
+        overrides: &none,
         interpreter: &Native,
-    });
+    };
+    let wanted: Vec<works::Wanted> = works::works(&input).collect();
     assert_eq!(wanted[0].work, Err(WorkError::Leaving("m1".to_owned())));
     assert!(wanted[1].work.is_ok());
 }
@@ -275,6 +280,10 @@ fn nothing_is_written_when_nothing_changed() {
     assert_eq!(works::merged(&noted, &first).unwrap().metadata.annotations, existing.metadata.annotations);
 }
 
+fn items(works: &[Work]) -> Vec<AggregatedStatusItem> {
+    works.iter().filter_map(status::item).collect()
+}
+
 fn work_in(cluster: &str, applied: Option<bool>, status: Value) -> Work {
     let conditions = applied.map(|applied| json!([{"type": "Applied", "status": if applied { "True" } else { "False" },
         "reason": "r", "message": if applied { "" } else { "it broke" }, "lastTransitionTime": "2024-01-01T00:00:00Z"}]));
@@ -290,12 +299,10 @@ fn works_nobody_wants_go() {
         {"fromCluster": "m2", "purgeMode": "Gracefully", "reason": "r", "producer": "p"},
         {"fromCluster": "m3", "purgeMode": "Directly", "reason": "r", "producer": "p"}]))
     .unwrap();
-    let all: Vec<Work> = ["m1", "m2", "m3", "m4"].iter().map(|c| work_in(c, None, Value::Null)).collect();
-    let gone: Vec<&str> =
-        works::orphans(&binding, &all).iter().map(|w| w.metadata.namespace.as_deref().unwrap()).collect();
-    assert_eq!(gone, ["karmada-es-m3", "karmada-es-m4"]);
-    assert!(works::must_wait(&binding, &all));
-    assert!(!works::must_wait(&binding, &all[..2]));
+    let places = Places::of(&binding);
+    let all = ["karmada-es-m1", "karmada-es-m2", "karmada-es-m3", "karmada-es-m4", "elsewhere"];
+    assert_eq!(all.map(|namespace| places.is_orphan(namespace)), [false, false, true, true, true]);
+    assert_eq!(all.map(|namespace| places.goes_first(namespace)), [false, false, true, false, false]);
     assert_eq!(works::work_selector(&binding), ("resourcebinding.karmada.io/permanent-id", "b-1".to_owned()));
 }
 
@@ -306,7 +313,7 @@ fn statuses_come_together() {
         (work_in("m2", Some(true), json!({"replicas": 2})), work_in("m1", Some(false), Value::Null));
     let mut leaving = work_in("m3", Some(true), Value::Null);
     leaving.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now()));
-    let partly = status::binding_status(&binding, &[good.clone(), bad, leaving], now()).unwrap();
+    let partly = status::binding_status(&binding, items(&[good.clone(), bad, leaving]), now()).unwrap();
     assert_eq!(
         serde_json::to_value(&partly.aggregated_status).unwrap(),
         json!([
@@ -316,11 +323,11 @@ fn statuses_come_together() {
     assert_eq!(partly.condition("FullyApplied").unwrap().reason, "FullyAppliedFailed");
     let works = [good, work_in("m1", Some(true), Value::Null)];
     let mut known = binding.clone();
-    known.status = status::binding_status(&binding, &works, now()).unwrap();
+    known.status = status::binding_status(&binding, items(&works), now()).unwrap();
     assert_eq!(known.status.condition("FullyApplied").unwrap().status, "True");
-    assert_eq!(status::binding_status(&known, &works, later()), None);
+    assert_eq!(status::binding_status(&known, items(&works), later()), None);
     assert_eq!(
-        status::binding_status(&known, &works[..1], later())
+        status::binding_status(&known, items(&works[..1]), later())
             .unwrap()
             .condition("FullyApplied")
             .unwrap()
@@ -334,7 +341,7 @@ fn statuses_come_together() {
 fn fully_applied_goes_by_the_clusters_names() {
     let mut binding = placed(json!([{"name": "m1", "replicas": 4}, {"name": "m2", "replicas": 2}]));
     let of = |clusters: &[&str]| {
-        status::aggregate(&clusters.iter().map(|c| work_in(c, Some(true), Value::Null)).collect::<Vec<_>>())
+        items(&clusters.iter().map(|c| work_in(c, Some(true), Value::Null)).collect::<Vec<_>>())
     };
     assert!(status::fully_applied(&binding, &of(&["m1", "m2"])));
     assert!(!status::fully_applied(&binding, &of(&["m1", "m3"])), "as many, but others");
@@ -356,7 +363,7 @@ fn what_was_applied_of_an_older_generation_is_not_applied() {
         let mut work = work_in("m1", Some(true), json!({"replicas": 4}));
         work.metadata.generation = Some(2);
         work.status.conditions[0].observed_generation = observed;
-        let known = status::binding_status(&binding, &[work], now()).unwrap();
+        let known = status::binding_status(&binding, items(&[work]), now()).unwrap();
         let item = &known.aggregated_status[0];
         (item.applied, known.condition("FullyApplied").unwrap().status.clone(), item.applied_message.clone())
     };
@@ -366,7 +373,7 @@ fn what_was_applied_of_an_older_generation_is_not_applied() {
     held_back.metadata.generation = Some(2);
     held_back.status.conditions[0].observed_generation = Some(1);
     held_back.spec.suspend_dispatching = Some(true);
-    assert!(status::aggregate(&[held_back])[0].applied, "what is held back waits for nobody");
+    assert!(items(&[held_back])[0].applied, "what is held back waits for nobody");
     let (applied, fully, message) = at(Some(1));
     assert_eq!((applied, fully.as_str()), (false, "False"));
     assert_eq!(message, "generation 2 has not been applied yet; the cluster has generation 1");
@@ -381,7 +388,7 @@ fn what_no_deployment_can_say_is_left_out() {
             work_in("m1", Some(true), json!({"readyReplicas": bad})),
             work_in("m2", Some(true), good.clone()),
         ];
-        let known = status::binding_status(&binding, &works, now()).unwrap();
+        let known = status::binding_status(&binding, items(&works), now()).unwrap();
         let item = serde_json::to_value(&known.aggregated_status[0]).unwrap();
         let why = item["appliedMessage"].as_str().unwrap_or_default();
         assert!(
@@ -402,7 +409,7 @@ fn what_no_deployment_can_say_is_left_out() {
     }
     let most = json!({"readyReplicas": i32::MAX});
     let works = ["m1", "m2"].map(|cluster| work_in(cluster, Some(true), most.clone()));
-    let known = status::binding_status(&binding, &works, now()).unwrap();
+    let known = status::binding_status(&binding, items(&works), now()).unwrap();
     let template =
         status::template_status(&deployment(), &known.aggregated_status, &Native, now()).unwrap().unwrap();
     assert_eq!(template["status"]["readyReplicas"], i32::MAX, "as much as the API can hold");
@@ -411,9 +418,9 @@ fn what_no_deployment_can_say_is_left_out() {
 #[test]
 fn a_template_that_is_placed_nowhere_any_more_is_told_so() {
     let mut binding = placed(json!([]));
-    assert!(!status::tells_the_template(&binding, &[]), "nothing was placed yet");
+    assert!(!status::tells_the_template(&binding, false), "nothing was placed yet");
     binding.status.last_scheduled_time = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now()));
-    assert!(status::tells_the_template(&binding, &[]));
+    assert!(status::tells_the_template(&binding, false));
     let mut template = deployment();
     template["status"] = json!({"replicas": 6, "readyReplicas": 6, "availableReplicas": 6, "updatedReplicas": 6, "observedGeneration": 3});
     let told = status::template_status(&template, &[], &Native, now()).unwrap().unwrap();
@@ -442,7 +449,7 @@ fn a_template_shows_all_its_members() {
         json!({"replicas": replicas, "updatedReplicas": replicas, "readyReplicas": replicas, "availableReplicas": replicas,
         "generation": 1, "observedGeneration": 1, "resourceTemplateGeneration": 3})
     };
-    let items = status::aggregate(&[work_in("m1", Some(true), item(4)), work_in("m2", Some(true), item(2))]);
+    let items = items(&[work_in("m1", Some(true), item(4)), work_in("m2", Some(true), item(2))]);
     let template = status::template_status(&deployment(), &items, &Native, now()).unwrap().unwrap();
     assert_eq!(
         (&template["status"]["readyReplicas"], &template["status"]["observedGeneration"]),
@@ -451,4 +458,32 @@ fn a_template_shows_all_its_members() {
     assert_eq!(status::template_status(&template, &items, &Native, later()).unwrap(), None);
     let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}});
     assert_eq!(status::template_status(&config, &items, &Native, now()).unwrap(), None);
+}
+
+#[test]
+fn a_binding_whose_template_is_gone_is_left_over_unless_somebody_else_ends_it() {
+    let mut anew = deployment();
+    anew["metadata"]["uid"] = json!("t-2");
+    let same = deployment();
+    let loose = binding(json!({}));
+    let mut owned = loose.clone();
+    owned.metadata.owner_references =
+        serde_json::from_value(json!([{"apiVersion": "apps/v1", "kind": "Deployment",
+        "name": "nginx", "uid": "t-1", "controller": true}]))
+        .unwrap();
+    let mut by_hand = loose.clone();
+    by_hand.spec.resource.uid.clear();
+    for (of, template, left_over) in [
+        (&loose, None, true),
+        (&loose, Some(&anew), true),
+        (&loose, Some(&same), false),
+        (&owned, None, false),
+        (&owned, Some(&anew), false),
+        (&by_hand, None, false),
+        (&by_hand, Some(&anew), false),
+    ] {
+        assert_eq!(belonging::is_left_over(of, template), left_over, "{:?} {template:?}", of.metadata);
+    }
+    assert!(belonging::is_of_another(&owned, &anew) && !belonging::is_of_another(&owned, &same));
+    assert!(!belonging::is_of_another(&by_hand, &anew));
 }

@@ -85,7 +85,8 @@ fn a_clusters_grace_runs_from_its_joining() {
     let mut fresh = member("m1");
     fresh.status.conditions.clear();
     let verdict = |cluster: &Cluster, contact: Contact, created| {
-        silent(cluster, &contact.of_one_made(created), &Grace::default(), now()).map(|said| said.reason)
+        silent(cluster, &contact.of_one_made(created, now()), &Grace::default(), now())
+            .map(|said| said.reason)
     };
     assert_eq!(verdict(&fresh, known(None), Some(made)), None, "a new cluster has its 60 s");
     assert_eq!(

@@ -1,11 +1,13 @@
 //! When and where bindings are scheduled.
 
+use std::sync::Arc;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use karmada_api::binding::{ResourceBinding, TargetCluster};
 use karmada_api::cluster::Cluster;
 use karmada_core::scheduler::division::{self, Candidate, Division, Mode};
 use karmada_core::scheduler::trigger::{Cause, Trigger, trigger};
-use karmada_core::scheduler::{self, Decision, Failure, Input, Outcome, Verdict, webster};
+use karmada_core::scheduler::{self, Decision, Failure, Input, Outcome, Verdict, concern, webster};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -77,7 +79,7 @@ fn every_cluster_says_why() {
     clusters[1].spec.taints =
         serde_json::from_value(json!([{"key": "cluster.karmada.io/not-ready", "effect": "NoSchedule"}]))
             .unwrap();
-    clusters[2].status.api_enablements.clear();
+    clusters[2].status.api_enablements = Arc::default();
     clusters[3].metadata.deletion_timestamp = Some(Time(now()));
     let fits = binding(json!({"clusterAffinity": {"exclude": ["m5"]}}));
     let decision = schedule(&fits, &clusters);
@@ -124,7 +126,7 @@ fn a_kind_is_placed_once_the_site_gains_it() {
     assert_eq!(result(&schedule(&placed, &clusters)), json!([["m1", 6], ["m2", 6]]));
     // What is placed is not taken back when discovery hiccups.
     let placed = written(&placed, &schedule(&placed, &clusters));
-    clusters[0].status.api_enablements.clear();
+    clusters[0].status.api_enablements = Arc::default();
     assert_eq!(result(&schedule(&placed, &clusters)), json!([["m1", 6], ["m2", 6]]));
 }
 
@@ -133,7 +135,9 @@ fn what_triggers_scheduling() {
     let clusters = members(&["m1", "m2"]);
     let first = binding(static_weights(&[("m1", 1), ("m2", 1)]));
     let placed = written(&first, &schedule(&first, &clusters));
-    let of = |binding: &ResourceBinding| trigger(binding, &clusters, "default-scheduler");
+    let of = |binding: &ResourceBinding| {
+        trigger(binding, &clusters.iter().collect::<Vec<_>>(), "default-scheduler")
+    };
     let steady = |cause| Trigger::Schedule { mode: Mode::Steady, cause };
     assert_eq!(of(&first), steady(Cause::Placement));
     assert_eq!(of(&placed), Trigger::UpToDate);
@@ -154,6 +158,11 @@ fn what_triggers_scheduling() {
     );
     assert_eq!(changed(&|b| b.spec.replicas = 7), steady(Cause::Replicas));
     assert_eq!(changed(&|b| b.spec.clusters[0].name = "gone".to_owned()), steady(Cause::Terminating));
+    assert_eq!(
+        changed(&|b| b.status = Default::default()),
+        steady(Cause::Untold),
+        "the hub ended in between"
+    );
     assert_eq!(
         changed(&|b| b.spec.reschedule_triggered_at = Some(Time(later()))),
         Trigger::Schedule { mode: Mode::Fresh, cause: Cause::Rebalance }
@@ -422,5 +431,85 @@ proptest! {
         let forth = schedule(&first, &clusters);
         clusters.rotate_left(rotation);
         prop_assert_eq!(forth, schedule(&first, &clusters));
+    }
+}
+
+/// A cluster as one of the states that placement can tell apart.
+fn state(name: &str, number: u8) -> Option<Cluster> {
+    let mut cluster = member(name);
+    let taint = json!([{"key": "k", "effect": "NoSchedule"}]);
+    match number {
+        0 => return None,
+        1 => {}
+        2 => cluster.metadata.labels = serde_json::from_value(json!({"group": "a"})).unwrap(),
+        3 => cluster.metadata.labels = serde_json::from_value(json!({"group": "b"})).unwrap(),
+        4 => cluster.spec.taints = serde_json::from_value(taint).unwrap(),
+        5 => cluster.metadata.deletion_timestamp = Some(Time(now())),
+        6 => cluster.spec.region = "r".to_owned(),
+        7 => cluster.status.api_enablements = Arc::default(),
+        _ => cluster.status.resource_summary = None,
+    }
+    Some(cluster)
+}
+
+fn placement(number: u8) -> Value {
+    let labels = |group: &str| json!({"labelSelector": {"matchLabels": {"group": group}}});
+    let divided = json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"});
+    match number {
+        0 => json!({}),
+        1 => json!({"clusterAffinity": labels("a")}),
+        2 => json!({"clusterAffinity": {"clusterNames": ["m0", "m1"]}, "replicaScheduling": divided}),
+        3 => json!({"replicaScheduling": divided}),
+        4 => json!({"clusterAffinity": {"exclude": ["m2"]}}),
+        5 => {
+            json!({"clusterAffinities": [{"affinityName": "first", "labelSelector": {"matchLabels": {"group": "a"}}},
+            {"affinityName": "second", "clusterNames": ["m0"]}]})
+        }
+        6 => json!({"spreadConstraints": [{"spreadByField": "cluster", "maxGroups": 2, "minGroups": 1}]}),
+        _ => {
+            json!({"clusterAffinity": {"fieldSelector": {"matchExpressions": [{"key": "region", "operator": "In", "values": ["r"]}]}}})
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// Whom a change of a cluster does not wake has nothing to decide: had it been scheduled, nothing would have been written.
+    #[test]
+    fn a_cluster_that_concerns_no_binding_changes_nothing(before in prop::collection::vec(0_u8..9, 4), which in 0_usize..4,
+                                                          after in 0_u8..9, placed in 0_u8..8, replicas in 0_i32..7) {
+        let fleet = |states: &[u8]| -> Vec<Cluster> {
+            states.iter().enumerate().filter_map(|(n, number)| state(&format!("m{n}"), *number)).collect()
+        };
+        let mut states = before;
+        let mut settled = binding(placement(placed));
+        settled.spec.replicas = replicas;
+        let clusters = fleet(&states);
+        for _ in 0..4 {
+            settled = written(&settled, &schedule(&settled, &clusters));
+        }
+        let unplaced = matches!(schedule(&settled, &clusters).outcome, Outcome::Failed(_));
+        let name = format!("m{which}");
+        let was = state(&name, states[which]);
+        states[which] = after;
+        let is = state(&name, after);
+        let differs = match (&was, &is) {
+            (Some(was), Some(is)) => concern::differs(was, is),
+            (None, None) => false,
+            _ => true,
+        };
+        let named = settled.spec.clusters.iter().any(|target| target.name == name);
+        let mut both = was.iter().chain(&is);
+        let sought = concern::seeks_clusters(&settled.spec)
+            && both.any(|cluster| concern::may_use(settled.spec.placement.as_ref().unwrap(), cluster));
+        if !(differs && (named || sought || unplaced)) {
+            let decision = schedule(&settled, &fleet(&states));
+            prop_assert_eq!(scheduler::apply(&settled, &decision).map(|changed| changed.spec), None);
+            // Room alone wakes nobody: who found none is tried again from time to time.
+            if !unplaced {
+                prop_assert_eq!(scheduler::status(&settled, &settled.spec.clusters, &decision, now()), None);
+            }
+        }
     }
 }

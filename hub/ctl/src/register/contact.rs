@@ -19,9 +19,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::register::HubAddress;
 use crate::register::manifests::Installation;
-use crate::register::wait;
+use crate::register::{HubAddress, wait};
 
 /// Each step takes at most this.
 const STEP: Duration = Duration::from_secs(10);

@@ -1,8 +1,17 @@
-//! What the hub has placed in a cluster. In: the cluster's Works. Out: how many objects of each kind, in words.
+//! What the hub has placed in a cluster. In: the cluster's Works, and the member. Out: how many objects of each kind, in words; and what
+//! of it is there yet, with the hub's marks on it, when the hub has let the cluster go.
 
 use std::collections::BTreeMap;
 
+use karmada_api::names::execution_namespace;
+use karmada_api::object;
+use karmada_api::strings::annotations;
 use serde_json::Value;
+
+use crate::connection::{ApiError, Connection};
+
+/// Objects that are named, of those that are left.
+const NAMED: usize = 5;
 
 /// Objects by kind, kinds named with their group where they are not Kubernetes' core.
 pub fn count(works: &[Value]) -> BTreeMap<String, usize> {
@@ -33,6 +42,70 @@ pub fn fate(counts: &BTreeMap<String, usize>, keep: bool) -> String {
         (_, false) => "objects that the hub placed there are removed from the member",
     };
     format!("{total} {fate}: {}", kinds.join(", "))
+}
+
+/// What the Works of `cluster` placed and is in the member yet, marked as theirs. A kind that the member does not serve holds nothing that
+/// could be seen.
+pub async fn left(member: &Connection, cluster: &str, works: &[Value]) -> Result<Vec<String>, ApiError> {
+    let mut kinds = BTreeMap::new();
+    let mut left = Vec::new();
+    for work in works {
+        let manifests = work["spec"]["workload"]["manifests"].as_array();
+        for manifest in manifests.into_iter().flatten() {
+            let version = object::api_version(manifest);
+            if !kinds.contains_key(version) {
+                let root = if version.contains('/') { "/apis" } else { "/api" };
+                let list = member.find(&format!("{root}/{version}")).await?.unwrap_or_default();
+                kinds.insert(version.to_owned(), list);
+            }
+            let Some(path) = path_in(&kinds[version], manifest) else { continue };
+            if let Some(found) = member.find(&path).await?
+                && is_marked(&found, cluster)
+                && found["metadata"]["deletionTimestamp"].is_null()
+            {
+                let place = object::namespace(manifest).to_owned();
+                let place = if place.is_empty() { place } else { place + "/" };
+                left.push(format!("{} {place}{}", object::kind(manifest), object::name(manifest)));
+            }
+        }
+    }
+    Ok(left)
+}
+
+/// Where a manifest's object is, by the resources of its version.
+fn path_in(resources: &Value, manifest: &Value) -> Option<String> {
+    let (version, kind) = (object::api_version(manifest), object::kind(manifest));
+    let is_it = |resource: &&Value| {
+        resource["kind"] == kind && resource["name"].as_str().is_some_and(|name| !name.contains('/'))
+    };
+    let resource = resources["resources"].as_array()?.iter().find(is_it)?;
+    let (plural, name) = (resource["name"].as_str()?, object::name(manifest));
+    let root = if version.contains('/') { "/apis" } else { "/api" };
+    Some(match object::namespace(manifest) {
+        "" => format!("{root}/{version}/{plural}/{name}"),
+        namespace => format!("{root}/{version}/namespaces/{namespace}/{plural}/{name}"),
+    })
+}
+
+/// Whether an object says that a Work of `cluster` brought it.
+fn is_marked(found: &Value, cluster: &str) -> bool {
+    object::annotation(found, annotations::WORK_NAMESPACE) == Some(execution_namespace(cluster).as_str())
+}
+
+/// What is said of what is left; `None` where nothing is.
+pub fn left_in_words(left: &[String]) -> Option<String> {
+    if left.is_empty() {
+        return None;
+    }
+    let more = left.len().saturating_sub(NAMED);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    let shown: Vec<&str> = left.iter().take(NAMED).map(String::as_str).collect();
+    Some(format!(
+        "{} objects that the hub placed there are there yet, with its marks, as its agent did not remove them: {}{more}. Nothing looks \
+         after them any more: delete them where they are not needed",
+        left.len(),
+        shown.join(", ")
+    ))
 }
 
 #[cfg(test)]

@@ -50,6 +50,7 @@ impl Agent {
             connector: Arc::new(Tcp),
             keeper: Keeper::Directory(state.path().to_owned()),
             link,
+            sources: karmada_agent::Sources::system(),
         };
         let stop = CancellationToken::new();
         tokio::spawn(Box::pin(karmada_agent::run(config, parts, stop.clone())));

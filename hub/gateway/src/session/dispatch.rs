@@ -59,6 +59,15 @@ enum Listing {
     Told,
 }
 
+/// Deletes of listings that wait for a person's word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Holding {
+    /// A word for a listing at this revision or later ends it.
+    pub since: u64,
+    /// Up to this revision there was one already.
+    pub passed: u64,
+}
+
 /// What becomes of the agent's word that it never held what it was to remove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NeverHeld {
@@ -89,11 +98,14 @@ pub(super) struct Dispatch {
     deleting: BTreeMap<Arc<str>, Work>,
     /// Those that the agent said it never held: their body goes before their tombstone, once.
     never_held: BTreeSet<Arc<str>>,
+    /// Orphans that the agent was told to let go of.
+    let_go: BTreeSet<Arc<str>>,
     partial: Option<v1::Partial>,
     listing: Listing,
-    /// Deletes in a listing wait for a person's word.
-    holds_deletes: bool,
+    holds_deletes: Option<Holding>,
     deletes_held: u64,
+    /// The revision of the listing that ended last.
+    listed: u64,
     agent_holds_objects: bool,
     seen: u64,
     told: u64,
@@ -101,8 +113,13 @@ pub(super) struct Dispatch {
 }
 
 impl Dispatch {
-    /// For what `hello` says that the agent holds; `resumed`: where the watch resumes; `holds_deletes`: those of listings wait.
-    pub(super) fn new(epoch: u64, hello: v1::Hello, resumed: Option<u64>, holds_deletes: bool) -> Self {
+    /// For what `hello` says that the agent holds; `resumed`: where the watch resumes; `holds_deletes`: which of listings wait.
+    pub(super) fn new(
+        epoch: u64,
+        hello: v1::Hello,
+        resumed: Option<u64>,
+        holds_deletes: Option<Holding>,
+    ) -> Self {
         let at = resumed.unwrap_or(0);
         Self {
             epoch,
@@ -112,10 +129,12 @@ impl Dispatch {
             unacked: BTreeMap::new(),
             deleting: BTreeMap::new(),
             never_held: BTreeSet::new(),
+            let_go: BTreeSet::new(),
             partial: hello.partial,
             listing: Listing::Told,
             holds_deletes,
             deletes_held: 0,
+            listed: 0,
             agent_holds_objects: hello.objects > 0,
             seen: at,
             told: at,
@@ -130,14 +149,25 @@ impl Dispatch {
         hub_frame::Body::SnapshotStart(v1::SnapshotStart { epoch: self.epoch })
     }
 
-    /// A person let the deletes go out. True where any were held back in this session's listings, or may have been.
-    pub(super) fn confirm_deletes(&mut self) -> bool {
-        std::mem::take(&mut self.holds_deletes)
+    /// A person let the deletes up to `revision` go out. True where such may have been held back from this agent.
+    pub(super) fn confirm_deletes(&mut self, revision: u64) -> bool {
+        let Some(hold) = self.holds_deletes.filter(|hold| hold.passed < revision) else { return false };
+        self.holds_deletes = (revision < hold.since).then_some(Holding { passed: revision, ..hold });
+        true
     }
 
-    /// How many deletes the listing that just ended held back; zero where it is said already.
-    pub(super) fn take_held(&mut self) -> u64 {
-        if self.listing == Listing::Told { std::mem::take(&mut self.deletes_held) } else { 0 }
+    /// The revision of the listing that just ended, and how many deletes it held back; `None` where that were none, or it is said already.
+    pub(super) fn take_held(&mut self) -> Option<(u64, u64)> {
+        if self.listing != Listing::Told {
+            return None;
+        }
+        let held = std::mem::take(&mut self.deletes_held);
+        (held > 0).then_some((self.listed, held))
+    }
+
+    /// Whether the deletion of `work` waits for a person's word.
+    fn holds(&self, work: &Work) -> bool {
+        self.listing != Listing::Told && self.holds_deletes.is_some_and(|hold| work.revision > hold.passed)
     }
 
     /// Where a new watch may resume; `None` while a listing is unfinished.
@@ -166,6 +196,7 @@ impl Dispatch {
                 self.seen = self.seen.max(revision);
                 if self.listing == Listing::Running {
                     self.listing = Listing::Ended(revision);
+                    self.listed = revision;
                 }
             }
         }
@@ -226,6 +257,27 @@ impl Dispatch {
             let (uid, revision) = (removed.uid.into(), removed.revision);
             self.put(removed.key.into(), Pending::Release { uid, revision, preserve: true });
         }
+    }
+
+    /// A person decided what becomes of `key`, which the agent enforces and the hub knows nothing of. Told once in a session.
+    pub(super) fn let_go(&mut self, key: &str, preserve: bool) {
+        let key: Arc<str> = key.into();
+        // A Work of that name which came meanwhile is no orphan.
+        let came = self.known.contains_key(&key) || self.queue.holds(&key);
+        if came || self.let_go.contains(&key) {
+            return;
+        }
+        // Of which life of the hub its revision is, nobody knows: this word is newer.
+        let release = Pending::Release { uid: "".into(), revision: i64::MAX as u64, preserve };
+        if self.queue.waiting() < RELEASES {
+            self.let_go.insert(key.clone());
+            self.put(key, release);
+        }
+    }
+
+    /// Whether the agent was told to let go of `key`.
+    pub(super) fn has_let_go(&self, key: &str) -> bool {
+        self.let_go.contains(key)
     }
 
     /// The agent was told to remove `key` and knows nothing of it. It is sent what to look for and remove; an agent that
@@ -300,7 +352,7 @@ impl Dispatch {
     ) -> Option<v1::HubFrame> {
         match pending {
             Pending::Upsert { work, resend } => self.start_upsert(work, resend, purse, inbox),
-            Pending::Delete(_) if self.holds_deletes && self.listing != Listing::Told => {
+            Pending::Delete(work) if self.holds(&work) => {
                 self.deletes_held += 1;
                 None
             }

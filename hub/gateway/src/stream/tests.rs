@@ -1,22 +1,24 @@
 //! Sessions side by side, with the hub's ports faked and the clock paused: who may still write, and who is told.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::channel::mpsc;
 use futures::stream;
-use karmada_certs::{Authority, ClientKey, agent_subject};
+use karmada_certs::{CertificateRequest, PeerIdentity};
 use karmada_proto::v1::{CloseCode, Credit, Hello, Ping, WorkStatus, hub_frame};
 use karmada_proto::{body, frame};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::*;
+use crate::connection::{self, Caller, open};
+use crate::fleet::LinkState;
+use crate::links::Links;
+use crate::options::Options;
 use crate::ports::*;
-use crate::service::open;
-use crate::{Options, Ports};
+use crate::testing::{peer, sources};
 
 #[derive(Default)]
 struct Fake {
@@ -27,18 +29,23 @@ struct Fake {
     gated: AtomicBool,
     /// Where each watch was asked to resume.
     resumed: Mutex<Vec<Option<u64>>>,
-    links: Mutex<BTreeMap<String, LinkState>>,
     sessions: AtomicU64,
     epoch: AtomicU64,
     minted: AtomicU64,
-    confirmed: AtomicBool,
-    held: AtomicU64,
-    holding: Mutex<Option<u64>>,
+    confirmed: Mutex<Option<Batch>>,
+    held: Mutex<Option<(Batch, u64)>>,
+    holding: Mutex<Option<Batch>>,
+    decided: Mutex<Vec<(String, bool)>>,
     deleting: AtomicBool,
+    /// Past the first: the store's revision, and that of what is deleted.
+    revision: AtomicU64,
+    deleted_at: AtomicU64,
     /// Who is connecting.
     cluster: Mutex<String>,
     revoked: AtomicBool,
     revoke_while_watching: AtomicBool,
+    /// How often an identity is still accepted; zero: always.
+    accepted: AtomicU64,
     most_at_once: AtomicU64,
     at_once: AtomicU64,
 }
@@ -51,9 +58,10 @@ impl WorkSource for Fake {
             self.revoked.store(true, Ordering::SeqCst);
         }
         let json = br#"{"metadata":{"name":"w","uid":"u","deletionTimestamp":"2026-01-01T00:00:00Z"}}"#;
-        let work = Work::from_json(1, Bytes::from_static(json).into())
+        let (now, deleted) = (self.revision.load(Ordering::SeqCst), self.deleted_at.load(Ordering::SeqCst));
+        let work = Work::from_json(deleted.max(1), Bytes::from_static(json).into())
             .map_err(|e| PortError::never(e.to_string()))?;
-        let listed = [WorkEvent::Upsert(work), WorkEvent::Synced { revision: 1 }];
+        let listed = [WorkEvent::Upsert(work), WorkEvent::Synced { revision: now.max(1) }];
         let listed = if self.deleting.load(Ordering::SeqCst) { listed.to_vec() } else { Vec::new() };
         Ok(WorkFeed { full_listing: true, events: stream::iter(listed).chain(stream::pending()).boxed() })
     }
@@ -87,14 +95,14 @@ impl StatusSink for Fake {
     async fn orphans(&self, _: &str, _: Vec<String>) -> Result<(), PortError> {
         Ok(())
     }
-    fn deletes_confirmed(&self, _: &str, _: u64) -> bool {
-        self.confirmed.load(Ordering::SeqCst)
+    fn orphans_decided(&self, _: &str) -> Vec<(String, bool)> {
+        self.decided.lock().clone()
     }
-    fn deletes_held(&self, _: &str, _: u64, count: u64) {
-        self.held.store(count, Ordering::SeqCst);
+    fn deletes_confirmed(&self, _: &str) -> Option<Batch> {
+        *self.confirmed.lock()
     }
-    fn cluster_liveness(&self, cluster: &str, state: LinkState) {
-        self.links.lock().insert(cluster.to_owned(), state);
+    fn deletes_held(&self, _: &str, batch: Batch, count: u64) {
+        *self.held.lock() = Some((batch, count));
     }
 }
 
@@ -104,7 +112,13 @@ impl Registrar for Fake {
         Err(PortError::never("not here"))
     }
     async fn authorize_session(&self, _: &PeerIdentity) -> Result<String, SessionRefusal> {
-        let revoked = self.revoked.load(Ordering::SeqCst);
+        let count = |left: u64| left.checked_sub(1);
+        let is_last = self.accepted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, count) == Ok(1);
+        let revoked = if is_last {
+            self.revoked.swap(true, Ordering::SeqCst)
+        } else {
+            self.revoked.load(Ordering::SeqCst)
+        };
         if revoked {
             Err(SessionRefusal::Revoked("shut out".into()))
         } else {
@@ -119,18 +133,22 @@ impl Registrar for Fake {
 #[async_trait]
 impl SessionStore for Fake {
     async fn position(&self) -> Result<Position, PortError> {
-        Ok(Position { epoch: self.epoch.load(Ordering::SeqCst) + 1, revision: 1, timeline: 1 })
+        Ok(Position {
+            epoch: self.epoch.load(Ordering::SeqCst) + 1,
+            revision: self.revision.load(Ordering::SeqCst).max(1),
+            timeline: 1,
+        })
     }
     async fn mint_epoch_above(&self, seen: u64) -> Result<u64, PortError> {
         self.minted.fetch_add(1, Ordering::SeqCst);
         self.epoch.store(seen, Ordering::SeqCst);
         Ok(seen + 1)
     }
-    async fn hold_deletes(&self, _: &str, epoch: u64) -> Result<(), PortError> {
-        *self.holding.lock() = Some(epoch);
+    async fn hold_deletes(&self, _: &str, since: Batch) -> Result<(), PortError> {
+        *self.holding.lock() = Some(since);
         Ok(())
     }
-    async fn holds_deletes(&self, _: &str) -> Result<Option<u64>, PortError> {
+    async fn holds_deletes(&self, _: &str) -> Result<Option<Batch>, PortError> {
         Ok(*self.holding.lock())
     }
     fn seal(&self, epoch: u64) -> Bytes {
@@ -147,14 +165,18 @@ impl SessionStore for Fake {
     }
 }
 
+/// What a transport says that broke.
+#[derive(Debug)]
+struct Broken;
+
 struct Rig {
     fake: Arc<Fake>,
     gateway: Arc<Gateway>,
     peer: PeerIdentity,
 }
 
-type Inbound = mpsc::UnboundedReceiver<Result<AgentFrame, Status>>;
-type Frames = mpsc::UnboundedSender<Result<AgentFrame, Status>>;
+type Inbound = mpsc::UnboundedReceiver<Result<AgentFrame, Broken>>;
+type Frames = mpsc::UnboundedSender<Result<AgentFrame, Broken>>;
 
 impl Rig {
     fn new() -> Self {
@@ -165,13 +187,12 @@ impl Rig {
             registrar: fake.clone(),
             sessions: fake.clone(),
         };
-        let (ca, _) = Authority::create(jiff::Timestamp::now()).unwrap();
-        let key = ClientKey::generate().unwrap();
-        let request = CertificateRequest::from_der(&key.request(&agent_subject("m")).unwrap()).unwrap();
-        let hour = Duration::from_secs(3600);
-        let pem = ca.issue_client(&agent_subject("m"), &request, hour, jiff::Timestamp::now()).unwrap();
-        let peer = PeerIdentity::from_pem(&pem).unwrap();
-        Self { fake, gateway: Gateway::new(ports, Options::default()), peer }
+        let links = Links::new(sources(), jiff::SignedDuration::from_hours(1), |_, _| {});
+        Self { fake, gateway: Gateway::new(ports, links, Options::default()), peer: peer("m") }
+    }
+
+    fn link(&self, cluster: &str) -> LinkState {
+        self.gateway.links().link(cluster).state
     }
 
     async fn open(&self) -> Result<(Frames, SessionStream<Inbound>), CloseCode> {
@@ -185,23 +206,28 @@ impl Rig {
     ) -> Result<(Frames, SessionStream<Inbound>), CloseCode> {
         *self.fake.cluster.lock() = cluster.to_owned();
         let (frames, inbound) = mpsc::unbounded();
-        let credit = Some(Credit { messages: 100, bytes: 1 << 20 });
-        let mut hello = Hello {
-            protocol_min: 1,
-            protocol_max: 1,
-            cluster_name: cluster.into(),
-            boot_id: "b".into(),
-            credit,
-            ..Hello::default()
-        };
+        let mut hello = hello(cluster);
         change(&mut hello);
         frames.unbounded_send(Ok(frame::agent(agent_frame::Body::Hello(hello)))).unwrap();
-        let opened = open(&self.gateway, self.peer.clone(), inbound).await;
+        let caller =
+            Caller { peer: self.peer.clone(), from: None, pulse: Pulse::default(), transport: "memory" };
+        let opened = open(&self.gateway, &caller, inbound).await;
         opened.map(|session| (frames, session)).map_err(|close| close.code())
     }
 }
 
-fn status(key: &str, revision: u64, size: usize) -> Result<AgentFrame, Status> {
+fn hello(cluster: &str) -> Hello {
+    Hello {
+        protocol_min: 1,
+        protocol_max: 1,
+        cluster_name: cluster.into(),
+        boot_id: "b".into(),
+        credit: Some(Credit { messages: 100, bytes: 1 << 20 }),
+        ..Hello::default()
+    }
+}
+
+fn status(key: &str, revision: u64, size: usize) -> Result<AgentFrame, Broken> {
     let encoded = body::encode(&Bytes::from(format!("[{}]", " ".repeat(size))));
     Ok(frame::agent(agent_frame::Body::WorkStatus(WorkStatus {
         key: key.into(),
@@ -216,7 +242,7 @@ fn status(key: &str, revision: u64, size: usize) -> Result<AgentFrame, Status> {
 /// The stream is polled for as long as it has something to say or do at this moment.
 async fn turn(session: &mut SessionStream<Inbound>) -> Vec<hub_frame::Body> {
     let mut said = Vec::new();
-    while let Ok(Some(Ok(frame))) = tokio::time::timeout(Duration::from_millis(1), session.next()).await {
+    while let Ok(Some(frame)) = tokio::time::timeout(Duration::from_millis(1), session.next()).await {
         said.extend(frame.body);
     }
     said
@@ -249,13 +275,13 @@ async fn a_stream_that_was_given_up_is_closed_when_it_comes_to_life() {
     turn(&mut session).await;
     // Its transport takes nothing, so that nobody polls it; the hub gives it up.
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(rig.fake.links.lock()["m"], LinkState::Offline);
+    assert_eq!(rig.link("m"), LinkState::Offline);
     frames.unbounded_send(Ok(frame::agent(agent_frame::Body::Ping(Ping { seq: 2, next_ms: 1000 })))).unwrap();
     frames.unbounded_send(status("w", 1, 0)).unwrap();
     let said = turn(&mut session).await;
     assert!(matches!(said.last(), Some(hub_frame::Body::Close(_))), "{said:?}");
     assert!(session.next().await.is_none(), "and it ends");
-    assert_eq!(rig.fake.links.lock()["m"], LinkState::Offline, "both sides say the same");
+    assert_eq!(rig.link("m"), LinkState::Offline, "both sides say the same");
     assert!(rig.fake.written.lock().is_empty(), "nothing is written in its name");
 }
 
@@ -264,7 +290,7 @@ async fn who_is_shut_out_while_a_session_opens_gets_none() {
     let rig = Rig::new();
     rig.fake.revoke_while_watching.store(true, Ordering::SeqCst);
     assert_eq!(rig.open().await.err(), Some(CloseCode::Revoked));
-    assert!(rig.gateway.sessions().is_empty());
+    assert!(rig.gateway.links().sessions() == 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -406,20 +432,34 @@ async fn after_a_restore_listed_deletes_wait_for_a_person_over_all_sessions() {
     let (_frames, mut session) = rig.open().await.unwrap();
     assert_eq!(tombstones(&turn(&mut session).await), 1, "nobody was restored");
     rig.fake.epoch.store(4, Ordering::SeqCst);
+    let batch = |epoch, revision| Batch { epoch, revision };
     let restored = |hello: &mut Hello| (hello.epoch, hello.objects) = (3, 7);
     let (_frames, mut session) = rig.open_with("m", restored).await.unwrap();
     let said = turn(&mut session).await;
     assert!(said.iter().any(|body| matches!(body, hub_frame::Body::SnapshotEnd(_))), "{said:?}");
-    assert_eq!((tombstones(&said), rig.fake.held.load(Ordering::SeqCst)), (0, 1));
+    assert_eq!((tombstones(&said), *rig.fake.held.lock()), (0, Some((batch(5, 1), 1))));
     let (_frames, mut session) = rig.open_with("m", |hello| hello.epoch = 5).await.unwrap();
     assert_eq!(tombstones(&turn(&mut session).await), 0, "nor in the sessions after it");
-    rig.gateway.confirm_deletes("m", 4);
-    assert_eq!(tombstones(&turn(&mut session).await), 0, "a word of another epoch");
-    rig.gateway.confirm_deletes("m", 5);
+    for (word, why) in [(batch(4, 9), "a word of another epoch"), (batch(5, 0), "one of an earlier listing")]
+    {
+        rig.gateway.confirm_deletes("m", word);
+        assert_eq!(tombstones(&turn(&mut session).await), 0, "{why}");
+    }
+    rig.gateway.confirm_deletes("m", batch(5, 1));
     assert_eq!(tombstones(&turn(&mut session).await), 1);
-    rig.fake.confirmed.store(true, Ordering::SeqCst);
+    *rig.fake.confirmed.lock() = Some(batch(5, 1));
     let (_frames, mut session) = rig.open_with("m", |hello| hello.epoch = 5).await.unwrap();
     assert_eq!(tombstones(&turn(&mut session).await), 1, "it is remembered");
+    // Restored once more, in the same epoch: what is listed now, nobody has seen.
+    rig.fake.revision.store(8, Ordering::SeqCst);
+    rig.fake.deleted_at.store(7, Ordering::SeqCst);
+    let (_frames, mut session) = rig.open_with("m", restored).await.unwrap();
+    assert_eq!(tombstones(&turn(&mut session).await), 0, "the word was for another batch");
+    assert_eq!(*rig.fake.held.lock(), Some((batch(5, 8), 1)));
+    rig.gateway.confirm_deletes("m", batch(5, 1));
+    assert_eq!(tombstones(&turn(&mut session).await), 0, "nor does it count when it is said again");
+    rig.gateway.confirm_deletes("m", batch(5, 8));
+    assert_eq!(tombstones(&turn(&mut session).await), 1);
 }
 
 /// A frame takes as long as a slow link needs for it; as long as its bytes come, its sender is alive.
@@ -435,7 +475,7 @@ async fn bytes_of_an_unfinished_frame_are_life() {
         let mut said = turn(&mut session).await;
         for _ in 0..60 {
             if trickles {
-                pulse.beat(rig.gateway.started().elapsed());
+                pulse.beat(rig.gateway.now());
             }
             tokio::time::sleep(Duration::from_millis(500)).await;
             said.extend(turn(&mut session).await);
@@ -465,8 +505,8 @@ async fn what_a_session_that_was_ended_has_under_way_is_dropped() {
         "{said:?}"
     );
     assert!(rig.fake.written.lock().is_empty(), "{:?}", rig.fake.written.lock());
-    assert_eq!(rig.fake.links.lock()["m"], LinkState::Offline);
-    assert!(rig.gateway.sessions().is_empty());
+    assert_eq!(rig.link("m"), LinkState::Offline);
+    assert!(rig.gateway.links().sessions() == 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -487,7 +527,7 @@ async fn who_is_told_to_trust_others_and_who_is_sent_away() {
     let said = turn(&mut session).await;
     let Some(hub_frame::Body::Close(close)) = said.last() else { panic!("{said:?}") };
     assert_eq!((close.code(), close.retry()), (CloseCode::Recycle, karmada_proto::v1::RetryClass::RetryNow));
-    assert!(rig.gateway.sessions().is_empty());
+    assert!(rig.gateway.links().sessions() == 0);
 }
 
 /// The hub's file was copied back and nobody raised the epoch: the cursor that the agent was told says so.
@@ -501,7 +541,7 @@ async fn deletes_are_held_from_who_was_told_a_cursor_by_another_life_of_the_hub(
         });
         let (_frames, mut session) = opened.await.unwrap();
         let said = turn(&mut session).await;
-        assert_eq!(rig.fake.held.load(Ordering::SeqCst), held, "{timeline} {cursor} {objects}");
+        assert_eq!(rig.fake.held.lock().map_or(0, |(_, count)| count), held, "{timeline} {cursor} {objects}");
         let told = said.iter().any(|body| matches!(body, hub_frame::Body::Tombstone(_)));
         assert_eq!(told, held == 0, "{timeline} {cursor} {objects}");
     }
@@ -531,4 +571,120 @@ async fn a_drain_draws_when_each_is_to_leave() {
     assert!(after.iter().all(|after| *after <= 500_000));
     let by_position: Vec<u64> = (0..8).map(|at| 500_000 * at / 8).collect();
     assert_ne!(after, by_position, "not by place");
+}
+
+/// Refused once it had replaced the session before it: neither of the two is there then, and the link must not be said to stand.
+#[tokio::test(start_paused = true)]
+async fn a_link_stands_by_a_session_alone() {
+    let rig = Rig::new();
+    let (_frames, mut old) = rig.open().await.unwrap();
+    turn(&mut old).await;
+    assert_eq!(rig.link("m"), LinkState::Connected);
+    rig.fake.accepted.store(2, Ordering::SeqCst);
+    assert_eq!(rig.open().await.err(), Some(CloseCode::Revoked));
+    turn(&mut old).await;
+    drop(old);
+    assert!(rig.gateway.links().sessions() == 0);
+    assert_eq!(rig.link("m"), LinkState::Offline);
+}
+
+/// A session from its hello to its end over channels in memory: what carries frames is of no concern to it.
+#[tokio::test(start_paused = true)]
+async fn a_session_runs_over_any_stream_and_sink() {
+    let rig = Rig::new();
+    *rig.fake.cluster.lock() = "m".to_owned();
+    let (frames, inbound) = mpsc::unbounded::<Result<AgentFrame, Broken>>();
+    let (outbound, mut said) = mpsc::channel(1);
+    let caller = Caller { peer: rig.peer.clone(), from: None, pulse: Pulse::default(), transport: "memory" };
+    let gateway = rig.gateway.clone();
+    let carried = tokio::spawn(async move { connection::carry(&gateway, caller, inbound, outbound).await });
+    let say = |body| frames.unbounded_send(Ok(frame::agent(body))).unwrap();
+    say(agent_frame::Body::Hello(hello("m")));
+    let body = |frame: Option<HubFrame>| frame.and_then(|frame| frame.body);
+    assert!(matches!(body(said.next().await), Some(hub_frame::Body::Welcome(_))));
+    assert!(matches!(body(said.next().await), Some(hub_frame::Body::SnapshotStart(_))));
+    assert_eq!(rig.gateway.links().link("m").session.map(|session| session.transport), Some("memory"));
+    say(agent_frame::Body::Ping(Ping { seq: 3, next_ms: 1000 }));
+    assert!(matches!(body(said.next().await), Some(hub_frame::Body::Pong(pong)) if pong.seq == 3));
+    frames.unbounded_send(status("w", 1, 0)).unwrap();
+    while rig.fake.written.lock().is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    rig.gateway.disconnect("m", CloseCode::Revoked, "enough");
+    loop {
+        match body(said.next().await).unwrap() {
+            hub_frame::Body::Close(close) => break assert_eq!(close.code(), CloseCode::Revoked),
+            hub_frame::Body::Credit(_) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(said.next().await.is_none(), "the sink is closed");
+    carried.await.unwrap().unwrap();
+    assert_eq!((rig.link("m"), rig.gateway.links().sessions()), (LinkState::Offline, 0));
+}
+
+/// A sink that breaks ends the session, and so does a stream that does.
+#[tokio::test(start_paused = true)]
+async fn a_transport_that_breaks_ends_the_session() {
+    let rig = Rig::new();
+    *rig.fake.cluster.lock() = "m".to_owned();
+    for sink_breaks in [true, false] {
+        let (frames, inbound) = mpsc::unbounded::<Result<AgentFrame, Broken>>();
+        let (outbound, mut said) = mpsc::channel(1);
+        let caller =
+            Caller { peer: rig.peer.clone(), from: None, pulse: Pulse::default(), transport: "memory" };
+        let gateway = rig.gateway.clone();
+        let carried =
+            tokio::spawn(async move { connection::carry(&gateway, caller, inbound, outbound).await });
+        frames.unbounded_send(Ok(frame::agent(agent_frame::Body::Hello(hello("m"))))).unwrap();
+        assert!(said.next().await.is_some());
+        if sink_breaks {
+            drop(said);
+        } else {
+            frames.unbounded_send(Err(Broken)).unwrap();
+            while said.next().await.is_some() {}
+        }
+        assert_eq!(carried.await.unwrap().is_err(), sink_breaks);
+        assert_eq!(rig.gateway.links().sessions(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_person_decided_of_orphans_reaches_the_site_and_its_end_is_told() {
+    let rig = Rig::new();
+    let (frames, mut session) = rig.open().await.unwrap();
+    turn(&mut session).await;
+    let say = |body| frames.unbounded_send(Ok(frame::agent(body))).unwrap();
+    let named = || {
+        let keys = ["x1", "x2", "w"].map(str::to_owned).to_vec();
+        agent_frame::Body::Orphans(karmada_proto::v1::Orphans { keys })
+    };
+    let tombstones = |said: Vec<hub_frame::Body>| {
+        let told = said.into_iter().filter_map(|body| match body {
+            hub_frame::Body::Tombstone(told) => Some((told.key.clone(), told.reason(), told.preserve)),
+            _ => None,
+        });
+        told.collect::<Vec<_>>()
+    };
+    use karmada_proto::v1::TombstoneReason::Released;
+    say(named());
+    assert_eq!(tombstones(turn(&mut session).await), [], "nobody decided anything");
+    rig.gateway.let_go("m", vec![("x1".into(), true), ("w".into(), false)]);
+    assert_eq!(
+        tombstones(turn(&mut session).await),
+        [("x1".to_owned(), Released, true)],
+        "not what the hub holds"
+    );
+    rig.gateway.let_go("m", vec![("x1".into(), true)]);
+    assert_eq!(tombstones(turn(&mut session).await), [], "it is told once");
+    // Decided while the site was away.
+    *rig.fake.decided.lock() = vec![("x2".into(), false), ("w".into(), false)];
+    say(named());
+    assert_eq!(tombstones(turn(&mut session).await), [("x2".to_owned(), Released, false)]);
+    for key in ["x2", "x3"] {
+        let removed = karmada_proto::v1::Removed { key: key.into(), held: true, ..Default::default() };
+        say(agent_frame::Body::Removed(removed));
+    }
+    assert_eq!(tombstones(turn(&mut session).await).len(), 2, "both may be forgotten");
+    assert_eq!(*rig.fake.written.lock(), ["finalized x2"], "of what was not decided on, nothing is told");
 }

@@ -21,8 +21,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use super::acknowledged::{self, Acknowledged, Mark, Told};
 use super::checked::{LOG, LogRow, damage, damage_of, live_row, live_sum, meta_sum};
-use super::{SqliteOptions, from_sql};
-use super::{rewrite, salvage};
+use super::{SqliteOptions, from_sql, rewrite, salvage};
 use crate::{Revision, StoreError};
 
 /// Marks the file as ours ("kmst"); other SQLite files are refused.

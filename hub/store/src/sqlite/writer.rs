@@ -17,6 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use super::acknowledged::{Acknowledged, Mark};
 use super::batch::{Answer, Batch, Operation};
 use super::checkpoint::{CHECKPOINT_PAGES, WalUse};
+use super::kept::Kept;
 use super::reader::Readers;
 use super::recent::Recent;
 use super::reserve::Reserve;
@@ -109,6 +110,7 @@ struct Writer {
     epoch: Arc<AtomicU64>,
     wal: WalUse,
     keep_events: u64,
+    kept: Kept,
     index_after: usize,
     recent: Arc<Recent>,
     meta: Meta,
@@ -155,6 +157,7 @@ pub(super) fn start(
         epoch,
         wal,
         keep_events: options.keep_events,
+        kept: Kept::new(options.keep_bytes),
         index_after: options.index_after,
         recent,
         meta,
@@ -359,13 +362,16 @@ impl Writer {
         let before = std::mem::replace(&mut self.meta, meta);
         self.epoch.store(meta.epoch, Ordering::Release);
         self.recent.advance(&events, &meta);
+        for event in &events {
+            self.kept.add(event.revision(), event.stored_bytes());
+        }
         self.feed.publish(events);
         if meta.compacted > before.compacted {
             self.feed.compact(meta.compacted);
         }
     }
 
-    /// Compacts when twice the events to keep have come together.
+    /// Compacts when twice the events to keep have come together, or those that are kept weigh too much.
     fn compact_by_itself(&mut self) {
         let kept = self.meta.head - self.meta.compacted;
         let keep = if self.reserve.is_whole() {
@@ -374,10 +380,11 @@ impl Writer {
             // What was deleted gives its room back only when it is forgotten, too.
             KEPT_WHEN_FULL.max(self.meta.head.saturating_sub(self.feed.passed()))
         };
-        if keep == 0 || kept < 2 * keep || !self.sure {
+        if keep == 0 || !self.sure {
             return;
         }
-        let target = self.meta.head - keep;
+        let too_many = (kept >= 2 * keep).then(|| self.meta.head - keep);
+        let Some(target) = too_many.max(self.kept.surplus()) else { return };
         let (answer, _) = oneshot::channel();
         self.commit(vec![Pending { operation: Operation::Compact(target), answer, _room: None }]);
     }

@@ -275,3 +275,22 @@ async fn dropping_the_store_without_closing_loses_nothing() {
     assert_eq!(store.list("", None, 0).await.unwrap().items.len(), 20);
     store.close().await;
 }
+
+#[tokio::test]
+async fn large_values_that_change_again_and_again_do_not_fill_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = options(folder.path());
+    options.keep_bytes = 8 << 20;
+    let store = SqliteStore::open(&options).unwrap();
+    let value = |n: u8| Bytes::from(vec![n; 1 << 20]);
+    let mut revision = store.put("/a", value(0), Expect::Absent).await.unwrap();
+    for n in 1..100 {
+        revision = store.put("/a", value(n), Expect::Revision(revision)).await.unwrap();
+    }
+    assert!(store.oldest() > 80, "{}", store.oldest());
+    assert_eq!(store.get("/a").await.unwrap().unwrap().value, value(99));
+    assert!(store.watch("", revision - 3).is_ok(), "what is recent is kept");
+    store.close().await;
+    let bytes = std::fs::metadata(&options.path).unwrap().len();
+    assert!(bytes < 60 << 20, "{bytes}");
+}

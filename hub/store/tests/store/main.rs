@@ -1,6 +1,7 @@
 //! The suite over both backends, and what only a file can promise: that it survives reopening, a power cut,
 //! `kill -9` and a full disk, and lets nobody else in.
 
+#![allow(clippy::disallowed_methods, reason = "tests and benches are of this machine's time")]
 #![allow(clippy::unwrap_used)]
 
 mod damage;

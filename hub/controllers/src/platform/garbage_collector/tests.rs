@@ -152,3 +152,43 @@ async fn an_owner_of_a_kind_that_comes_later_is_then_judged() {
     tokio::join!(run(api.clone(), stop.clone()), acts);
     assert!(maps(&api).is_empty());
 }
+
+fn of_the_hub(api_version: &str, kind: &str, namespace: &str, controller: bool) -> Value {
+    let owner = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "uid-web",
+        "controller": controller, "blockOwnerDeletion": true});
+    json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "web-deployment", "namespace": namespace,
+        "uid": format!("uid-{kind}"), "ownerReferences": [owner]}})
+}
+
+/// Jobs are orphaned where the client says nothing, by everybody who means no such thing: that is about what the user made.
+#[tokio::test(start_paused = true)]
+async fn what_the_hub_made_for_an_owner_goes_with_it_also_where_dependants_are_to_stay() {
+    const BINDING: (&str, &str) = ("work.karmada.io/v1alpha2", "ResourceBinding");
+    let api = api();
+    api.seed_all([
+        owner("n", "web"),
+        map("n", "a", &[("Deployment", "web", "uid-web", false)]),
+        of_the_hub(BINDING.0, BINDING.1, "n", true),
+    ]);
+    // A Work that a user wrote, with an owner of their choice.
+    let mut by_hand = of_the_hub("work.karmada.io/v1alpha1", "Work", "n", false);
+    by_hand["metadata"]["name"] = json!("by-hand");
+    api.seed(by_hand);
+    delete(&api, DEPLOYMENT, "web", Propagation::Orphan).await;
+    collected(&api).await;
+    assert_eq!(api.value("apps/v1", "Deployment", "n", "web"), None);
+    assert_eq!(api.value(BINDING.0, BINDING.1, "n", "web-deployment"), None);
+    for (version, kind, name) in [("v1", "ConfigMap", "a"), ("work.karmada.io/v1alpha1", "Work", "by-hand")] {
+        let left = api.value(version, kind, "n", name).unwrap();
+        assert_eq!(left["metadata"]["ownerReferences"], json!([]), "{name}");
+    }
+}
+
+/// A hub that stops between the two: the owner is gone, its binding is not yet.
+#[tokio::test(start_paused = true)]
+async fn a_restart_between_an_owner_and_its_binding_changes_nothing() {
+    let api = api();
+    api.seed(of_the_hub("work.karmada.io/v1alpha2", "ResourceBinding", "n", true));
+    collected(&api).await;
+    assert!(api.values("work.karmada.io/v1alpha2", "ResourceBinding").is_empty());
+}

@@ -1,7 +1,10 @@
 //! What becomes of an object, by the state of its owners. Pure.
 
-use super::propagation_of;
-use crate::port::Propagation;
+use super::{OwnerReference, propagation_of};
+use crate::port::{Propagation, Resource};
+
+/// The group of bindings and Works.
+const WORK_GROUP: &str = "work.karmada.io";
 
 /// How an owner stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +50,12 @@ pub(super) fn decide(owners: &[OwnerState], finalizers: &[String], has_dependant
         return Verdict::Delete(Propagation::Foreground);
     }
     Verdict::Delete(propagation_of(finalizers))
+}
+
+/// Whether the hub made a dependant for the owner `uid`: a binding or a Work that the owner controls. One that a user wrote names owners as
+/// it likes, and controls nothing by it.
+pub(super) fn is_of_the_hub(resource: &Resource, owners: &[OwnerReference], uid: &str) -> bool {
+    &*resource.group == WORK_GROUP && owners.iter().any(|owner| owner.controller && &*owner.uid == uid)
 }
 
 #[cfg(test)]

@@ -6,9 +6,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use karmada_api::admission::{self, Context, Operation};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
+use parking_lot::Mutex;
+
+use super::super::Source;
 use super::{ApiError, Change, Key, Object, Propagation, Resource};
 
 /// Kinds whose content is one: no status of its own.
@@ -34,6 +38,37 @@ pub(super) struct State {
     pub(super) uids: u64,
     pub(super) now: jiff::Timestamp,
     pub(super) refusals: Vec<(&'static str, String, ApiError)>,
+    pub(super) calls: Calls,
+    pub(super) writes: u64,
+    pub(super) trouble: Option<Trouble>,
+}
+
+/// Writes that fail: one, or one and all that follow it.
+pub(super) struct Trouble {
+    pub(super) at: u64,
+    pub(super) lasts: bool,
+    pub(super) error: ApiError,
+}
+
+/// Verbs that change something.
+const WRITES: [&str; 4] = ["create", "update", "update_status", "delete"];
+
+/// How often each verb was called for each kind; `read` where somebody took the JSON of an object.
+pub(super) type Calls = Arc<Mutex<BTreeMap<(&'static str, String), u64>>>;
+
+/// An object's JSON, and who read it.
+#[derive(Debug)]
+struct Counted {
+    json: Bytes,
+    kind: String,
+    calls: Calls,
+}
+
+impl Source for Counted {
+    fn json(&self) -> Bytes {
+        *self.calls.lock().entry(("read", self.kind.clone())).or_default() += 1;
+        self.json.clone()
+    }
 }
 
 pub(super) struct Watcher {
@@ -49,6 +84,10 @@ fn marks(object: &Value) -> u64 {
         std::hash::Hash::hash(&object["metadata"][field].to_string(), &mut digest);
     }
     std::hash::Hasher::finish(&digest)
+}
+
+fn uid(number: u64) -> String {
+    format!("00000000-0000-4000-8000-{number:012}")
 }
 
 fn text<'a>(object: &'a Value, field: &str) -> &'a str {
@@ -92,8 +131,17 @@ impl State {
     }
 
     pub(super) fn check(&mut self, verb: &'static str, resource: &Resource) -> Result<(), ApiError> {
+        *self.calls.lock().entry((verb, resource.kind.to_string())).or_default() += 1;
         if !self.resources.contains(resource) {
             return Err(ApiError::NotFound(format!("{} are not served", resource.plural)));
+        }
+        if WRITES.contains(&verb) {
+            self.writes += 1;
+            if let Some(Trouble { at, lasts, error }) = &self.trouble
+                && (self.writes == *at || (*lasts && self.writes > *at))
+            {
+                return Err(error.clone());
+            }
         }
         let refused = self.refusals.iter().position(|(v, kind, _)| *v == verb && *kind == *resource.kind);
         refused.map_or(Ok(()), |at| Err(self.refusals.remove(at).2))
@@ -101,7 +149,7 @@ impl State {
 
     pub(super) fn new_uid(&mut self) -> String {
         self.uids += 1;
-        format!("00000000-0000-4000-8000-{:012}", self.uids)
+        uid(self.uids)
     }
 
     pub(super) fn now_text(&self) -> String {
@@ -127,7 +175,11 @@ impl State {
             deleting: object["metadata"]["deletionTimestamp"].is_string(),
             marks: marks(&object),
             labels: labels.filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned()))).collect(),
-            source: Arc::new(Bytes::from(object.to_string())),
+            source: Arc::new(Counted {
+                json: Bytes::from(object.to_string()),
+                kind: resource.kind.to_string(),
+                calls: self.calls.clone(),
+            }),
         })
     }
 
@@ -187,7 +239,20 @@ impl State {
         object["metadata"]["uid"] = json!(self.new_uid());
         object["metadata"]["creationTimestamp"] = json!(self.now_text());
         set(&mut object["metadata"], "deletionTimestamp", None);
+        self.admit(resource, Operation::Create, &mut object, None);
         Ok(self.store(resource, object))
+    }
+
+    /// Completes an object as the hub does: Karmada's kinds get their ids and defaults.
+    fn admit(&mut self, resource: &Resource, operation: Operation, new: &mut Value, old: Option<&Value>) {
+        let uids = std::cell::Cell::new(self.uids);
+        let new_uuid = || {
+            uids.set(uids.get() + 1);
+            uid(uids.get())
+        };
+        let context = Context { now: self.now, new_uuid: &new_uuid };
+        admission::mutate(&resource.group, &resource.kind, operation, new, old, &context);
+        self.uids = uids.get();
     }
 
     fn check_namespace(&self, key: &Key) -> Result<(), ApiError> {
@@ -218,7 +283,16 @@ impl State {
                 resource.plural, live.key.name
             )));
         }
-        live.value()
+        self.peek(resource, &live)
+    }
+
+    /// The object, without counting that it was read.
+    pub(super) fn peek(&self, resource: &Resource, object: &Object) -> Result<Value, ApiError> {
+        let value = object.value();
+        if let Some(count) = self.calls.lock().get_mut(&("read", resource.kind.to_string())) {
+            *count -= 1;
+        }
+        value
     }
 
     pub(super) fn update(&mut self, resource: &Resource, mut object: Value) -> Result<Arc<Object>, ApiError> {
@@ -229,6 +303,7 @@ impl State {
         {
             set(&mut object["metadata"], kept, old["metadata"].get(kept).cloned());
         }
+        self.admit(resource, Operation::Update, &mut object, Some(&old));
         if !WITHOUT_STATUS.contains(&&*resource.kind) {
             set(&mut object, "status", old.get("status").cloned());
             if content(&object) != content(&old) {
@@ -272,7 +347,7 @@ impl State {
         if !uid.is_empty() && *uid != *live.uid {
             return Err(ApiError::Conflict(format!("uid in precondition: {uid}, in object: {}", live.uid)));
         }
-        let old = live.value()?;
+        let old = self.peek(resource, &live)?;
         let mut new = old.clone();
         let mut held = finalizers(&new);
         held.retain(|finalizer| finalizer != "orphan" && finalizer != "foregroundDeletion");

@@ -1,0 +1,154 @@
+//! What goes from the member: late, without its marks, or because a newer body does not name it.
+
+use super::*;
+
+fn delete(key: &str, revision: u64) -> Change {
+    Change::Delete { key: key.into(), uid: format!("u-{key}"), revision, preserve: false }
+}
+
+fn phase(rig: &Rig, key: &str) -> Phase {
+    rig.shared.ledger.held().unwrap()[key].phase
+}
+
+/// A webhook holds the create for longer than the agent waits for it: the agent gave up, the Work went, and only then the object came.
+#[tokio::test(start_paused = true)]
+async fn a_create_that_the_member_carries_out_late_does_not_outlive_its_work() {
+    for restarts in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut rig = Rig::new(MemoryMember::new("m", 1, Duration::ZERO), Ledger::open(dir.path()).unwrap());
+        rig.member.carry_out_late(Some(Duration::from_secs(60)));
+        rig.commit(&[put("a", 1, &[config("a", "1")], false)]);
+        tokio::time::sleep(Duration::from_secs(if restarts { 10 } else { 31 })).await;
+        rig.member.carry_out_late(None);
+        rig.commit(&[delete("a", 2)]);
+        if restarts {
+            // Without a word: what is under way is cut off, and the member goes on with it.
+            rig.engine.abort();
+            let Rig { member, shared, .. } = rig;
+            drop(shared);
+            rig = Rig::new(member, Ledger::open(dir.path()).unwrap());
+        }
+        rig.until("done with it", |rig| phase(rig, "a") == Phase::Removed).await;
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        assert_eq!(rig.value("a"), None, "restarts: {restarts}");
+    }
+}
+
+/// An apply makes what is not there: one that comes late must not.
+#[tokio::test(start_paused = true)]
+async fn a_change_that_the_member_carries_out_late_brings_nothing_back() {
+    let rig = Rig::fresh();
+    rig.commit(&[put("a", 1, &[config("a", "1")], false)]);
+    rig.until("applied", |rig| rig.applied("a")).await;
+    rig.commit(&[put("a", 2, &[config("a", "2")], false)]);
+    rig.until("applied", |rig| rig.applied("a")).await;
+    rig.member.carry_out_late(Some(Duration::from_secs(1000)));
+    rig.commit(&[put("a", 3, &[config("a", "3")], false)]);
+    tokio::time::sleep(Duration::from_secs(31)).await;
+    rig.member.carry_out_late(None);
+    rig.commit(&[delete("a", 4)]);
+    rig.until("done with it", |rig| phase(rig, "a") == Phase::Removed).await;
+    tokio::time::sleep(Duration::from_secs(2000)).await;
+    assert_eq!(rig.value("a"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removal_is_done_at_once_where_every_write_was_answered() {
+    let rig = Rig::fresh();
+    rig.member.fail("b", Some(MemberError::Invalid("no".into())));
+    rig.commit(&[put("a", 1, &[config("a", "1")], false), put("b", 2, &[config("b", "1")], false)]);
+    rig.until("applied", |rig| rig.applied("a")).await;
+    rig.commit(&[delete("a", 3), delete("b", 4)]);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!((phase(&rig, "a"), phase(&rig, "b")), (Phase::Removed, Phase::Removed));
+}
+
+/// An override that renames, edited; a person's Work that names one object less.
+#[tokio::test(start_paused = true)]
+async fn what_a_newer_body_does_not_name_any_more_goes_once_what_takes_its_place_stands() {
+    let dir = tempfile::tempdir().unwrap();
+    let rig = Rig::new(MemoryMember::new("m", 1, Duration::ZERO), Ledger::open(dir.path()).unwrap());
+    rig.member.seed(config("theirs", "theirs"));
+    rig.commit(&[put("a", 1, &[config("one", "1"), config("theirs", "1"), config("shared", "1")], false)]);
+    rig.until("there", |rig| rig.value("one").is_some() && rig.value("shared").is_some()).await;
+    rig.member.fail("two", Some(MemberError::Invalid("a webhook says no".into())));
+    rig.commit(&[put("a", 2, &[config("two", "1"), config("shared", "1")], false)]);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(rig.value("one").is_some(), "nothing stands in its place");
+    // A newer body before that, a restart, and one more.
+    rig.commit(&[put("a", 3, &[config("three", "1"), config("shared", "1")], true)]);
+    let (member, shared) = rig.end().await;
+    drop(shared);
+    let rig = Rig::new(member, Ledger::open(dir.path()).unwrap());
+    rig.member.fail("two", None);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(rig.value("one").is_some(), "it is suspended");
+    rig.commit(&[put("a", 4, &[config("four", "1"), config("shared", "1")], false)]);
+    rig.until("taken away", |rig| rig.value("one").is_none() && rig.value("four").is_some()).await;
+    assert_eq!(rig.value("theirs").as_deref(), Some("theirs"), "what was never ours is left");
+    assert!(rig.value("shared").is_some());
+    rig.commit(&[put("a", 5, &[config("five", "1")], false), delete("a", 6)]);
+    rig.until("removed", |rig| phase(rig, "a") == Phase::Removed).await;
+    for name in ["four", "five", "shared"] {
+        assert_eq!(rig.value(name), None, "{name}");
+    }
+    let writes = rig.member.writes();
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(rig.member.writes(), writes);
+}
+
+/// A policy engine there takes labels and annotations off whatever is written.
+#[tokio::test(start_paused = true)]
+async fn what_lost_its_marks_is_removed_all_the_same_and_what_another_work_took_over_is_not() {
+    for (mark, other) in [("label", false), ("annotation", false), ("annotation", true)] {
+        let rig = Rig::fresh();
+        rig.commit(&[put("a", 1, &[config("a", "1")], false)]);
+        rig.until("applied", |rig| rig.applied("a")).await;
+        // The agent is not there while it happens.
+        let (member, shared) = rig.end().await;
+        member.edit(&id("a"), |object| {
+            let metadata = karmada_api::object::metadata(object);
+            match mark {
+                "label" => drop(metadata.remove("labels")),
+                _ => drop(metadata.remove("annotations")),
+            }
+            if other {
+                karmada_api::object::set_annotation(object, "work.karmada.io/name", "b");
+            }
+        });
+        let change = delete("a", 2);
+        shared.ledger.commit(&[change]).unwrap();
+        let stop = CancellationToken::new();
+        let parts = Parts {
+            namespaces: Arc::from([]),
+            shared: shared.clone(),
+            member: Arc::new(member.clone()),
+            interpreter: Arc::new(Native),
+            cluster: "m".into(),
+            drift_rate: 5.0,
+        };
+        let engine = tokio::spawn(run(parts, stop.clone()));
+        let rig = Rig { member, shared, stop, engine };
+        rig.until("done", |rig| phase(rig, "a") == Phase::Removed).await;
+        assert_eq!(rig.value("a").is_some(), other, "{mark}, another's: {other}");
+    }
+}
+
+/// Somebody there put the object anew, as `kubectl replace` does: without our marks.
+#[tokio::test(start_paused = true)]
+async fn what_lost_its_marks_is_managed_on() {
+    let rig = Rig::fresh();
+    rig.commit(&[put("a", 1, &[config("a", "1")], false)]);
+    rig.until("applied", |rig| rig.applied("a")).await;
+    rig.member.edit(&id("a"), |object| {
+        let metadata = karmada_api::object::metadata(object);
+        metadata.remove("labels");
+        metadata.remove("annotations");
+    });
+    rig.until("marked again", |rig| {
+        rig.member.read(&id("a")).is_some_and(|object| body::is_ours(&object, "m", "a"))
+    })
+    .await;
+    rig.commit(&[put("a", 2, &[config("a", "2")], false)]);
+    rig.until("updated", |rig| rig.value("a").as_deref() == Some("2")).await;
+}

@@ -1,0 +1,151 @@
+//! The door: who asks, whether they may, and the kinds that answer questions about it, behind one handle.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use karmada_definitions::resource::ResourceDefinition;
+use karmada_definitions::status::Status;
+use karmada_registry::user::ANONYMOUS;
+use karmada_registry::{Attributes, Authorize as _, Decision, Registry, User};
+use serde_json::{Value, json};
+
+use crate::reviews::user_info;
+use crate::{
+    Anonymous, Authenticator, Authorizer, FrontProxy, Issuers, ProxyPeer, Reviews, ServiceAccountTokens,
+    impersonate,
+};
+
+/// Everything that a request passes before it is looked at.
+pub struct Access {
+    authenticator: Arc<Authenticator>,
+    authorizer: Arc<Authorizer>,
+    reviews: Reviews,
+    tokens: Arc<dyn ServiceAccountTokens>,
+    front_proxy: Option<FrontProxy>,
+    issuers: Option<Arc<Issuers>>,
+    anonymous: Anonymous,
+}
+
+impl Access {
+    /// A door over the registry's roles and secrets.
+    pub fn new(
+        registry: &Arc<Registry>,
+        authorizer: Arc<Authorizer>,
+        tokens: Arc<dyn ServiceAccountTokens>,
+    ) -> Self {
+        let authenticator = Arc::new(Authenticator::new(registry.clone(), tokens.clone()));
+        let reviews =
+            Reviews::new(registry.clone(), authorizer.clone(), authenticator.clone(), tokens.clone());
+        Access {
+            authenticator,
+            authorizer,
+            reviews,
+            tokens,
+            front_proxy: None,
+            issuers: None,
+            anonymous: Anonymous::Everywhere,
+        }
+    }
+
+    /// The same door, believing the headers of a proxy in front of it.
+    #[must_use]
+    pub fn behind(mut self, proxy: Option<FrontProxy>) -> Self {
+        self.front_proxy = proxy;
+        self
+    }
+
+    /// The same door, believing tokens of other issuers too.
+    #[must_use]
+    pub fn trusting(mut self, issuers: Option<Arc<Issuers>>) -> Self {
+        self.issuers = issuers;
+        self
+    }
+
+    /// The same door, letting nobody in without a credential but there.
+    #[must_use]
+    pub fn open_at(mut self, anonymous: Anonymous) -> Self {
+        self.anonymous = anonymous;
+        self
+    }
+
+    /// Whose credential it is; one that is not ours is a 401. `proxy`: the connection's other end is a proxy whose certificate
+    /// was verified.
+    pub async fn authenticate(
+        &self,
+        headers: &HeaderMap,
+        certificate: Option<&User>,
+        proxy: Option<&ProxyPeer>,
+        path: &str,
+    ) -> Result<User, Status> {
+        if let (Some(front_proxy), Some(peer)) = (&self.front_proxy, proxy)
+            && let Some(user) = front_proxy.user(peer, headers)?
+        {
+            return Ok(crate::authenticate::known(user));
+        }
+        let known = self.authenticator.authenticate(headers, certificate);
+        match (known, &self.issuers, crate::authenticate::bearer(headers)) {
+            (Err(refused), Some(issuers), Some(token)) => {
+                let user = issuers.user(token).await.map_err(|_| refused)?;
+                Ok(crate::authenticate::known(user))
+            }
+            (Ok(user), _, _) if user.name == ANONYMOUS && !self.anonymous.allows(path) => {
+                Err(Status::unauthorized())
+            }
+            (known, _, _) => known,
+        }
+    }
+
+    /// Whom the user acts as: who they are, or whom they may impersonate.
+    pub fn impersonate(&self, user: User, headers: &HeaderMap, path: &str) -> Result<User, Status> {
+        impersonate(&self.authorizer, user, headers, path)
+    }
+
+    /// Whether they may, and by what.
+    pub fn decide(&self, user: &User, attributes: &Attributes) -> Decision {
+        self.authorizer.authorize(user, attributes)
+    }
+
+    /// Answers a review kind, which is asked and forgotten.
+    pub async fn review(
+        &self,
+        definition: &ResourceDefinition,
+        user: &User,
+        namespace: &str,
+        object: Value,
+    ) -> Result<Value, Status> {
+        if !Reviews::answers(definition) {
+            return Err(Status::method_not_allowed());
+        }
+        let asked = (&*definition.plural == "tokenreviews").then(|| object["spec"].clone());
+        let mut answer = self.reviews.review(definition, namespace, user, object)?;
+        if let (Some(asked), Some(issuers)) = (asked, &self.issuers)
+            && answer["status"]["authenticated"] != true
+            && asked["audiences"].as_array().is_none_or(Vec::is_empty)
+            && let Ok(user) = issuers.user(asked["token"].as_str().unwrap_or_default()).await
+        {
+            let user = crate::authenticate::known(user);
+            answer["status"] = json!({"authenticated": true, "user": user_info(&user)});
+        }
+        Ok(answer)
+    }
+
+    /// What others need to verify service accounts' tokens: the discovery document of this API as an issuer, whose keys are at
+    /// `address`.
+    pub fn issuer_document(&self, address: &str) -> Value {
+        json!({
+            "issuer": crate::tokens::ISSUER, "jwks_uri": format!("https://{address}/openid/v1/jwks"),
+            "response_types_supported": ["id_token"], "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": ["ES256"],
+        })
+    }
+
+    /// The keys themselves.
+    pub fn issuer_keys(&self) -> Value {
+        self.tokens.keys()
+    }
+
+    /// Issues a token for a service account (`serviceaccounts/NAME/token`).
+    pub fn token(&self, namespace: &str, name: &str, request: Value) -> Result<Value, Status> {
+        self.reviews.token(namespace, name, request)
+    }
+}

@@ -1,0 +1,154 @@
+//! What a verified token's claims make of its bearer, as kube-apiserver's OIDC authenticator reads them. Pure.
+
+use karmada_registry::User;
+use serde_json::Value;
+
+use super::IssuerOptions;
+use super::expressions::Expressions;
+
+/// How far ahead of us an issuer's clock may be (seconds), as its `nbf` is judged.
+const LEEWAY: f64 = 300.0;
+
+/// The user whom the claims name at `now`. `Err` says why none.
+pub(super) fn user(
+    options: &IssuerOptions,
+    expressions: &Expressions,
+    claims: &Value,
+    now: jiff::Timestamp,
+) -> Result<User, String> {
+    let now = now.as_second() as f64;
+    fits(options, claims, now)?;
+    let made = expressions.of_claims(claims)?;
+    let name = match made.username {
+        Some(name) => name,
+        None => named(options, claims)?,
+    };
+    if name.is_empty() {
+        return Err("it makes an empty name".to_owned());
+    }
+    let groups = made.groups.unwrap_or_else(|| {
+        let groups =
+            if options.groups_claim.is_empty() { Vec::new() } else { texts(&claims[&options.groups_claim]) };
+        groups.into_iter().map(|group| format!("{}{group}", options.groups_prefix)).collect()
+    });
+    let mut user = User { name, groups, extra: made.extra, ..User::default() };
+    user.uid = match made.uid {
+        Some(uid) => uid,
+        None if options.uid_claim.is_empty() => String::new(),
+        None => claims[&options.uid_claim].as_str().unwrap_or_default().to_owned(),
+    };
+    if let Some(id) = claims["jti"].as_str().filter(|id| !id.is_empty()) {
+        let key = "authentication.kubernetes.io/credential-id".to_owned();
+        user.extra.insert(key, vec![format!("JTI={id}")]);
+    }
+    expressions.allow(&user)?;
+    Ok(user)
+}
+
+/// Whether the token is good now, for us, with the claims it must have.
+fn fits(options: &IssuerOptions, claims: &Value, now: f64) -> Result<(), String> {
+    let end = claims["exp"].as_f64().ok_or("it names no end")?;
+    if now > end {
+        return Err("it has expired".to_owned());
+    }
+    if claims["nbf"].as_f64().is_some_and(|start| now + LEEWAY < start) {
+        return Err("it is not valid yet".to_owned());
+    }
+    let meant_for = texts(&claims["aud"]);
+    if !meant_for.iter().any(|audience| options.audiences.contains(audience)) {
+        return Err("it is meant for somebody else".to_owned());
+    }
+    for (claim, wanted) in &options.required_claims {
+        if claims[claim] != **wanted {
+            return Err(format!("its claim {claim} is not as required"));
+        }
+    }
+    Ok(())
+}
+
+/// The user name, where a claim is it.
+fn named(options: &IssuerOptions, claims: &Value) -> Result<String, String> {
+    let claim = &options.username_claim;
+    let name = claims[claim].as_str().filter(|name| !name.is_empty());
+    let name = name.ok_or_else(|| format!("its claim {claim} is no name"))?;
+    if claim == "email" && claims.get("email_verified").is_some_and(|verified| *verified != true) {
+        return Err("its email is not verified".to_owned());
+    }
+    let prefix = match &options.username_prefix {
+        Some(prefix) => prefix.clone(),
+        None if claim == "email" => String::new(),
+        None => format!("{}#", options.url),
+    };
+    Ok(format!("{prefix}{name}"))
+}
+
+/// A text, or the texts of a list.
+fn texts(value: &Value) -> Vec<String> {
+    match value {
+        Value::String(text) => vec![text.clone()],
+        Value::Array(items) => items.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn options() -> IssuerOptions {
+        IssuerOptions {
+            url: "https://i".into(),
+            audiences: vec!["hub".into()],
+            username_claim: "sub".into(),
+            groups_claim: "groups".into(),
+            groups_prefix: "oidc:".into(),
+            required_claims: [("hd".to_owned(), "example.org".to_owned())].into(),
+            ..IssuerOptions::default()
+        }
+    }
+
+    #[allow(clippy::needless_pass_by_value, reason = "the calls read better")]
+    fn read(options: &IssuerOptions, changed: Value) -> Result<User, String> {
+        let mut claims = json!({"iss": "https://i", "aud": "hub", "exp": 1000, "sub": "jane", "hd": "example.org", "groups": ["a", "b"]});
+        for (claim, value) in changed.as_object().unwrap() {
+            claims[claim] = value.clone();
+        }
+        user(options, &Expressions::default(), &claims, jiff::Timestamp::from_second(900).unwrap())
+    }
+
+    #[test]
+    fn claims_make_a_user() {
+        let jane = read(&options(), json!({"jti": "x"})).unwrap();
+        assert_eq!(
+            (jane.name.as_str(), jane.groups),
+            ("https://i#jane", vec!["oidc:a".into(), "oidc:b".into()])
+        );
+        assert_eq!(jane.extra["authentication.kubernetes.io/credential-id"], ["JTI=x"]);
+        assert_eq!(read(&options(), json!({"groups": "one"})).unwrap().groups, ["oidc:one"]);
+        assert!(read(&options(), json!({"groups": 5})).unwrap().groups.is_empty());
+        let bare = IssuerOptions { username_prefix: Some(String::new()), ..options() };
+        assert_eq!(read(&bare, json!({"aud": ["other", "hub"]})).unwrap().name, "jane");
+        let mail = IssuerOptions { username_claim: "email".into(), ..options() };
+        assert_eq!(read(&mail, json!({"email": "j@x"})).unwrap().name, "j@x");
+        assert!(read(&mail, json!({"email": "j@x", "email_verified": false})).is_err());
+    }
+
+    #[test]
+    fn what_is_wrong_with_claims_is_told() {
+        for (changed, why) in [
+            (json!({"exp": 899}), "it has expired"),
+            (json!({"exp": null}), "it names no end"),
+            (json!({"nbf": 1201}), "it is not valid yet"),
+            (json!({"aud": "other"}), "it is meant for somebody else"),
+            (json!({"aud": null}), "it is meant for somebody else"),
+            (json!({"hd": "other"}), "its claim hd is not as required"),
+            (json!({"sub": ""}), "its claim sub is no name"),
+            (json!({"sub": 5}), "its claim sub is no name"),
+        ] {
+            assert_eq!(read(&options(), changed).unwrap_err(), why);
+        }
+        assert!(read(&options(), json!({"nbf": 1199})).is_ok(), "clocks differ a little");
+    }
+}

@@ -1,0 +1,9 @@
+//! Work that may take a while, done apart from the threads that answer quickly.
+
+/// Does it here, while what else this thread would do is done by another.
+pub fn apart<T>(work: impl FnOnce() -> T) -> T {
+    let handle = tokio::runtime::Handle::try_current();
+    let shared =
+        handle.is_ok_and(|handle| handle.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread);
+    if shared { tokio::task::block_in_place(work) } else { work() }
+}

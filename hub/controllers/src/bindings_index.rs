@@ -1,0 +1,350 @@
+//! Which bindings a change of something else can concern: by cluster, by placement, by template, by their permanent ids.
+//!
+//! In: changes of bindings, of both kinds. Out: keys to wake. A binding is read when its spec or its marks change, not when its status does;
+//! of it only what is asked for here is kept. Placements that many bindings share are kept and judged once.
+//!
+//! A key that is named in vain costs one look. So clusters are kept as digests of their names: two that fall together
+//! wake a binding too many, never one too few.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use karmada_api::binding::{BindingSpec, ObjectReference};
+use karmada_api::cluster::Cluster;
+use karmada_api::override_policy::OverridePolicy;
+use karmada_api::policy::Placement;
+use karmada_core::overrides;
+use karmada_core::scheduler::concern;
+use parking_lot::RwLock;
+use serde::Deserialize;
+
+use crate::port::{Change, Key, Object};
+use crate::typed::Turn;
+use crate::works_index::binding_id;
+
+/// The index.
+#[derive(Default)]
+pub struct BindingsIndex(RwLock<State>);
+
+#[derive(Default)]
+struct State {
+    bindings: BTreeMap<Key, Binding>,
+    by_id: BTreeMap<Arc<str>, Key>,
+    /// By the placement's text: what many bindings say alike.
+    placements: BTreeMap<Arc<str>, Placed>,
+}
+
+/// What is known of one binding.
+struct Binding {
+    seen: Seen,
+    id: Option<Arc<str>>,
+    template: ObjectReference,
+    /// Digests of the names of all clusters that it has something in, or is to have; sorted.
+    clusters: Box<[u32]>,
+    placement: Option<Arc<str>>,
+}
+
+/// How it stood when it was read.
+#[derive(PartialEq, Eq)]
+struct Seen {
+    uid: Arc<str>,
+    generation: i64,
+    marks: u64,
+}
+
+/// A placement, and the bindings that look at every cluster by it each time that they are scheduled.
+struct Placed {
+    placement: Placement,
+    seeking: BTreeSet<Key>,
+    /// How many bindings say it.
+    said: usize,
+}
+
+/// What is read of a binding.
+#[derive(Deserialize)]
+struct Read {
+    spec: BindingSpec,
+}
+
+/// What a Work says of whose it is.
+#[derive(Deserialize)]
+struct Marked {
+    metadata: Marks,
+}
+
+#[derive(Deserialize)]
+struct Marks {
+    #[serde(default)]
+    annotations: Names,
+}
+
+#[derive(Default, Deserialize)]
+struct Names {
+    #[serde(rename = "resourcebinding.karmada.io/namespace")]
+    namespace: Option<Arc<str>>,
+    #[serde(rename = "resourcebinding.karmada.io/name")]
+    name: Option<Arc<str>>,
+    #[serde(rename = "clusterresourcebinding.karmada.io/name")]
+    wide: Option<Arc<str>>,
+}
+
+impl Names {
+    fn binding(self) -> Option<Key> {
+        match (self.namespace, self.name) {
+            (Some(namespace), Some(name)) => Some(Key { namespace, name }),
+            _ => Some(Key { namespace: "".into(), name: self.wide? }),
+        }
+    }
+}
+
+fn digest(cluster: &str) -> u32 {
+    let mut digest = DefaultHasher::new();
+    cluster.hash(&mut digest);
+    // The lower half.
+    digest.finish() as u32
+}
+
+/// Every cluster that a binding names, chosen, required or being left.
+fn named(spec: &BindingSpec) -> Box<[u32]> {
+    let required = spec.required_by.iter().flat_map(|snapshot| &snapshot.clusters);
+    let chosen = spec.clusters.iter().chain(required).map(|target| target.name.as_str());
+    let left = spec.graceful_eviction_tasks.iter().map(|task| task.from_cluster.as_str());
+    let mut all: Vec<u32> = chosen.chain(left).map(digest).collect();
+    all.sort_unstable();
+    all.dedup();
+    all.into()
+}
+
+impl BindingsIndex {
+    /// Takes note of a change.
+    pub fn observe(&self, change: &Change) {
+        match change {
+            Change::Applied(object) => {
+                let Object { key, uid, generation, marks, .. } = &**object;
+                let seen = Seen { uid: uid.clone(), generation: *generation, marks: *marks };
+                let known = self.0.read().bindings.get(key).is_some_and(|binding| binding.seen == seen);
+                if known && *generation != 0 {
+                    return;
+                }
+                match object.parse::<Read>() {
+                    Ok(read) => self.0.write().put(key, seen, binding_id(object), read.spec),
+                    Err(error) => {
+                        tracing::warn!(namespace = &*key.namespace, name = &*key.name, %error, "a binding cannot be read");
+                        self.0.write().remove(key);
+                    }
+                }
+            }
+            Change::Deleted(object) => self.0.write().remove(&object.key),
+        }
+    }
+
+    /// The binding whose Work this is. That of an earlier binding concerns the one that has its name now: it may be in its way. Such a Work alone
+    /// is read.
+    pub fn of_work(&self, work: &Object) -> Option<Key> {
+        let id = binding_id(work)?;
+        if let Some(key) = self.0.read().by_id.get(id) {
+            return Some(key.clone());
+        }
+        let marked: Marked = work.parse().ok()?;
+        let key = marked.metadata.annotations.binding()?;
+        self.contains(&key).then_some(key)
+    }
+
+    /// Whether there is such a binding.
+    pub fn contains(&self, key: &Key) -> bool {
+        self.0.read().bindings.contains_key(key)
+    }
+
+    /// The bindings that name a cluster: chosen, required or being left.
+    pub fn naming(&self, cluster: &str) -> Vec<Key> {
+        let (wanted, state) = (digest(cluster), self.0.read());
+        let naming =
+            state.bindings.iter().filter(|(_, binding)| binding.clusters.binary_search(&wanted).is_ok());
+        naming.map(|(key, _)| key.clone()).collect()
+    }
+
+    /// The bindings whose place is to be decided again when a cluster comes, goes or changes: those that name it, and those that
+    /// look for clusters such as it was or is.
+    pub fn to_schedule(&self, turn: &Turn<Cluster>) -> BTreeSet<Key> {
+        let mut keys: BTreeSet<Key> = self.naming(&turn.key.name).into_iter().collect();
+        for placed in self.0.read().placements.values().filter(|placed| !placed.seeking.is_empty()) {
+            if turn.states().any(|cluster| concern::may_use(&placed.placement, cluster)) {
+                keys.extend(placed.seeking.iter().cloned());
+            }
+        }
+        keys
+    }
+
+    /// The bindings whose Works an override policy may change, as it was or as it is.
+    pub fn to_render(&self, turn: &Turn<OverridePolicy>) -> Vec<Key> {
+        let state = self.0.read();
+        let meant = state.bindings.iter().filter(|(_, binding)| {
+            turn.states().any(|policy| overrides::may_mean(policy, &binding.template))
+        });
+        meant.map(|(key, _)| key.clone()).collect()
+    }
+}
+
+impl State {
+    fn put(&mut self, key: &Key, seen: Seen, id: Option<&str>, spec: BindingSpec) {
+        self.remove(key);
+        let seeks = concern::seeks_clusters(&spec);
+        let clusters = named(&spec);
+        let placement = spec.placement.and_then(|placement| {
+            let text: Arc<str> = serde_json::to_string(&placement).ok()?.into();
+            let (text, _) = match self.placements.get_key_value(&text) {
+                Some((held, _)) => (held.clone(), ()),
+                None => (text, ()),
+            };
+            let placed = self.placements.entry(text.clone()).or_insert_with(|| Placed {
+                placement,
+                seeking: BTreeSet::new(),
+                said: 0,
+            });
+            placed.said += 1;
+            if seeks {
+                placed.seeking.insert(key.clone());
+            }
+            Some(text)
+        });
+        let id: Option<Arc<str>> = id.map(Arc::from);
+        if let Some(id) = &id {
+            self.by_id.insert(id.clone(), key.clone());
+        }
+        let template = ObjectReference { resource_version: String::new(), ..spec.resource };
+        self.bindings.insert(key.clone(), Binding { seen, id, template, clusters, placement });
+    }
+
+    fn remove(&mut self, key: &Key) {
+        let Some(binding) = self.bindings.remove(key) else { return };
+        if let Some(id) = binding.id.filter(|id| self.by_id.get(id) == Some(key)) {
+            self.by_id.remove(&id);
+        }
+        let Some(text) = binding.placement else { return };
+        let Some(placed) = self.placements.get_mut(&text) else { return };
+        placed.seeking.remove(key);
+        placed.said -= 1;
+        if placed.said == 0 {
+            self.placements.remove(&text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::port::fake::FakeApi;
+    use serde_json::{Value, json};
+
+    const API: &str = "work.karmada.io/v1alpha2";
+
+    fn binding(name: &str, placement: &Value, clusters: &[&str]) -> Value {
+        let targets: Vec<Value> = clusters.iter().map(|name| json!({"name": name, "replicas": 1})).collect();
+        json!({"apiVersion": API, "kind": "ResourceBinding",
+            "metadata": {"name": name, "namespace": "n", "generation": 1,
+                "labels": {"resourcebinding.karmada.io/permanent-id": format!("id-{name}")}},
+            "spec": {"resource": {"apiVersion": "v1", "kind": "ConfigMap", "namespace": "n", "name": name},
+                "placement": placement, "clusters": targets}})
+    }
+
+    fn cluster(name: &str, group: &str) -> Arc<Cluster> {
+        let value =
+            json!({"metadata": {"name": name, "labels": {"group": group}}, "spec": {"syncMode": "Pull"}});
+        Arc::new(serde_json::from_value(value).unwrap())
+    }
+
+    fn turn<T>(name: &str, before: Option<Arc<T>>, now: Option<Arc<T>>) -> Turn<T> {
+        Turn { key: Key { namespace: "".into(), name: name.into() }, before, now }
+    }
+
+    fn names(keys: impl IntoIterator<Item = Key>) -> Vec<String> {
+        keys.into_iter().map(|key| key.name.to_string()).collect()
+    }
+
+    fn index(api: &FakeApi) -> BindingsIndex {
+        let (index, group) = (
+            BindingsIndex::default(),
+            |name: &str| json!({"clusterAffinity": {"labelSelector": {"matchLabels": {"group": name}}}}),
+        );
+        for value in [
+            binding("east", &group("east"), &["m1"]),
+            binding("east-too", &group("east"), &["m1", "m2"]),
+            binding("west", &group("west"), &["m3"]),
+            binding("all", &json!({}), &["m1", "m3"]),
+        ] {
+            index.observe(&Change::Applied(api.seed(value)));
+        }
+        index
+    }
+
+    #[test]
+    fn a_cluster_concerns_those_that_name_it_or_look_for_such_as_it() {
+        let index = index(&FakeApi::default());
+        let woken = |before: Option<&str>, now: Option<&str>| {
+            let of = |group: Option<&str>| group.map(|group| cluster("m9", group));
+            names(index.to_schedule(&turn("m9", of(before), of(now))))
+        };
+        assert_eq!(woken(None, Some("east")), ["all", "east", "east-too"], "it came");
+        assert_eq!(woken(Some("east"), Some("west")), ["all", "east", "east-too", "west"], "it moved");
+        assert_eq!(woken(Some("west"), None), ["all", "west"], "it went");
+        let other = turn("m3", Some(cluster("m3", "x")), Some(cluster("m3", "y")));
+        assert_eq!(names(index.to_schedule(&other)), ["all", "west"]);
+        assert_eq!(names(index.naming("m1")), ["all", "east", "east-too"]);
+        assert_eq!(index.0.read().placements.len(), 3, "what many say is kept once");
+    }
+
+    #[test]
+    fn what_is_divided_and_placed_hears_of_its_own_clusters_alone() {
+        let api = FakeApi::default();
+        let index = BindingsIndex::default();
+        let mut value =
+            binding("divided", &json!({"replicaScheduling": {"replicaSchedulingType": "Divided"}}), &["m1"]);
+        value["spec"]["replicas"] = json!(3);
+        index.observe(&Change::Applied(api.seed(value)));
+        assert!(index.to_schedule(&turn("m9", None, Some(cluster("m9", "x")))).is_empty());
+        assert_eq!(names(index.to_schedule(&turn("m1", Some(cluster("m1", "x")), None))), ["divided"]);
+    }
+
+    #[test]
+    fn an_override_concerns_the_templates_that_it_selects_or_selected() {
+        let index = index(&FakeApi::default());
+        let policy = |namespace: Value, selectors: Value| -> Arc<OverridePolicy> {
+            let spec = json!({"resourceSelectors": selectors, "overrideRules": []});
+            Arc::new(
+                serde_json::from_value(
+                    json!({"metadata": {"name": "o", "namespace": namespace}, "spec": spec}),
+                )
+                .unwrap(),
+            )
+        };
+        let by_name = |name: &str| json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": name}]);
+        let (east, west) = (policy(json!("n"), by_name("east")), policy(json!("n"), by_name("west")));
+        assert_eq!(names(index.to_render(&turn("o", Some(east.clone()), Some(west)))), ["east", "west"]);
+        assert_eq!(names(index.to_render(&turn("o", Some(east), None))), ["east"]);
+        let elsewhere = policy(json!("other"), by_name("east"));
+        assert!(index.to_render(&turn("o", None, Some(elsewhere))).is_empty());
+        let secrets = policy(json!("n"), json!([{"apiVersion": "v1", "kind": "Secret"}]));
+        assert!(index.to_render(&turn("o", None, Some(secrets))).is_empty());
+        assert_eq!(index.to_render(&turn("o", None, Some(policy(Value::Null, json!([]))))).len(), 4, "all");
+    }
+
+    #[test]
+    fn a_status_is_not_read_and_nothing_is_kept_of_what_is_gone() {
+        let api = FakeApi::default();
+        let index = index(&api);
+        let read = api.calls("read", "ResourceBinding");
+        let mut east = api.value(API, "ResourceBinding", "n", "east").unwrap();
+        east["status"] = json!({"schedulerObservedGeneration": 1});
+        let told = api.seed(east);
+        index.observe(&Change::Applied(told.clone()));
+        assert_eq!(api.calls("read", "ResourceBinding"), read);
+        assert_eq!(names(index.of_work(&told)), ["east"]);
+        for name in ["east", "east-too", "west", "all"] {
+            let object = api.seed(binding(name, &json!({}), &[]));
+            index.observe(&Change::Deleted(object));
+        }
+        let state = index.0.read();
+        assert!(state.bindings.is_empty() && state.by_id.is_empty() && state.placements.is_empty());
+    }
+}

@@ -1,0 +1,67 @@
+//! The namespace controller as a shell.
+
+use serde_json::json;
+
+use super::*;
+use crate::rig::{self, POLICY_API, Rig, WORK_API, bears_trouble};
+
+fn objects() -> Vec<Value> {
+    let mut objects: Vec<Value> =
+        ["m1", "m2"].into_iter().flat_map(|name| rig::cluster(name, &json!({}))).collect();
+    objects.push(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}));
+    objects
+}
+
+async fn look(rig: &Rig) -> Result<Action, Error> {
+    let controller = NamespaceSync::new(rig.shared.clone(), SkipRules::default());
+    controller.reconcile(&Errand { namespace: "team".into(), cluster: None }).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_goes_to_every_cluster_whatever_happens_between() {
+    let (api, writes) = bears_trouble(&objects(), look).await;
+    assert_eq!((writes, api.values(WORK_API, "Work").len()), (2, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_errand_for_one_cluster_looks_at_that_one_alone() {
+    let rig = Rig::new(objects()).await;
+    let controller = NamespaceSync::new(rig.shared.clone(), SkipRules::default());
+    controller.reconcile(&Errand { namespace: "team".into(), cluster: Some("m2".into()) }).await.unwrap();
+    let works = rig.api.values(WORK_API, "Work");
+    assert_eq!(works.len(), 1);
+    assert_eq!(works[0]["metadata"]["namespace"], "karmada-es-m2");
+}
+
+#[test]
+fn only_what_an_override_can_see_of_a_cluster_is_news() {
+    let cluster = |generation: u64, region: &str, taints: &Value| -> Arc<Cluster> {
+        let value = json!({"metadata": {"name": "m1", "uid": "u", "generation": generation},
+            "spec": {"syncMode": "Pull", "region": region, "taints": taints}});
+        Arc::new(serde_json::from_value(value).unwrap())
+    };
+    let first = cluster(1, "r1", &json!([]));
+    let taint = json!([{"key": "k", "effect": "NoSchedule"}]);
+    let turn = |before: Option<&Arc<Cluster>>, now: Option<Arc<Cluster>>| {
+        is_news(&Turn { key: rig::key("", "m1"), before: before.cloned(), now })
+    };
+    assert!(turn(None, Some(first.clone())), "it came");
+    assert!(!turn(Some(&first), None), "it went");
+    assert!(!turn(Some(&first), Some(cluster(2, "r1", &taint))), "a taint");
+    assert!(turn(Some(&first), Some(cluster(2, "r2", &taint))), "another region");
+}
+
+#[test]
+fn an_override_concerns_the_namespaces_that_it_may_mean() {
+    let policy = |selectors: Value| -> Arc<OverridePolicy> {
+        let value = json!({"apiVersion": POLICY_API, "metadata": {"name": "o"}, "spec": {"resourceSelectors": selectors, "overrideRules": []}});
+        Arc::new(serde_json::from_value(value).unwrap())
+    };
+    let concerns = |selectors: Value, name: &str| {
+        means(&Turn { key: rig::key("", "o"), before: None, now: Some(policy(selectors)) }, name)
+    };
+    let named = json!([{"apiVersion": "v1", "kind": "Namespace", "name": "team"}]);
+    assert!(concerns(named.clone(), "team") && !concerns(named, "other"));
+    assert!(concerns(json!([]), "any"));
+    assert!(!concerns(json!([{"apiVersion": "apps/v1", "kind": "Deployment"}]), "team"));
+}

@@ -1,0 +1,33 @@
+//! The policy controller as a shell.
+
+use serde_json::json;
+
+use super::*;
+use crate::rig::{self, BINDING_API, Rig, bears_trouble, key};
+
+const MARK: &str = "propagationpolicy.karmada.io/permanent-id";
+
+async fn look(rig: &Rig) -> Result<Action, Error> {
+    rig.note_claims(("v1", "ConfigMap")).await;
+    Policy::new(rig.shared.clone(), Arc::default()).reconcile(&key("default", "p")).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_goes_lets_go_of_everything_first_whatever_happens_between() {
+    let policy = json!({"apiVersion": POLICY_API, "kind": "PropagationPolicy",
+        "metadata": {"name": "p", "namespace": "default", "generation": 2, "labels": {MARK: "p"},
+            "deletionTimestamp": "2026-05-01T11:00:00Z", "finalizers": [finalizers::PROPAGATION_POLICY]},
+        "spec": {"resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap"}], "placement": {}}});
+    let mut template = rig::config_map("web");
+    template["metadata"]["labels"] = json!({MARK: "p"});
+    let binding = rig::binding("web", &json!({}), &["m1"]);
+    let (api, writes) = bears_trouble(&[policy, template, binding], look).await;
+    assert_eq!(writes, 3, "the binding, the template, the policy");
+    assert_eq!(api.value(POLICY_API, "PropagationPolicy", "default", "p"), None);
+    for (api_version, kind, name) in
+        [("v1", "ConfigMap", "web"), (BINDING_API, "ResourceBinding", "web-configmap")]
+    {
+        let object = api.value(api_version, kind, "default", name).unwrap();
+        assert!(object["metadata"]["labels"][MARK].is_null(), "{kind}");
+    }
+}

@@ -1,0 +1,70 @@
+//! The status controller as a shell.
+
+use serde_json::json;
+
+use super::*;
+use crate::rig::{self, Rig, bears_trouble, key};
+
+fn objects() -> Vec<Value> {
+    let report = |replicas: u64| json!({"replicas": replicas, "readyReplicas": replicas, "updatedReplicas": replicas, "availableReplicas": replicas});
+    let work = |cluster: &str, replicas: u64| {
+        json!({"apiVersion": WORK_API, "kind": "Work",
+            "metadata": {"name": "w", "namespace": format!("karmada-es-{cluster}"), "generation": 1,
+                "labels": {"resourcebinding.karmada.io/permanent-id": "b-web"}},
+            "spec": {"workload": {"manifests": []}},
+            "status": {"conditions": [{"type": "Applied", "status": "True", "reason": "r", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+                "manifestStatuses": [{"identifier": {}, "status": report(replicas), "health": "Healthy"}]}})
+    };
+    let mut binding = rig::binding("web", &json!({}), &["m1", "m2"]);
+    binding["spec"]["resource"] =
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "default", "name": "web"});
+    let template = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "default", "generation": 1}, "spec": {"replicas": 5}});
+    vec![binding, template, work("m1", 2), work("m2", 3)]
+}
+
+async fn look(rig: &Rig) -> Result<Action, Error> {
+    BindingStatus::new(rig.shared.clone()).reconcile(&key("default", "web-configmap")).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn reports_reach_the_binding_and_the_template_whatever_happens_between() {
+    let (api, writes) = bears_trouble(&objects(), look).await;
+    assert_eq!(writes, 2);
+    let template = api.value("apps/v1", "Deployment", "default", "web").unwrap();
+    assert_eq!(template["status"]["readyReplicas"], 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn works_are_read_again_when_one_changed_and_not_for_ones_own_words() {
+    let rig = Rig::new(objects()).await;
+    let controller = BindingStatus::new(rig.shared.clone());
+    let reads = async || {
+        let before = rig.api.calls("read", "Work");
+        rig.quiet().await;
+        controller.reconcile(&key("default", "web-configmap")).await.unwrap();
+        rig.api.calls("read", "Work") - before
+    };
+    assert_eq!((reads().await, reads().await), (2, 0));
+    let mut work = rig.api.value(WORK_API, "Work", "karmada-es-m1", "w").unwrap();
+    work["status"]["manifestStatuses"][0]["status"]["readyReplicas"] = json!(1);
+    rig.api.seed(work);
+    assert_eq!(reads().await, 2);
+    let template = rig.api.value("apps/v1", "Deployment", "default", "web").unwrap();
+    assert_eq!(template["status"]["readyReplicas"], 4);
+    let mut spoilt = template.clone();
+    spoilt["status"]["readyReplicas"] = json!(99);
+    rig.api.seed(spoilt);
+    assert_eq!(reads().await, 2, "somebody else wrote it");
+    let mended = rig.api.value("apps/v1", "Deployment", "default", "web").unwrap();
+    assert_eq!(mended["status"], template["status"]);
+    let mut spoilt = rig.api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").unwrap();
+    spoilt["status"]["aggregatedStatus"] = json!([]);
+    rig.api.seed(spoilt);
+    reads().await;
+    let mended = rig.api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").unwrap();
+    assert_eq!(mended["status"]["aggregatedStatus"].as_array().map(Vec::len), Some(2));
+    rig.remove((BINDING_API, "ResourceBinding"), &key("default", "web-configmap")).await;
+    reads().await;
+    assert!(controller.settled.lock().is_empty(), "nothing is kept of what is gone");
+}

@@ -1,0 +1,23 @@
+//! The end of a definition: its instances go first, and while they do it says so.
+
+use karmada_schema::object::meta;
+use serde_json::{Value, json};
+
+use super::FINALIZER;
+use super::names::set_condition;
+
+/// What deleting a definition adds to it: the finalizer that waits for the instances, and the condition.
+pub fn mark_deleted(object: &mut Value, now: &str) {
+    if meta::deleting(object) {
+        return;
+    }
+    let mut finalizers = meta::finalizers(object);
+    if !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+        finalizers.push(FINALIZER.to_owned());
+        meta::of(object).insert("finalizers".into(), json!(finalizers));
+    }
+    let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
+    set_condition(object, "Terminating", "True", "InstanceDeletionPending", message, now);
+    // Without a generation or a time of grace: definitions have a delete of their own.
+    meta::of(object).insert("deletionTimestamp".into(), json!(now));
+}

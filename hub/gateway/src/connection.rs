@@ -1,0 +1,255 @@
+//! A connection becomes a session: frames of a verified peer come in by a stream, frames to it go out by one, whatever carries them.
+//!
+//! In: who calls ([`Caller`]) and its frames. Out: a stream of frames ([`connect`]), or the same into a sink until one of both ends
+//! ([`carry`]); one close that says why not, where the peer gets no session; a line of the log, a note for the audit log.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::Either;
+use futures::{Sink, Stream, StreamExt, stream};
+use karmada_certs::PeerIdentity;
+use karmada_proto::pulse::Pulse;
+use karmada_proto::v1::{AgentFrame, Close, CloseCode, Hello, HubFrame, RetryClass, agent_frame, hub_frame};
+use karmada_proto::{frame, quoted};
+
+use crate::admission::{self, Standing, close};
+use crate::door::Door;
+use crate::gateway::Gateway;
+use crate::ports::{Batch, Occurrence, PortError, Position};
+use crate::session::{Control, Holding, Opening, Session};
+use crate::stream::SessionStream;
+
+/// Who calls, as far as the transport has proved it.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// The certificate that was shown.
+    pub peer: PeerIdentity,
+    /// The connection's other end, where it is known.
+    pub from: Option<IpAddr>,
+    /// When the connection last brought a byte, on the gateway's clock; never, where the transport does not tell.
+    pub pulse: Pulse,
+    /// What carries the frames, for display.
+    pub transport: &'static str,
+}
+
+/// Opens a session for `caller`, whose frames come by `inbound`. The answer is polled for the frames to it, and does nothing unless it is.
+pub async fn connect<I, E>(
+    gateway: &Arc<Gateway>,
+    caller: Caller,
+    inbound: I,
+) -> impl Stream<Item = HubFrame> + Send + Unpin + use<I, E>
+where
+    I: Stream<Item = Result<AgentFrame, E>> + Send + Unpin,
+    E: Send,
+{
+    // Boxed: opening a session awaits much, and is over long before the stream is.
+    let opened = Box::pin(open(gateway, &caller, inbound)).await;
+    note(gateway, &caller, opened.as_ref().err());
+    match opened {
+        Ok(session) => Either::Left(session),
+        Err(close) => Either::Right(stream::iter([frame::hub(hub_frame::Body::Close(close))])),
+    }
+}
+
+/// The same into a sink, until the session is over or the sink takes nothing more; then the sink is closed.
+///
+/// # Errors
+/// The sink's.
+pub async fn carry<I, E, O>(
+    gateway: &Arc<Gateway>,
+    caller: Caller,
+    inbound: I,
+    outbound: O,
+) -> Result<(), O::Error>
+where
+    I: Stream<Item = Result<AgentFrame, E>> + Send + Unpin,
+    E: Send,
+    O: Sink<HubFrame>,
+{
+    connect(gateway, caller, inbound).await.map(Ok).forward(outbound).await
+}
+
+/// Writes down that a session opened, or why not. The lines about refusals are bounded in number.
+fn note(gateway: &Gateway, Caller { peer, from, .. }: &Caller, refused: Option<&Close>) {
+    let cluster = peer.cluster().unwrap_or_default();
+    gateway.ports.registrar.note(&Occurrence {
+        verb: "connect",
+        user: Some(&peer.common_name),
+        cluster,
+        from: *from,
+        refused: refused.map(|close| close.message.as_str()),
+        pending: false,
+    });
+    let Some(close) = refused else { return };
+    let Some(left_out) = gateway.may_log_refusal() else { return };
+    let (code, why) = (close.code().as_str_name(), quoted(&close.message));
+    let (who, from) = (quoted(&peer.common_name), from.map(tracing::field::display));
+    tracing::info!(%who, from, code, %why, left_out, "a session was refused");
+}
+
+/// From a verified peer to a running session, or to the close that says why not.
+pub(crate) async fn open<I, E>(
+    gateway: &Arc<Gateway>,
+    caller: &Caller,
+    mut inbound: I,
+) -> Result<SessionStream<I>, Close>
+where
+    I: Stream<Item = Result<AgentFrame, E>> + Unpin,
+{
+    let peer = &caller.peer;
+    let cluster =
+        gateway.ports.registrar.authorize_session(peer).await.map_err(|r| admission::refused(&r))?;
+    let hello = hello(gateway, &mut inbound).await?;
+    let protocol = admission::check(&cluster, &hello)?;
+    probe_other(gateway, &cluster, &hello).await?;
+    let (position, resume) = position(gateway, &hello).await?;
+    let epoch = position.epoch;
+    let busy = |error: PortError| admission::busy(error.message);
+    let feed = gateway.ports.works.watch(&cluster, resume).await.map_err(busy)?;
+    let at = Batch { epoch, revision: position.revision };
+    let holds_deletes = holds_deletes(gateway, &cluster, &hello, at).await.map_err(busy)?;
+    let session_seq = gateway.ports.sessions.next_session(&cluster).await.map_err(busy)?;
+    // What was decided before all that was waited for may hold no more: asked again, before another session is replaced...
+    authorized(gateway, peer, &cluster).await?;
+    let (hub_clock_ms, now) = (gateway.wall_ms(), gateway.now());
+    let door = Arc::new(Door::new(&cluster, session_seq, &hello.boot_id, peer));
+    if !gateway.links.enter(&door, &hello, caller.transport) {
+        return Err(admission::busy("a newer session of this cluster is there".into()));
+    }
+    // ... and once it can be found: who is shut out from now on is closed there.
+    if let Err(close) = authorized(gateway, peer, &cluster).await {
+        gateway.links.leave(&door);
+        return Err(close);
+    }
+    // A new epoch that began meanwhile called those that it found: this one was not there yet.
+    if gateway.ports.sessions.position().await.map_err(busy)?.epoch != epoch {
+        gateway.links.leave(&door);
+        return Err(admission::busy("the hub entered a new epoch".into()));
+    }
+    let opening = Opening {
+        protocol,
+        session_seq,
+        epoch,
+        epoch_seal: gateway.ports.sessions.seal(epoch),
+        timeline: position.timeline,
+        resumed: resume.filter(|_| !feed.full_listing),
+        holds_deletes,
+        retry_hint: admission::retry_hint(gateway.links.sessions(), gateway.options.accept_rate),
+        hub_clock_ms,
+        trust_revision: gateway.ports.registrar.trust_revision(),
+    };
+    let version = quoted(&hello.agent_version);
+    tracing::info!(cluster, session_seq, epoch, resumed = ?opening.resumed, %version, "session");
+    let ends = now.saturating_add(life_left(peer, hub_clock_ms));
+    let session = Session::open(hello, &opening, &gateway.options, now).until(ends);
+    Ok(SessionStream::new(gateway.clone(), door, session, inbound, feed).heard_by(caller.pulse.clone()))
+}
+
+/// How long the certificate is still valid.
+fn life_left(peer: &PeerIdentity, now_ms: i64) -> Duration {
+    Duration::from_millis(u64::try_from(peer.not_after.as_millisecond() - now_ms).unwrap_or(0))
+}
+
+/// Whether `peer` still speaks for `cluster`.
+async fn authorized(gateway: &Gateway, peer: &PeerIdentity, cluster: &str) -> Result<(), Close> {
+    let now = gateway.ports.registrar.authorize_session(peer).await.map_err(|r| admission::refused(&r))?;
+    if now == cluster { Ok(()) } else { Err(admission::busy("the identity changed meanwhile".into())) }
+}
+
+async fn hello<I, E>(gateway: &Gateway, inbound: &mut I) -> Result<Hello, Close>
+where
+    I: Stream<Item = Result<AgentFrame, E>> + Unpin,
+{
+    let first = tokio::time::timeout(gateway.options.hello_timeout, inbound.next()).await;
+    match first {
+        Ok(Some(Ok(AgentFrame { body: Some(agent_frame::Body::Hello(hello)), .. }))) => Ok(hello),
+        _ => {
+            let message = "the first frame must be a hello".to_owned();
+            Err(close(CloseCode::Protocol, RetryClass::RetryAfter, Duration::from_secs(5), message))
+        }
+    }
+}
+
+/// Where another process shows the identity, asks the old session for a sign of life: silence means replaced,
+/// an answer means a clone, and the newcomer is refused.
+async fn probe_other(gateway: &Gateway, cluster: &str, hello: &Hello) -> Result<(), Close> {
+    let old = gateway.links.door(cluster);
+    let standing = admission::standing(old.as_ref().map(|old| old.boot_id.as_str()), hello);
+    let (Some(old), Standing::OtherProcess) = (old, standing) else { return Ok(()) };
+    // Whose key no longer holds is nobody's clone.
+    if let Err(refused) = gateway.ports.registrar.authorize_session(&old.peer).await {
+        gateway.end(&old, admission::refused(&refused));
+        return Ok(());
+    }
+    let asked = gateway.now();
+    old.order(Control::Probe);
+    let answered = async {
+        loop {
+            let heard = old.heard.notified();
+            match gateway.links.heard_in(&old) {
+                Some(at) if at > asked => return true,
+                Some(_) => heard.await,
+                None => return false,
+            }
+        }
+    };
+    if tokio::time::timeout(gateway.options.probe_timeout, answered).await == Ok(true) {
+        tracing::warn!(cluster, "two living agents with one identity: the second is refused");
+        gateway.ports.statuses.clone_seen(cluster);
+        return Err(admission::clone());
+    }
+    Ok(())
+}
+
+/// Which deletes that are listed to this agent wait for a person: since its site saw a life of the hub that was taken back, and until
+/// somebody says otherwise. A word for an earlier life is none for this one.
+async fn holds_deletes(
+    gateway: &Gateway,
+    cluster: &str,
+    hello: &Hello,
+    now: Batch,
+) -> Result<Option<Holding>, PortError> {
+    let (sessions, statuses) = (&gateway.ports.sessions, &gateway.ports.statuses);
+    let in_our_past = sessions.in_our_past(hello.timeline, hello.cursor);
+    // A word for an epoch that is still to come is none.
+    let confirmed = statuses.deletes_confirmed(cluster).filter(|confirmed| confirmed.epoch <= now.epoch);
+    let open = |held: &Batch| confirmed.is_none_or(|confirmed| confirmed < *held);
+    let mut held = sessions.holds_deletes(cluster).await?;
+    let waits = held.as_ref().is_some_and(|held| open(held) && held.epoch == now.epoch);
+    if admission::saw_another_life(hello, now.epoch, in_our_past) && !waits {
+        sessions.hold_deletes(cluster, now).await?;
+        held = Some(now);
+    }
+    let passed = confirmed.filter(|confirmed| confirmed.epoch == now.epoch).map_or(0, |batch| batch.revision);
+    Ok(held.filter(open).map(|held| Holding { since: held.revision, passed }))
+}
+
+/// Where the hub stands and where to resume. Mints a new epoch where the agent was given one that the hub does not know.
+async fn position(gateway: &Gateway, hello: &Hello) -> Result<(Position, Option<u64>), Close> {
+    let sessions = &gateway.ports.sessions;
+    let busy = |error: PortError| admission::busy(error.message);
+    let position = sessions.position().await.map_err(busy)?;
+    let sealed = hello.epoch > position.epoch && sessions.is_sealed(hello.epoch, &hello.epoch_seal);
+    if !admission::ahead(hello, position, sealed) {
+        if hello.epoch > position.epoch {
+            tracing::warn!(
+                cluster = hello.cluster_name,
+                epoch = position.epoch,
+                seen = hello.epoch,
+                "an agent names an epoch without proof: it is listed everything in this one"
+            );
+        }
+        let in_our_past = sessions.in_our_past(hello.timeline, hello.cursor);
+        return Ok((position, admission::resume(hello, position.epoch, in_our_past)));
+    }
+    let epoch = sessions.mint_epoch_above(hello.epoch).await.map_err(busy)?;
+    tracing::warn!(
+        epoch,
+        seen = hello.epoch,
+        "an agent was given an epoch that this hub does not know: a new one begins"
+    );
+    gateway.enter_epoch(epoch);
+    Ok((Position { epoch, ..position }, None))
+}

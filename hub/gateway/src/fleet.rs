@@ -1,0 +1,497 @@
+//! What is known of each cluster's link and session: one entry a cluster, in memory alone, for liveness is not stored.
+//!
+//! In: sessions that come and go ([`Fleet::enter`], [`Fleet::leave`]), what each tells of itself, what its agent reported and was told;
+//! with the moment of it. Out: how each link stands ([`Fleet::link`], [`Fleet::heard`]), and after each change who is to look at the
+//! cluster ([`Wake`]). No clock, no lock, no IO; `D` is how a session is reached, which only its owner knows.
+//!
+//! What is promised: a link stands by its session, and ends with it; what a session says that was replaced changes nothing; of a
+//! cluster that is gone nothing is kept once its session has ended.
+
+mod grades;
+mod reported;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use self::grades::Grades;
+use self::reported::Reported;
+pub use self::reported::{AGAIN, Verdict};
+use crate::ports::Batch;
+use crate::sources::Moment;
+
+/// How a cluster's link stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LinkState {
+    /// A session is live.
+    Connected,
+    /// A session is there, but silent for one and a half of its intervals.
+    Late,
+    /// No session.
+    Offline,
+    /// No session for longer than a link may be away.
+    Lost,
+}
+
+/// Who is to look at a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wake {
+    /// Whoever judges whether it can be used: contact began or ended.
+    Contact,
+    /// Whoever keeps what is known of its agent: there is another session or another certificate.
+    Agent,
+    /// Whoever tells its agent by which grades to count: there is another session.
+    Grades,
+}
+
+/// A session as it comes.
+#[derive(Debug, Clone)]
+pub struct Newcomer<D> {
+    /// Its number: a newer one has a higher.
+    pub seq: u64,
+    /// Of the agent's process.
+    pub boot_id: String,
+    /// For display.
+    pub agent_version: String,
+    /// When the certificate that it shows ends.
+    pub certificate_ends: Timestamp,
+    /// What carries its frames.
+    pub transport: &'static str,
+    /// The agent's clock less the hub's, in milliseconds.
+    pub clock_offset_ms: i64,
+    /// How it is reached.
+    pub door: D,
+}
+
+/// What a session tells of itself while it runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// When a frame or a byte was last heard, monotonic.
+    pub heard: Duration,
+    /// From when on silence is death, monotonic.
+    pub dead_at: Duration,
+    /// The newest revision that the agent has stored.
+    pub acked: u64,
+    /// Works that wait to be sent.
+    pub backlog: usize,
+    /// Bytes of frames that came.
+    pub received: u64,
+    /// Bytes of frames that went.
+    pub sent: u64,
+    /// How long the last question took to be answered.
+    pub round_trip: Option<Duration>,
+}
+
+struct Session<D> {
+    new: Newcomer<D>,
+    since: Timestamp,
+    progress: Progress,
+    /// It told that it stands.
+    stands: bool,
+}
+
+/// Deletes that wait for a person's word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hold {
+    /// Of which batch they are.
+    pub batch: Batch,
+    /// How many.
+    pub deletes: u64,
+}
+
+/// What was found of each Work of a cluster: the revision that was looked at, and whether the Work was pending.
+pub type Looks = BTreeMap<Arc<str>, (u64, bool)>;
+
+/// One cluster.
+struct Link<D> {
+    session: Option<Session<D>>,
+    state: LinkState,
+    /// Since when contact is there, or is not. Of one that was late before it ended, contact ended when it was late.
+    since: Option<Timestamp>,
+    late: Option<Timestamp>,
+    joined: Option<Timestamp>,
+    certificate_ends: Option<Timestamp>,
+    hold: Option<Hold>,
+    reported: Option<Reported>,
+    grades: Option<Grades>,
+    looks: Looks,
+    /// Its Cluster is gone: nothing is kept once the session has ended.
+    gone: bool,
+}
+
+impl<D> Default for Link<D> {
+    fn default() -> Self {
+        Self {
+            session: None,
+            state: LinkState::Offline,
+            since: None,
+            late: None,
+            joined: None,
+            certificate_ends: None,
+            hold: None,
+            reported: None,
+            grades: None,
+            looks: Looks::new(),
+            gone: false,
+        }
+    }
+}
+
+/// What became of a session that came.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Entry<D> {
+    /// It is the cluster's session now; the one before it, where there was one.
+    Entered(Option<D>),
+    /// A newer one is there.
+    Late,
+}
+
+/// When an agent was heard, whatever it said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heard {
+    /// The last time; now, where it is connected.
+    pub last: Option<Timestamp>,
+    /// Since when the hub listens for it: its own start, or the last join.
+    pub listening_since: Timestamp,
+}
+
+/// A link as others see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterLink {
+    /// The cluster.
+    pub cluster: String,
+    /// How it stands.
+    pub state: LinkState,
+    /// Since when contact is there, or is not; `None` where there never was any.
+    pub since: Option<Timestamp>,
+    /// When the agent was last heard.
+    pub last_frame: Option<Timestamp>,
+    /// Deletes that wait for a person's word.
+    pub hold: Option<Hold>,
+    /// When the agent's certificate ends, the one that it was given last.
+    pub certificate_ends: Option<Timestamp>,
+    /// Its session.
+    pub session: Option<SessionView>,
+}
+
+/// A live session as others see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionView {
+    /// Its number.
+    pub seq: u64,
+    /// Of the agent's process.
+    pub boot_id: String,
+    /// For display.
+    pub agent_version: String,
+    /// What carries its frames.
+    pub transport: &'static str,
+    /// The agent's clock less the hub's when it began, in milliseconds.
+    pub clock_offset_ms: i64,
+    /// When it began.
+    pub since: Timestamp,
+    /// How long the agent has been silent.
+    pub silent: Duration,
+    /// What it told of itself last.
+    pub progress: Progress,
+}
+
+/// All clusters.
+pub struct Fleet<D> {
+    listening_since: Timestamp,
+    /// A link that was away for longer is lost.
+    grace: SignedDuration,
+    links: BTreeMap<String, Link<D>>,
+}
+
+impl<D: Clone> Fleet<D> {
+    /// Of no cluster yet. The hub listens from now on; a link that was away for longer than `grace` is lost.
+    pub fn new(now: Timestamp, grace: SignedDuration) -> Self {
+        Self { listening_since: now, grace, links: BTreeMap::new() }
+    }
+
+    // -------------------------------------------------------------------------------------- clusters
+
+    /// There is such a Cluster.
+    pub fn exists(&mut self, cluster: &str) {
+        self.entry(cluster);
+    }
+
+    /// There is no such Cluster any more.
+    pub fn forget(&mut self, cluster: &str) {
+        let Some(link) = self.links.get_mut(cluster) else { return };
+        let kept = Link {
+            session: link.session.take(),
+            state: link.state,
+            since: link.since,
+            late: link.late,
+            gone: true,
+            ..Link::default()
+        };
+        *link = kept;
+        if link.session.is_none() {
+            self.links.remove(cluster);
+        }
+    }
+
+    /// It joined, perhaps again: its grace begins now, whenever it was heard before.
+    pub fn joined(&mut self, cluster: &str, now: Timestamp) -> Vec<Wake> {
+        let link = self.entry(cluster);
+        link.joined = Some(now);
+        // Who was heard before was another, whatever the clock says of which came first.
+        if link.state == LinkState::Offline {
+            link.since = None;
+        }
+        vec![Wake::Contact]
+    }
+
+    fn entry(&mut self, cluster: &str) -> &mut Link<D> {
+        let link = self.links.entry(cluster.to_owned()).or_default();
+        link.gone = false;
+        link
+    }
+
+    // -------------------------------------------------------------------------------------- sessions
+
+    /// A session comes. It stands once it says so ([`Fleet::stands`]).
+    pub fn enter(&mut self, cluster: &str, new: Newcomer<D>, now: Moment) -> Entry<D> {
+        let link = self.entry(cluster);
+        if link.session.as_ref().is_some_and(|live| live.new.seq >= new.seq) {
+            return Entry::Late;
+        }
+        let progress = Progress { heard: now.elapsed, dead_at: Duration::MAX, ..Progress::default() };
+        link.certificate_ends = Some(new.certificate_ends);
+        let session = Session { new, since: now.wall, progress, stands: false };
+        let before = link.session.replace(session);
+        Entry::Entered(before.map(|before| before.new.door))
+    }
+
+    /// The session ended. `None` where it was not the current one.
+    pub fn leave(&mut self, cluster: &str, seq: u64, now: Timestamp) -> Option<Vec<Wake>> {
+        self.current(cluster, seq)?;
+        let link = self.links.get_mut(cluster)?;
+        link.session = None;
+        link.reported = None;
+        if let Some(grades) = &mut link.grades {
+            grades.left();
+        }
+        let had_contact = link.state != LinkState::Offline;
+        if had_contact {
+            // Who was late before it was given up was last heard before that.
+            link.since = Some(link.late.take().unwrap_or(now));
+            link.state = LinkState::Offline;
+        }
+        if link.gone {
+            self.links.remove(cluster);
+        }
+        Some(if had_contact { vec![Wake::Contact] } else { Vec::new() })
+    }
+
+    /// The session says how it stands: it is there, or it is late.
+    pub fn stands(&mut self, cluster: &str, seq: u64, is_late: bool, now: Timestamp) -> Vec<Wake> {
+        let Some(session) = self.current(cluster, seq) else { return Vec::new() };
+        let is_new = !std::mem::replace(&mut session.stands, true);
+        let Some(link) = self.links.get_mut(cluster) else { return Vec::new() };
+        let begins = link.state == LinkState::Offline;
+        link.state = if is_late { LinkState::Late } else { LinkState::Connected };
+        link.late = is_late.then_some(now);
+        if begins {
+            link.since = Some(now);
+        }
+        let wakes = [(begins, Wake::Contact), (is_new, Wake::Agent), (is_new, Wake::Grades)];
+        wakes.into_iter().filter_map(|(due, wake)| due.then_some(wake)).collect()
+    }
+
+    /// The session tells of itself. True where its agent was heard since it told last.
+    pub fn progressed(&mut self, cluster: &str, seq: u64, progress: Progress) -> bool {
+        let Some(session) = self.current(cluster, seq) else { return false };
+        std::mem::replace(&mut session.progress, progress).heard != progress.heard
+    }
+
+    /// The agent was given a certificate that ends then.
+    pub fn renewed(&mut self, cluster: &str, seq: u64, until: Timestamp) -> Vec<Wake> {
+        let Some(link) = self.links.get_mut(cluster).filter(|link| link.is_of(seq)) else {
+            return Vec::new();
+        };
+        link.certificate_ends = Some(until);
+        vec![Wake::Agent]
+    }
+
+    /// Whether this is the session of its cluster.
+    pub fn is_current(&self, cluster: &str, seq: u64) -> bool {
+        self.links.get(cluster).is_some_and(|link| link.is_of(seq))
+    }
+
+    /// When the agent was last heard in this session, monotonic; `None` where it is not the cluster's session any more.
+    pub fn heard_in(&self, cluster: &str, seq: u64) -> Option<Duration> {
+        let live = self.links.get(cluster)?.session.as_ref().filter(|live| live.new.seq == seq);
+        live.map(|live| live.progress.heard)
+    }
+
+    fn current(&mut self, cluster: &str, seq: u64) -> Option<&mut Session<D>> {
+        self.links.get_mut(cluster)?.session.as_mut().filter(|live| live.new.seq == seq)
+    }
+
+    /// How the session of `cluster` is reached.
+    pub fn door(&self, cluster: &str) -> Option<D> {
+        Some(self.links.get(cluster)?.session.as_ref()?.new.door.clone())
+    }
+
+    /// How each live session is reached, by cluster.
+    pub fn doors(&self) -> Vec<D> {
+        self.live().map(|session| session.new.door.clone()).collect()
+    }
+
+    /// Those that have been silent for so long after their death that nobody looks at their clock.
+    pub fn dead(&self, now: Duration, grace: Duration) -> Vec<D> {
+        let dead = self.live().filter(|session| now > session.progress.dead_at.saturating_add(grace));
+        dead.map(|session| session.new.door.clone()).collect()
+    }
+
+    /// Live sessions.
+    pub fn sessions(&self) -> usize {
+        self.live().count()
+    }
+
+    fn live(&self) -> impl Iterator<Item = &Session<D>> {
+        self.links.values().filter_map(|link| link.session.as_ref())
+    }
+
+    // ----------------------------------------------------------------- deletes, reports, grades, Works
+
+    /// Deletes wait for a person's word.
+    pub fn held(&mut self, cluster: &str, hold: Hold) {
+        if let Some(link) = self.links.get_mut(cluster) {
+            link.hold = Some(hold);
+        }
+    }
+
+    /// A person let these deletes go out.
+    pub fn confirmed(&mut self, cluster: &str, batch: Batch) {
+        if let Some(link) = self.links.get_mut(cluster) {
+            link.hold.take_if(|hold| hold.batch <= batch);
+        }
+    }
+
+    /// What the agent `reported` was written, and the Cluster is now `written`. Kept while its session is there.
+    pub fn wrote(&mut self, cluster: &str, reported: &Value, written: &Value) {
+        if let Some(link) = self.links.get_mut(cluster).filter(|link| link.session.is_some()) {
+            link.reported = Some(Reported::new(reported, written, link.reported.as_ref()));
+        }
+    }
+
+    /// Whether the Cluster, which is now `live`, says what its agent said last.
+    pub fn verdict(&mut self, cluster: &str, live: &Value, now: Timestamp) -> Verdict {
+        let reported = self.links.get_mut(cluster).and_then(|link| link.reported.as_mut());
+        reported.map_or(Verdict::Right, |reported| reported.verdict(live, now))
+    }
+
+    /// Whether the agent is to be told that it counts by `wanted`, where agents begin with `standard`; both are digests.
+    pub fn counts_otherwise(&self, cluster: &str, wanted: u64, standard: u64) -> bool {
+        let grades = self.links.get(cluster).and_then(|link| link.grades);
+        Grades::differ(grades, wanted, standard)
+    }
+
+    /// The agent was told to count by grades of this digest.
+    pub fn told_grades(&mut self, cluster: &str, digest: u64) {
+        if let Some(link) = self.links.get_mut(cluster) {
+            link.grades = Some(Grades::told(digest));
+        }
+    }
+
+    /// What was found of the cluster's Works when somebody looked last, to be given back.
+    pub fn take_looks(&mut self, cluster: &str) -> Looks {
+        self.links.get_mut(cluster).map(|link| std::mem::take(&mut link.looks)).unwrap_or_default()
+    }
+
+    /// Keeps what was found of the cluster's Works.
+    pub fn keep_looks(&mut self, cluster: &str, looks: Looks) {
+        if let Some(link) = self.links.get_mut(cluster) {
+            link.looks = looks;
+        }
+    }
+
+    // ----------------------------------------------------------------------------------------- views
+
+    /// When the agent of `cluster` was heard. What was noted while the clock was ahead is taken to be of this moment, the earliest that
+    /// is known to be right, and counts from it.
+    pub fn heard(&mut self, cluster: &str, now: Timestamp) -> Heard {
+        self.listening_since = self.listening_since.min(now);
+        let link = self.links.get_mut(cluster);
+        if let Some(link) = link {
+            link.since = link.since.map(|since| since.min(now));
+            link.joined = link.joined.map(|joined| joined.min(now));
+        }
+        let link = self.links.get(cluster);
+        let joined = link.and_then(|link| link.joined);
+        Heard {
+            last: link.and_then(|link| link.last_contact(now)),
+            listening_since: joined.map_or(self.listening_since, |joined| joined.max(self.listening_since)),
+        }
+    }
+
+    /// Whether there is contact with the agent of `cluster`.
+    pub fn has_contact(&self, cluster: &str) -> bool {
+        self.links.get(cluster).is_some_and(|link| link.state != LinkState::Offline)
+    }
+
+    /// The link of `cluster`; of one that nothing is known of, an offline one.
+    pub fn link(&self, cluster: &str, now: Moment) -> ClusterLink {
+        let unknown = Link::default();
+        let link = self.links.get(cluster).unwrap_or(&unknown);
+        let session = link.session.as_ref().map(|session| session.view(now.elapsed));
+        let silent = session.as_ref().and_then(|session| SignedDuration::try_from(session.silent).ok());
+        let last_frame = match silent {
+            Some(silent) => now.wall.checked_sub(silent).ok(),
+            None => link.last_contact(now.wall),
+        };
+        let away_since =
+            link.since.unwrap_or(self.listening_since).max(link.joined.unwrap_or(Timestamp::MIN));
+        let is_lost = link.state == LinkState::Offline && now.wall.duration_since(away_since) >= self.grace;
+        ClusterLink {
+            cluster: cluster.to_owned(),
+            state: if is_lost { LinkState::Lost } else { link.state },
+            since: link.since,
+            last_frame,
+            hold: link.hold,
+            certificate_ends: link.certificate_ends,
+            session,
+        }
+    }
+
+    /// The links of all clusters that are known, by name.
+    pub fn links(&self, now: Moment) -> Vec<ClusterLink> {
+        self.links.keys().map(|cluster| self.link(cluster, now)).collect()
+    }
+}
+
+impl<D> Link<D> {
+    /// Whether this is its session.
+    fn is_of(&self, seq: u64) -> bool {
+        self.session.as_ref().is_some_and(|live| live.new.seq == seq)
+    }
+
+    fn last_contact(&self, now: Timestamp) -> Option<Timestamp> {
+        if self.state == LinkState::Offline { self.since } else { Some(now) }
+    }
+}
+
+impl<D> Session<D> {
+    fn view(&self, now: Duration) -> SessionView {
+        SessionView {
+            seq: self.new.seq,
+            boot_id: self.new.boot_id.clone(),
+            agent_version: self.new.agent_version.clone(),
+            transport: self.new.transport,
+            clock_offset_ms: self.new.clock_offset_ms,
+            since: self.since,
+            silent: now.saturating_sub(self.progress.heard),
+            progress: self.progress,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

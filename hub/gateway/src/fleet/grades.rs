@@ -1,0 +1,54 @@
+//! By which grades an agent counts its free nodes, as far as it was told: a digest of them.
+//!
+//! An agent begins with the standard grades, so that most are never told anything.
+
+/// What an agent was told last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Grades {
+    digest: u64,
+    /// In the session that stands.
+    now: bool,
+}
+
+impl Grades {
+    /// It was told these.
+    pub(super) fn told(digest: u64) -> Grades {
+        Grades { digest, now: true }
+    }
+
+    /// Its session ended. It may come back as another process, which counts by the standard again.
+    pub(super) fn left(&mut self) {
+        self.now = false;
+    }
+
+    /// Whether an agent that was `told` these is to be told that it counts by `wanted`.
+    pub(super) fn differ(told: Option<Grades>, wanted: u64, standard: u64) -> bool {
+        match told {
+            Some(told) if told.now => told.digest != wanted,
+            Some(told) => wanted != standard || told.digest != standard,
+            None => wanted != standard,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_is_told_what_it_does_not_count_by() {
+        const STANDARD: u64 = 1;
+        const OWN: u64 = 2;
+        let differ = |told, wanted| Grades::differ(told, wanted, STANDARD);
+        assert!(!differ(None, STANDARD), "it begins with these");
+        assert!(differ(None, OWN) && differ(None, 3));
+        let mut told = Grades::told(OWN);
+        assert!(!differ(Some(told), OWN) && differ(Some(told), STANDARD));
+        told.left();
+        assert!(differ(Some(told), OWN), "it may have begun anew");
+        assert!(differ(Some(told), STANDARD), "or not");
+        let mut told = Grades::told(STANDARD);
+        told.left();
+        assert!(!differ(Some(told), STANDARD));
+    }
+}

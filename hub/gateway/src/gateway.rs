@@ -1,0 +1,234 @@
+//! All sessions of one hub: what is done to them from outside.
+//!
+//! In: what the hub wants of its agents (to leave, to report again, to trust other CAs), and identities that are looked at anew. Out:
+//! orders to sessions, by their doors; sessions that are ended.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use karmada_certs::PeerIdentity;
+use karmada_proto::v1::{Close, CloseCode, RetryClass};
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use crate::admission;
+use crate::door::Door;
+use crate::links::Links;
+use crate::options::Options;
+use crate::ports::{Batch, Occurrence, Ports, SessionRefusal};
+use crate::rate::{LineBudget, Rate};
+use crate::session::Control;
+
+/// Refusals that are logged: what strangers cause must not fill a disk.
+const REFUSALS_LOGGED: Rate = Rate { per_minute: 60.0, burst: 20.0 };
+
+/// The gateway: all sessions of one hub.
+pub struct Gateway {
+    pub(crate) ports: Ports,
+    pub(crate) options: Options,
+    pub(crate) links: Arc<Links>,
+    /// What all sessions together may have unpacked at once, in KiB.
+    pub(crate) unpacked: Semaphore,
+    /// The newest epoch that everybody was called into.
+    entered: AtomicU64,
+    refusals: Mutex<LineBudget>,
+}
+
+impl std::fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gateway").field("sessions", &self.links.sessions()).finish_non_exhaustive()
+    }
+}
+
+impl Gateway {
+    /// A gateway without sessions, which keeps what it knows of them in `links`. Must be called within a tokio runtime.
+    pub fn new(ports: Ports, links: Arc<Links>, options: Options) -> Arc<Self> {
+        let gateway = Arc::new(Self {
+            unpacked: Semaphore::new(options.unpacked_kib as usize),
+            ports,
+            options,
+            links,
+            entered: AtomicU64::new(0),
+            refusals: Mutex::new(LineBudget::new(REFUSALS_LOGGED)),
+        });
+        tokio::spawn(sweep(Arc::downgrade(&gateway), gateway.options.sweep));
+        gateway
+    }
+
+    /// Takes sessions out whose agent is dead and whose stream cannot say so.
+    fn bury(&self) {
+        for door in self.links.dead(self.options.sweep) {
+            if self.links.leave(&door) {
+                // Should it come to life again, it must not believe that it is still connected.
+                let message = "given up: nothing was heard, or taken, for too long".to_owned();
+                let again = admission::close(CloseCode::Dead, RetryClass::RetryNow, Duration::ZERO, message);
+                door.order(Control::Close(again));
+                tracing::info!(cluster = door.cluster, "a session that takes nothing is given up");
+            }
+        }
+    }
+
+    /// Ends the session of `cluster` where whoever it belongs to is refused now: it counts for nothing from here on, and its
+    /// stream is closed. True where it was ended.
+    pub async fn review(&self, cluster: &str) -> bool {
+        let Some(door) = self.links.door(cluster) else { return false };
+        match self.ports.registrar.authorize_session(&door.peer).await {
+            Ok(_) | Err(SessionRefusal::Unavailable(_)) => false,
+            Err(refused) => {
+                self.end(&door, admission::refused(&refused));
+                true
+            }
+        }
+    }
+
+    /// Takes a session out, so that nothing it says counts any more, and has its stream closed.
+    pub(crate) fn end(&self, door: &Door, close: Close) {
+        self.ports.registrar.note(&Occurrence {
+            verb: "disconnect",
+            user: Some(&door.peer.common_name),
+            cluster: &door.cluster,
+            from: None,
+            refused: Some(&close.message),
+            pending: false,
+        });
+        tracing::info!(cluster = door.cluster, why = close.message, "a session was ended");
+        self.links.leave(door);
+        door.order(Control::Close(close));
+    }
+
+    /// What is known of sessions and links.
+    pub fn links(&self) -> &Arc<Links> {
+        &self.links
+    }
+
+    /// Closes the session of `cluster`, whose identity is no longer accepted. True where there was one.
+    pub fn disconnect(&self, cluster: &str, code: CloseCode, message: &str) -> bool {
+        let Some(door) = self.links.door(cluster) else { return false };
+        let pause = Duration::from_secs(60);
+        let close = admission::close(code, RetryClass::Rejoin, pause, message.to_owned());
+        door.order(Control::Close(close));
+        true
+    }
+
+    /// Closes the sessions of peers that are not to stay as they are; they may come back at once, spread. How many they were.
+    pub fn send_away(&self, goes: impl Fn(&PeerIdentity) -> bool) -> usize {
+        let all = self.links.doors();
+        let going: Vec<_> = all.iter().filter(|door| goes(&door.peer)).collect();
+        for door in &going {
+            let message = "the CA of the agent's certificate is not trusted any more".to_owned();
+            let after = admission::spread(self.random(), going.len(), self.options.accept_rate);
+            let again = admission::close(CloseCode::Recycle, RetryClass::RetryNow, after, message);
+            self.end(door, again);
+        }
+        going.len()
+    }
+
+    /// Tells every agent which CAs are to be trusted now, so many a second as may also come: each asks for a new certificate then.
+    pub async fn tell_trust(&self, revision: u64) {
+        let mut pace = 0;
+        for door in self.links.doors() {
+            door.order(Control::Trust(revision));
+            pace += 1;
+            if pace % self.options.accept_rate.max(1) == 0 {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        }
+    }
+
+    /// Has the agent of `cluster` tell the cluster's status again. True where it is connected.
+    pub fn ask_cluster_status(&self, cluster: &str) -> bool {
+        let Some(door) = self.links.door(cluster) else { return false };
+        door.order(Control::AskCluster);
+        true
+    }
+
+    /// Has the agent of `cluster` count free nodes by these grades, JSON of `spec.resourceModels`. True where it is connected.
+    pub fn count_by(&self, cluster: &str, models: Bytes) -> bool {
+        let Some(door) = self.links.door(cluster) else { return false };
+        door.order(Control::CountBy(models));
+        true
+    }
+
+    /// A person let these deletes, which are held back from `cluster`, go out. Harmless where none are.
+    pub fn confirm_deletes(&self, cluster: &str, batch: Batch) {
+        self.links.confirmed(cluster, batch);
+        if let Some(door) = self.links.door(cluster) {
+            door.order(Control::ConfirmDeletes(batch));
+        }
+    }
+
+    /// Has the site of `cluster` let go of what it enforces and the hub knows nothing of: names, and whether their objects stay.
+    /// Harmless where it did already.
+    pub fn let_go(&self, cluster: &str, decided: Vec<(String, bool)>) {
+        if let Some(door) = self.links.door(cluster) {
+            let is_orphan = |(key, _): &(String, bool)| !self.ports.works.holds(cluster, key);
+            door.order(Control::LetGo(decided.into_iter().filter(is_orphan).collect()));
+        }
+    }
+
+    /// Asks every agent to leave, spread over half of `within`, and returns once all have, or once `within` and a
+    /// second for the last have passed. Stop accepting connections first: who leaves comes back at once.
+    pub async fn drain(&self, within: Duration) {
+        let doors = self.links.doors();
+        for door in &doors {
+            // Drawn, so that two hubs that stop at once do not send their agents to a third in the same order.
+            let after = (within / 2).mul_f64(self.random() as f64 / u64::MAX as f64);
+            door.order(Control::Drain(after));
+        }
+        let until = self.now() + within + Duration::from_secs(1);
+        while self.links.sessions() > 0 && self.now() < until {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Calls everybody into `epoch`, once: who is connected speaks an older one and comes back at once, spread.
+    pub(crate) fn enter_epoch(&self, epoch: u64) {
+        if self.entered.fetch_max(epoch, Ordering::AcqRel) >= epoch {
+            return;
+        }
+        let doors = self.links.doors();
+        for door in &doors {
+            let message = "the hub entered a new epoch".to_owned();
+            let after = admission::spread(self.random(), doors.len(), self.options.accept_rate);
+            let again = admission::close(CloseCode::Recycle, RetryClass::RetryNow, after, message);
+            door.order(Control::Close(again));
+        }
+    }
+
+    /// Whether a line about a refusal may be logged, and how many before it were not.
+    pub(crate) fn may_log_refusal(&self) -> Option<u64> {
+        self.refusals.lock().line(self.now())
+    }
+
+    /// Monotonic time, on the clock that a connection's bytes are timed by (`karmada_proto::pulse::Pulse`).
+    pub fn now(&self) -> Duration {
+        self.links.sources().elapsed()
+    }
+
+    /// What the hub's clock shows, milliseconds since 1970 UTC.
+    pub(crate) fn wall_ms(&self) -> i64 {
+        self.links.sources().now().wall.as_millisecond()
+    }
+
+    pub(crate) fn instant(&self, at: Duration) -> Instant {
+        self.links.sources().instant(at)
+    }
+
+    pub(crate) fn random(&self) -> u64 {
+        self.links.sources().random()
+    }
+}
+
+/// A stream is polled only while its agent takes what is sent: one that takes nothing never looks at its clock.
+async fn sweep(gateway: Weak<Gateway>, every: Duration) {
+    loop {
+        tokio::time::sleep(every).await;
+        match gateway.upgrade() {
+            Some(gateway) => gateway.bury(),
+            None => return,
+        }
+    }
+}

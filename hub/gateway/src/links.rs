@@ -1,0 +1,218 @@
+//! The state of the fleet as it is shared: by the gateway, which knows it first, and by everybody who asks.
+//!
+//! In: what sessions do and tell. Out: how each cluster's link stands, and calls of whoever is to look at a cluster ([`Wake`]). The state
+//! itself is [`Fleet`], and decides; here are its lock, its clock and the doors of sessions. Nothing is awaited under the lock, and nobody
+//! is called.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use karmada_certs::PeerIdentity;
+use karmada_proto::v1::{CloseCode, Hello, RetryClass};
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use crate::admission::close;
+use crate::door::Door;
+use crate::fleet::{ClusterLink, Entry, Fleet, Heard, Hold, Looks, Newcomer, Progress, Verdict, Wake};
+use crate::ports::Batch;
+use crate::session::Control;
+use crate::sources::Sources;
+
+/// The longest version of an agent that is kept.
+const VERSION: usize = 64;
+
+/// Calls whoever is to look at a cluster. Must return at once.
+pub type Waker = dyn Fn(&str, Wake) + Send + Sync;
+
+/// The fleet's state.
+pub struct Links {
+    sources: Sources,
+    fleet: Mutex<Fleet<Arc<Door>>>,
+    wake: Box<Waker>,
+}
+
+impl Links {
+    /// Of no cluster yet. A link that was away for longer than `grace` is lost; `wake` is called after each change for those whom it
+    /// concerns.
+    pub fn new(
+        sources: Sources,
+        grace: SignedDuration,
+        wake: impl Fn(&str, Wake) + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        let fleet = Mutex::new(Fleet::new(sources.now().wall, grace));
+        Arc::new(Self { sources, fleet, wake: Box::new(wake) })
+    }
+
+    /// Where time and randomness come from.
+    pub fn sources(&self) -> &Sources {
+        &self.sources
+    }
+
+    fn call(&self, cluster: &str, wakes: Vec<Wake>) {
+        wakes.into_iter().for_each(|wake| (self.wake)(cluster, wake));
+    }
+
+    // -------------------------------------------------------------------------------------- sessions
+
+    /// Makes this the session of its cluster and closes the one before. False where a newer one is there.
+    pub(crate) fn enter(&self, door: &Arc<Door>, hello: &Hello, transport: &'static str) -> bool {
+        let now = self.sources.now();
+        let new = Newcomer {
+            seq: door.seq,
+            boot_id: hello.boot_id.clone(),
+            agent_version: hello.agent_version.chars().filter(|c| !c.is_control()).take(VERSION).collect(),
+            certificate_ends: door.peer.not_after,
+            transport,
+            clock_offset_ms: hello.clock_ms.saturating_sub(now.wall.as_millisecond()),
+            door: door.clone(),
+        };
+        let entry = self.fleet.lock().enter(&door.cluster, new, now);
+        if let Entry::Entered(Some(old)) = &entry {
+            let message = "a newer session of this cluster took over".to_owned();
+            old.fence();
+            let pause = Duration::from_secs(10);
+            old.order(Control::Close(close(CloseCode::Replaced, RetryClass::RetryAfter, pause, message)));
+        }
+        matches!(entry, Entry::Entered(_))
+    }
+
+    /// The session ended. True where it was the current one.
+    pub(crate) fn leave(&self, door: &Door) -> bool {
+        let left = self.fleet.lock().leave(&door.cluster, door.seq, self.sources.now().wall);
+        door.fence();
+        let was_current = left.is_some();
+        self.call(&door.cluster, left.unwrap_or_default());
+        was_current
+    }
+
+    /// The session says that it is there, or late.
+    pub(crate) fn stands(&self, door: &Door, is_late: bool) {
+        let wakes = self.fleet.lock().stands(&door.cluster, door.seq, is_late, self.sources.now().wall);
+        self.call(&door.cluster, wakes);
+    }
+
+    /// The session tells of itself.
+    pub(crate) fn progressed(&self, door: &Door, progress: Progress) {
+        if self.fleet.lock().progressed(&door.cluster, door.seq, progress) {
+            door.heard.notify_waiters();
+        }
+    }
+
+    /// The agent was given a certificate that ends then.
+    pub(crate) fn renewed(&self, door: &Door, until: Timestamp) {
+        let wakes = self.fleet.lock().renewed(&door.cluster, door.seq, until);
+        self.call(&door.cluster, wakes);
+    }
+
+    /// Whether this is the session of its cluster.
+    pub(crate) fn is_current(&self, door: &Door) -> bool {
+        self.fleet.lock().is_current(&door.cluster, door.seq)
+    }
+
+    /// When the agent was last heard in this session, monotonic; `None` where it is not the cluster's session any more.
+    pub(crate) fn heard_in(&self, door: &Door) -> Option<Duration> {
+        self.fleet.lock().heard_in(&door.cluster, door.seq)
+    }
+
+    pub(crate) fn door(&self, cluster: &str) -> Option<Arc<Door>> {
+        self.fleet.lock().door(cluster)
+    }
+
+    pub(crate) fn doors(&self) -> Vec<Arc<Door>> {
+        self.fleet.lock().doors()
+    }
+
+    pub(crate) fn dead(&self, grace: Duration) -> Vec<Arc<Door>> {
+        self.fleet.lock().dead(self.sources.elapsed(), grace)
+    }
+
+    pub(crate) fn held(&self, cluster: &str, hold: Hold) {
+        self.fleet.lock().held(cluster, hold);
+    }
+
+    pub(crate) fn confirmed(&self, cluster: &str, batch: Batch) {
+        self.fleet.lock().confirmed(cluster, batch);
+    }
+
+    /// The certificate that the live session of `cluster` shows.
+    pub fn peer(&self, cluster: &str) -> Option<PeerIdentity> {
+        Some(self.door(cluster)?.peer.clone())
+    }
+
+    /// Live sessions.
+    pub fn sessions(&self) -> usize {
+        self.fleet.lock().sessions()
+    }
+
+    // -------------------------------------------------------------------------------------- clusters
+
+    /// There is such a Cluster.
+    pub fn exists(&self, cluster: &str) {
+        self.fleet.lock().exists(cluster);
+    }
+
+    /// There is no such Cluster any more.
+    pub fn forget(&self, cluster: &str) {
+        self.fleet.lock().forget(cluster);
+    }
+
+    /// It joined, perhaps again.
+    pub fn joined(&self, cluster: &str) {
+        let wakes = self.fleet.lock().joined(cluster, self.sources.now().wall);
+        self.call(cluster, wakes);
+    }
+
+    /// What the agent `reported` was written, and the Cluster is now `written`.
+    pub fn wrote(&self, cluster: &str, reported: &Value, written: &Value) {
+        self.fleet.lock().wrote(cluster, reported, written);
+    }
+
+    /// Whether the Cluster, which is now `live`, says what its agent said last.
+    pub fn verdict(&self, cluster: &str, live: &Value) -> Verdict {
+        self.fleet.lock().verdict(cluster, live, self.sources.now().wall)
+    }
+
+    /// Whether the agent is to be told that it counts by `wanted`, where agents begin with `standard`; both are digests.
+    pub fn counts_otherwise(&self, cluster: &str, wanted: u64, standard: u64) -> bool {
+        self.fleet.lock().counts_otherwise(cluster, wanted, standard)
+    }
+
+    /// The agent was told to count by grades of this digest.
+    pub fn told_grades(&self, cluster: &str, digest: u64) {
+        self.fleet.lock().told_grades(cluster, digest);
+    }
+
+    /// What was found of the cluster's Works when somebody looked last, to be given back.
+    pub fn take_looks(&self, cluster: &str) -> Looks {
+        self.fleet.lock().take_looks(cluster)
+    }
+
+    /// Keeps what was found of the cluster's Works.
+    pub fn keep_looks(&self, cluster: &str, looks: Looks) {
+        self.fleet.lock().keep_looks(cluster, looks);
+    }
+
+    // ----------------------------------------------------------------------------------------- views
+
+    /// When the agent of `cluster` was heard, seen from `now`.
+    pub fn heard(&self, cluster: &str, now: Timestamp) -> Heard {
+        self.fleet.lock().heard(cluster, now)
+    }
+
+    /// Whether there is contact with the agent of `cluster`.
+    pub fn has_contact(&self, cluster: &str) -> bool {
+        self.fleet.lock().has_contact(cluster)
+    }
+
+    /// The link of `cluster`; of one that nothing is known of, an offline one.
+    pub fn link(&self, cluster: &str) -> ClusterLink {
+        self.fleet.lock().link(cluster, self.sources.now())
+    }
+
+    /// The links of all clusters that are known, by name.
+    pub fn links(&self) -> Vec<ClusterLink> {
+        self.fleet.lock().links(self.sources.now())
+    }
+}

@@ -1,0 +1,81 @@
+//! APIServices: whose group is served here, and the condition that says whether a group's server answers.
+
+use karmada_definitions::resource::ResourceDefinition;
+use serde_json::{Value, json};
+
+/// The group of APIServices.
+pub const GROUP: &str = "apiregistration.k8s.io";
+
+/// Whether this is an APIService of a group that is served here.
+pub fn is_local(definition: &ResourceDefinition, object: &Value) -> bool {
+    &*definition.group == GROUP && !object["spec"]["service"].is_object()
+}
+
+/// The status that such a one has from the beginning.
+pub fn local_status(now: &str) -> Value {
+    Availability::local().put_into(&Value::Null, now).unwrap_or_default()
+}
+
+/// The condition that an APIService should have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Availability {
+    /// Whether the server answers.
+    pub available: bool,
+    /// Why, in a word.
+    pub reason: String,
+    /// Why, for a person.
+    pub message: String,
+}
+
+impl Availability {
+    /// Of what is served here.
+    pub fn local() -> Availability {
+        let message = "Local APIServices are always available".to_owned();
+        Availability { available: true, reason: "Local".to_owned(), message }
+    }
+
+    /// The status with this condition; `None` where it has it. The time is that of the last change of its value.
+    pub fn put_into(&self, status: &Value, now: &str) -> Option<Value> {
+        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+        let is_it = |one: &&Value| one["type"] == "Available";
+        let known = conditions.iter().find(is_it);
+        let value = if self.available { "True" } else { "False" };
+        let since = known
+            .filter(|known| known["status"] == value)
+            .map_or(json!(now), |k| k["lastTransitionTime"].clone());
+        let new = json!({
+            "lastTransitionTime": since, "message": self.message, "reason": self.reason, "status": value, "type": "Available",
+        });
+        if known == Some(&new) {
+            return None;
+        }
+        let mut all: Vec<Value> = conditions.iter().filter(|one| !is_it(one)).cloned().collect();
+        all.push(new);
+        Some(json!({"conditions": all}))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_condition_keeps_its_time_while_its_value_stays() {
+        let local = Availability::local();
+        let status = local.put_into(&json!({}), "t1").unwrap();
+        assert_eq!(local.put_into(&status, "t2"), None);
+        let failed = Availability { available: false, reason: "ServiceNotFound".into(), message: "m".into() };
+        let status = failed.put_into(&status, "t3").unwrap();
+        assert_eq!(
+            (&status["conditions"][0]["status"], &status["conditions"][0]["lastTransitionTime"]),
+            (&json!("False"), &json!("t3"))
+        );
+        let other = Availability { reason: "MissingEndpoints".into(), ..failed };
+        let status = other.put_into(&status, "t4").unwrap();
+        assert_eq!(
+            (&status["conditions"][0]["reason"], &status["conditions"][0]["lastTransitionTime"]),
+            (&json!("MissingEndpoints"), &json!("t3"))
+        );
+        assert_eq!(status["conditions"].as_array().unwrap().len(), 1);
+    }
+}

@@ -1,0 +1,186 @@
+//! kube-apiserver's defaulting of built-in kinds (the `SetDefaults_…` functions of v1.34).
+//!
+//! In: a decoded object. Out: the same with its defaults in place. Walks the object by its schema and, at every named
+//! type it meets, runs that type's rule, parents before children, as the generated Go code does; then defaults that
+//! the published schema itself states. Idempotent.
+
+mod apps;
+mod batch;
+mod cluster;
+mod core;
+mod network;
+mod pod;
+mod whole_pod;
+
+use karmada_schema::quantity::Quantity;
+use karmada_schema::{Format, SchemaRef, Schemas};
+use serde_json::{Map, Value, json};
+
+/// Lays the defaults of a built-in kind into `value`. Kinds without defaults, and unknown ones, stay as they are.
+pub(crate) fn default_builtin(group: &str, version: &str, kind: &str, value: &mut Value) {
+    if let Some(schema) = Schemas::builtin().of(group, version, kind) {
+        walk(schema, value);
+    }
+}
+
+/// What a new object gets once its uid is known and its ownership is recorded: a Job without a selector of its own
+/// selects by that uid.
+pub fn finish_create(group: &str, kind: &str, value: &mut Value) {
+    if let (("", "Pod"), Some(grace)) =
+        ((group, kind), value.pointer_mut("/spec/terminationGracePeriodSeconds"))
+        && grace.as_i64().is_some_and(|seconds| seconds < 0)
+    {
+        // What once meant "at once".
+        *grace = Value::from(1);
+    }
+    if let (("batch", "Job"), Some(fields)) = ((group, kind), value.as_object_mut()) {
+        batch::generate_selector(fields);
+    }
+}
+
+/// What an updated object gets from the one it replaces: a daemon set counts changes of its template.
+pub fn finish_update(group: &str, kind: &str, value: &mut Value, old: &Value) {
+    if let (("apps", "DaemonSet"), Some(fields)) = ((group, kind), value.as_object_mut()) {
+        apps::next_template_generation(fields, old);
+    }
+}
+
+/// The fields of a struct.
+type Fields = Map<String, Value>;
+
+fn walk(schema: SchemaRef<'_>, value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            if schema.additional().is_some_and(|amount| amount.format() == Format::Quantity) {
+                fields.values_mut().for_each(in_millis);
+            }
+            if let Some(name) = schema.type_name().and_then(|name| name.strip_prefix("io.k8s.")) {
+                rule(name.strip_prefix("api.").unwrap_or(name), fields);
+            }
+            for (name, property, _) in schema.properties() {
+                published(name, property, fields);
+            }
+            // Amounts of this one are no core type's, and stay as they are.
+            if schema.type_name().is_some_and(|name| name.ends_with(".node.v1.Overhead")) {
+                return;
+            }
+            for (name, item) in fields.iter_mut() {
+                if let Some(child) = schema.child(name) {
+                    walk(child, item);
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(element) = schema.items() {
+                items.iter_mut().for_each(|item| walk(element, item));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Resources are counted in thousandths: finer amounts are rounded up.
+fn in_millis(amount: &mut Value) {
+    if let Some(quantity) = Quantity::from_value(amount).filter(|quantity| quantity.in_millis() != *quantity)
+    {
+        *amount = Value::String(quantity.in_millis().canonical());
+    }
+}
+
+/// A default that the schema states and Go lays in: any for a pointer, a non-zero one for a plain field.
+fn published(name: &str, property: SchemaRef<'_>, fields: &mut Fields) {
+    let Some(default) = property.default() else { return };
+    let zero = match default {
+        Value::Null | Value::Object(_) | Value::Array(_) => return,
+        Value::String(text) => text.is_empty(),
+        Value::Bool(on) => !on,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+    };
+    if !zero || property.is_pointer() {
+        set(fields, name, default.clone());
+    }
+}
+
+fn rule(type_name: &str, fields: &mut Fields) {
+    match type_name {
+        "core.v1.Pod" => pod::pod(fields),
+        "core.v1.PodSpec" => pod::pod_spec(fields),
+        "core.v1.Container" | "core.v1.EphemeralContainer" => pod::container(fields),
+        "core.v1.Probe" => pod::probe(fields),
+        "core.v1.HTTPGetAction" => pod::http_get(fields),
+        "core.v1.Volume" => pod::volume(fields),
+        "core.v1.SecretVolumeSource"
+        | "core.v1.ConfigMapVolumeSource"
+        | "core.v1.DownwardAPIVolumeSource"
+        | "core.v1.ProjectedVolumeSource" => set(fields, "defaultMode", json!(0o644)),
+        "core.v1.HostPathVolumeSource" => set(fields, "type", json!("")),
+        "core.v1.ServiceAccountTokenProjection" => set(fields, "expirationSeconds", json!(3600)),
+        "core.v1.ObjectFieldSelector" => set(fields, "apiVersion", json!("v1")),
+        "core.v1.ReplicationController" => core::replication_controller(fields),
+        "core.v1.ReplicationControllerSpec" => set(fields, "replicas", json!(1)),
+        "core.v1.Secret" => core::secret(fields),
+        "core.v1.PersistentVolume" => core::persistent_volume(fields),
+        "core.v1.PersistentVolumeClaim" => set(object(fields, "status"), "phase", json!("Pending")),
+        "core.v1.PersistentVolumeClaimSpec" => set(fields, "volumeMode", json!("Filesystem")),
+        "core.v1.Namespace" => core::namespace(fields),
+        "core.v1.NamespaceStatus" => set(fields, "phase", json!("Active")),
+        "core.v1.NodeSpec" => core::node_spec(fields),
+        "core.v1.NodeStatus" => core::node_status(fields),
+        "core.v1.LimitRangeItem" => core::limit_range_item(fields),
+        "core.v1.Service" => network::service(fields),
+        "core.v1.EndpointPort" => set(fields, "protocol", json!("TCP")),
+        "apps.v1.Deployment" => apps::deployment(object(fields, "spec")),
+        "apps.v1.DaemonSet" => {
+            apps::first_template_generation(fields);
+            apps::daemon_set(object(fields, "spec"));
+        }
+        "apps.v1.StatefulSet" => apps::stateful_set(object(fields, "spec")),
+        "apps.v1.ReplicaSet" => set(object(fields, "spec"), "replicas", json!(1)),
+        "batch.v1.Job" => batch::job(fields),
+        "batch.v1.CronJob" => batch::cron_job(object(fields, "spec")),
+        "batch.v1.PodFailurePolicyOnPodConditionsPattern" => set_text(fields, "status", "True"),
+        "autoscaling.v1.HorizontalPodAutoscaler" => batch::autoscaler_v1(fields),
+        "autoscaling.v2.HorizontalPodAutoscaler" => batch::autoscaler_v2(object(fields, "spec")),
+        _ => {
+            network::rule(type_name, fields);
+            cluster::rule(type_name, fields);
+        }
+    }
+}
+
+/// Sets a field that is absent or null.
+fn set(fields: &mut Fields, name: &str, default: Value) {
+    if fields.get(name).is_none_or(Value::is_null) {
+        fields.insert(name.to_owned(), default);
+    }
+}
+
+/// Sets a text field that is absent, null or empty.
+fn set_text(fields: &mut Fields, name: &str, default: &str) {
+    if text(fields, name).is_empty() {
+        fields.insert(name.to_owned(), default.into());
+    }
+}
+
+/// The object at a field, made where there is none.
+fn object<'a>(fields: &'a mut Fields, name: &str) -> &'a mut Fields {
+    let value = fields.entry(name).or_insert(Value::Null);
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    value.as_object_mut().expect("it was made an object above")
+}
+
+/// The text of a field; empty where there is none.
+fn text<'a>(fields: &'a Fields, name: &str) -> &'a str {
+    fields.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Whether a list or map field is absent or empty.
+fn is_empty(fields: &Fields, name: &str) -> bool {
+    match fields.get(name) {
+        Some(Value::Array(items)) => items.is_empty(),
+        Some(Value::Object(entries)) => entries.is_empty(),
+        other => other.is_none_or(Value::is_null),
+    }
+}

@@ -1,0 +1,206 @@
+//! One kind and its rules: how a body is read, defaulted and checked, in kube-apiserver's order.
+
+use karmada_definitions::description::Style;
+use karmada_schema::metadata::{NameRule, validate_metadata, validate_metadata_update};
+use karmada_schema::path::Path;
+use karmada_schema::{
+    DecodeError, ErrorType, FieldError, Read, SchemaRef, Schemas, apply_defaults, decode_go, drop_nulls,
+    read_go, read_structural, run_rules,
+};
+use serde_json::Value;
+
+use crate::catalogue;
+
+#[cfg(test)]
+mod tests;
+
+/// One kind in one version.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind<'a> {
+    /// The group; empty for core.
+    pub group: &'a str,
+    /// The version.
+    pub version: &'a str,
+    /// The kind.
+    pub kind: &'a str,
+    /// How its bodies are treated.
+    pub style: Style,
+    /// Its schema.
+    pub schema: SchemaRef<'a>,
+    /// Where a custom kind keeps wanted replicas, those there are, and the selector of what is counted (empty for none).
+    pub scale: Option<(&'a str, &'a str, &'a str)>,
+}
+
+impl<'a> Kind<'a> {
+    /// A shipped kind.
+    pub fn builtin(group: &'a str, version: &'a str, kind: &'a str) -> Option<Kind<'a>> {
+        let schema = Schemas::builtin().of(group, version, kind)?;
+        let style = catalogue::style(group, version, kind);
+        Some(Kind { group, version, kind, style, schema, scale: None })
+    }
+
+    /// `group/version`, or the version alone for core.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.to_owned()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    /// Whether strategic merge patches are understood (415 otherwise).
+    pub fn has_strategic_merge(&self) -> bool {
+        self.style != Style::Crd
+    }
+
+    /// Reads a parsed body in place: types checked, unknown fields dropped and answered
+    /// (`unknown field "spec.foo"`), the rest in stored form. Does not default.
+    ///
+    /// # Errors
+    /// The body does not fit the kind's Go types: 400, message by [`DecodeError::wrap`].
+    pub fn decode(&self, value: &mut Value) -> Result<Vec<String>, DecodeError> {
+        Ok(self.read(value)?.unknown)
+    }
+
+    /// The same, with what was sent empty told too.
+    ///
+    /// # Errors
+    /// As [`Kind::decode`].
+    pub fn read(&self, value: &mut Value) -> Result<Read, DecodeError> {
+        if self.style != Style::Crd {
+            return read_go(self.schema, value);
+        }
+        read_structural(self.schema, value)
+    }
+
+    /// Lays in the kind's defaults: Go's for built-in kinds, the schema's for the others.
+    pub fn default(&self, value: &mut Value) {
+        match self.style {
+            Style::Go => {
+                crate::defaults::default_builtin(self.group, self.version, self.kind, value);
+                // What defaulting added is brought into the encoder's form; it always fits.
+                let _ = decode_go(self.schema, value);
+            }
+            Style::Aggregated => {}
+            Style::Crd => {
+                apply_defaults(self.schema, value);
+                drop_nulls(self.schema, value);
+            }
+        }
+    }
+
+    /// Replicas that can be scaled are a number, and not below nothing; a selector is a text. `spec`: whether the wanted ones
+    /// are looked at, which a write of the status cannot change.
+    pub(crate) fn replicas(&self, new: &Value, spec: bool, errors: &mut Vec<FieldError>) {
+        let Some((wanted, there, selector)) = self.scale else { return };
+        let mut refuse = |path: &str, shown: Value, detail: String| {
+            let mut error = FieldError::invalid(&Path::ROOT, shown, detail);
+            error.field = path.to_owned();
+            errors.push(error);
+        };
+        for path in [wanted, there].iter().skip(usize::from(!spec)) {
+            match reach(new, path, |value| value.as_i64().is_some(), "int64") {
+                Err(detail) => refuse(path, Value::from(0), detail),
+                Ok(found) => match found.and_then(Value::as_i64) {
+                    Some(count) if count < 0 => {
+                        refuse(path, count.into(), "should be a non-negative integer".to_owned());
+                    }
+                    Some(count) if count > i64::from(i32::MAX) => {
+                        refuse(path, count.into(), format!("should be less than or equal to {}", i32::MAX));
+                    }
+                    _ => {}
+                },
+            }
+        }
+        if !selector.is_empty()
+            && let Err(detail) = reach(new, selector, Value::is_string, "string")
+        {
+            refuse(selector, Value::from(""), detail);
+        }
+    }
+
+    /// Runs the schema's CEL rules, unless what is wrong already would make them stumble.
+    fn rules(&self, new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+        if self.style != Style::Crd || !self.schema.has_rules() {
+            return;
+        }
+        let blocks = |error: &FieldError| {
+            matches!(
+                error.kind,
+                ErrorType::Required
+                    | ErrorType::NotSupported
+                    | ErrorType::TooLong
+                    | ErrorType::TooMany
+                    | ErrorType::TypeInvalid
+            )
+        };
+        if errors.iter().any(blocks) {
+            let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+            errors.push(FieldError::invalid(&Path::ROOT, Value::Null, why));
+            return;
+        }
+        errors.extend(run_rules(self.schema, new, old).errors);
+    }
+
+    /// What the schema's CEL rules would refuse of a change, had it not been so before.
+    pub fn tolerated(&self, new: &Value, old: &Value) -> Vec<FieldError> {
+        if self.style != Style::Crd || !self.schema.has_rules() {
+            return Vec::new();
+        }
+        run_rules(self.schema, new, Some(old)).warnings
+    }
+
+    /// Everything that is wrong with `new`, beside `old` on update: metadata, then schema or built-in rules.
+    pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        match self.style {
+            Style::Go => crate::validation::validate_builtin(self.group, self.kind, new, old),
+            Style::Aggregated => validate_metadata(NameRule::Subdomain, new, old),
+            Style::Crd => {
+                let mut errors = match old {
+                    None => validate_metadata(NameRule::Subdomain, new, None),
+                    Some(old) => validate_metadata_update(new, old),
+                };
+                errors.extend(match old {
+                    None => karmada_schema::validate(self.schema, new),
+                    Some(old) => karmada_schema::validate_update(self.schema, new, old),
+                });
+                self.replicas(new, true, &mut errors);
+                self.rules(new, old, &mut errors);
+                errors
+            }
+        }
+    }
+}
+
+/// What stands at a path such as `.spec.replicas`; what Go says where the way there, or what is there, is of another type.
+fn reach<'v>(
+    object: &'v Value,
+    path: &str,
+    fits: impl Fn(&Value) -> bool,
+    wanted: &str,
+) -> Result<Option<&'v Value>, String> {
+    let stumbled = |value: &Value, wanted: &str| {
+        let (shown, ty) = match value {
+            Value::String(text) => (text.clone(), "string"),
+            Value::Bool(truth) => (truth.to_string(), "bool"),
+            Value::Number(number) if number.is_f64() => (number.to_string(), "float64"),
+            Value::Number(number) => (number.to_string(), "int64"),
+            Value::Null => ("<nil>".to_owned(), "<nil>"),
+            Value::Array(_) => (value.to_string(), "[]interface {}"),
+            Value::Object(_) => (value.to_string(), "map[string]interface {}"),
+        };
+        format!("{path} accessor error: {shown} is of the type {ty}, expected {wanted}")
+    };
+    let mut at = object;
+    for part in path.split('.').filter(|part| !part.is_empty()) {
+        match at {
+            Value::Object(fields) => match fields.get(part) {
+                Some(next) => at = next,
+                None => return Ok(None),
+            },
+            Value::Null => return Ok(None),
+            other => return Err(stumbled(other, "map[string]interface{}")),
+        }
+    }
+    if fits(at) { Ok(Some(at)) } else { Err(stumbled(at, wanted)) }
+}

@@ -1,0 +1,75 @@
+//! The status of a Pod that was created just now.
+//!
+//! In: the Pod, defaulted and stamped. Out: its first status.
+
+use karmada_schema::quantity::Quantity;
+use serde_json::{Value, json};
+
+/// Waiting for a scheduler, or, where a gate is closed, not even that.
+pub(super) fn first(pod: &Value) -> Value {
+    let mut status = json!({"phase": "Pending", "qosClass": quality_of_service(&pod["spec"])});
+    if pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty()) {
+        status["conditions"] = json!([{
+            "type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates",
+            "lastProbeTime": null, "lastTransitionTime": pod["metadata"]["creationTimestamp"],
+        }]);
+    }
+    status
+}
+
+/// Of processor and memory: BestEffort where nothing is asked for or limited, Guaranteed where every container has limits of both and
+/// as much is asked for in all, else Burstable. What is said of the Pod as a whole counts in place of what its containers say.
+fn quality_of_service(spec: &Value) -> &'static str {
+    let parts: Vec<&Value> = match &spec["resources"] {
+        Value::Null => {
+            let lists = ["containers", "initContainers"].map(|list| spec[list].as_array());
+            lists.into_iter().flatten().flatten().map(|one| &one["resources"]).collect()
+        }
+        whole => vec![whole],
+    };
+    let amount = |part: &Value, side: &str, name: &str| {
+        Quantity::from_value(&part[side][name]).map_or(0, Quantity::nanos).max(0)
+    };
+    let sum = |side: &str| NAMES.map(|name| parts.iter().map(|part| amount(part, side, name)).sum::<i128>());
+    let (asked, limited) = (sum("requests"), sum("limits"));
+    if asked == [0; 2] && limited == [0; 2] {
+        return "BestEffort";
+    }
+    let all_limited = parts.iter().all(|part| NAMES.iter().all(|name| amount(part, "limits", name) > 0));
+    if all_limited && asked == limited { "Guaranteed" } else { "Burstable" }
+}
+
+const NAMES: [&str; 2] = ["cpu", "memory"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_quality_is_that_of_all_containers_or_of_the_whole() {
+        let both =
+            json!({"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "1", "memory": "1Gi"}});
+        let half = json!({"requests": {"cpu": "1"}});
+        let quality = |spec: Value| quality_of_service(&spec);
+        assert_eq!(quality(json!({"containers": [{}, {"resources": {}}]})), "BestEffort");
+        assert_eq!(quality(json!({"containers": [{"resources": both}]})), "Guaranteed");
+        assert_eq!(quality(json!({"containers": [{"resources": both}, {}]})), "Burstable");
+        let init = json!({"containers": [{"resources": both}], "initContainers": [{"resources": half}]});
+        assert_eq!(quality(init), "Burstable");
+        assert_eq!(quality(json!({"containers": [{"resources": half}], "resources": both})), "Guaranteed");
+        assert_eq!(quality(json!({"containers": [{}], "resources": half})), "Burstable");
+        let disk = json!({"requests": {"ephemeral-storage": "1Gi", "cpu": "0"}});
+        assert_eq!(quality(json!({"containers": [{"resources": disk}]})), "BestEffort");
+    }
+
+    #[test]
+    fn a_pod_behind_a_gate_says_so() {
+        let gated = json!({"metadata": {"creationTimestamp": "2026-01-02T03:04:05Z"},
+            "spec": {"containers": [{}], "schedulingGates": [{"name": "a"}]}});
+        let status = first(&gated);
+        assert_eq!(status["conditions"][0]["reason"], "SchedulingGated");
+        assert_eq!(status["conditions"][0]["lastTransitionTime"], "2026-01-02T03:04:05Z");
+        assert!(first(&json!({"spec": {"schedulingGates": []}}))["conditions"].is_null());
+    }
+}

@@ -1,0 +1,389 @@
+//! Pods and what makes them.
+
+use serde_json::{Value, json};
+
+use super::Row;
+use super::cells::{NONE, UNKNOWN, UNSET, containers, labels, scalar, selector, selector_or_none};
+use super::duration::human_duration;
+
+const TEMPLATE: &str = "/spec/template/spec/containers";
+
+fn replicas(row: Row<'_>) -> Value {
+    format!("{}/{}", row.int("/status/readyReplicas"), row.int("/spec/replicas")).into()
+}
+
+pub(super) fn deployment(row: Row<'_>) -> Vec<Value> {
+    let [names, images] = containers(row.list(TEMPLATE));
+    vec![
+        row.name(),
+        replicas(row),
+        row.int("/status/updatedReplicas").into(),
+        row.int("/status/availableReplicas").into(),
+        row.age(),
+        names,
+        images,
+        selector(row.at("/spec/selector")).into(),
+    ]
+}
+
+fn replicated(row: Row<'_>, selector: Value) -> Vec<Value> {
+    let [names, images] = containers(row.list(TEMPLATE));
+    vec![
+        row.name(),
+        row.int("/spec/replicas").into(),
+        row.int("/status/replicas").into(),
+        row.int("/status/readyReplicas").into(),
+        row.age(),
+        names,
+        images,
+        selector,
+    ]
+}
+
+pub(super) fn replica_set(row: Row<'_>) -> Vec<Value> {
+    replicated(row, selector_or_none(row.at("/spec/selector")))
+}
+
+pub(super) fn replication_controller(row: Row<'_>) -> Vec<Value> {
+    replicated(row, labels(row.at("/spec/selector")).into())
+}
+
+pub(super) fn stateful_set(row: Row<'_>) -> Vec<Value> {
+    let [names, images] = containers(row.list(TEMPLATE));
+    vec![row.name(), replicas(row), row.age(), names, images]
+}
+
+pub(super) fn daemon_set(row: Row<'_>) -> Vec<Value> {
+    let [names, images] = containers(row.list(TEMPLATE));
+    let count = |field: &str| Value::from(row.int(&format!("/status/{field}")));
+    vec![
+        row.name(),
+        count("desiredNumberScheduled"),
+        count("currentNumberScheduled"),
+        count("numberReady"),
+        count("updatedNumberScheduled"),
+        count("numberAvailable"),
+        labels(row.at("/spec/template/spec/nodeSelector")).into(),
+        row.age(),
+        names,
+        images,
+        selector_or_none(row.at("/spec/selector")),
+    ]
+}
+
+pub(super) fn controller_revision(row: Row<'_>) -> Vec<Value> {
+    let owner = row.list("/metadata/ownerReferences").iter().find(|owner| owner["controller"] == true);
+    let controller = owner.map_or(NONE.to_owned(), |owner| {
+        let text = |field: &str| owner[field].as_str().unwrap_or_default();
+        let group =
+            text("apiVersion").split_once('/').map(|(group, _)| format!(".{group}")).unwrap_or_default();
+        format!("{}{group}/{}", text("kind").to_lowercase(), text("name"))
+    });
+    vec![row.name(), controller.into(), row.int("/revision").into(), row.age()]
+}
+
+pub(super) fn pod_template(row: Row<'_>) -> Vec<Value> {
+    let [names, images] = containers(row.list("/template/spec/containers"));
+    vec![row.name(), names, images, labels(row.at("/template/metadata/labels")).into()]
+}
+
+fn job_status(row: Row<'_>) -> &'static str {
+    let is = |ty: &str| row.condition(ty).is_some_and(|condition| condition["status"] == "True");
+    if is("Complete") {
+        "Complete"
+    } else if is("Failed") {
+        "Failed"
+    } else if row.is_deleting() {
+        "Terminating"
+    } else if is("Suspended") {
+        "Suspended"
+    } else if is("FailureTarget") {
+        "FailureTarget"
+    } else if is("SuccessCriteriaMet") {
+        "SuccessCriteriaMet"
+    } else {
+        "Running"
+    }
+}
+
+pub(super) fn job(row: Row<'_>) -> Vec<Value> {
+    let succeeded = row.int("/status/succeeded");
+    let completions = match (row.at("/spec/completions").as_i64(), row.int("/spec/parallelism")) {
+        (Some(completions), _) => format!("{succeeded}/{completions}"),
+        (None, parallelism) if parallelism > 1 => format!("{succeeded}/1 of {parallelism}"),
+        (None, _) => format!("{succeeded}/1"),
+    };
+    let duration = row.time("/status/startTime").map_or(String::new(), |start| {
+        let end = row.time("/status/completionTime").unwrap_or(row.now);
+        human_duration(end.as_second() - start.as_second())
+    });
+    let [names, images] = containers(row.list(TEMPLATE));
+    vec![
+        row.name(),
+        job_status(row).into(),
+        completions.into(),
+        duration.into(),
+        row.age(),
+        names,
+        images,
+        selector_or_none(row.at("/spec/selector")),
+    ]
+}
+
+pub(super) fn cron_job(row: Row<'_>) -> Vec<Value> {
+    let suspend = match row.at("/spec/suspend").as_bool() {
+        None => UNSET,
+        Some(true) => "True",
+        Some(false) => "False",
+    };
+    let last = match row.text("/status/lastScheduleTime") {
+        None => NONE.to_owned(),
+        Some(_) => row.since("/status/lastScheduleTime"),
+    };
+    let [names, images] = containers(row.list("/spec/jobTemplate/spec/template/spec/containers"));
+    vec![
+        row.name(),
+        row.text_or("/spec/schedule", ""),
+        row.at("/spec/timeZone").as_str().unwrap_or(NONE).into(),
+        suspend.into(),
+        row.list("/status/active").len().into(),
+        last.into(),
+        row.age(),
+        names,
+        images,
+        selector_or_none(row.at("/spec/jobTemplate/spec/selector")),
+    ]
+}
+
+pub(super) fn scale(row: Row<'_>) -> Vec<Value> {
+    vec![row.name(), row.int("/spec/replicas").into(), row.int("/status/replicas").into(), row.age()]
+}
+
+pub(super) fn pod_disruption_budget(row: Row<'_>) -> Vec<Value> {
+    let limit = |pointer: &str| match row.at(pointer) {
+        Value::Null => Value::from("N/A"),
+        value => scalar(value).into(),
+    };
+    vec![
+        row.name(),
+        limit("/spec/minAvailable"),
+        limit("/spec/maxUnavailable"),
+        row.int("/status/disruptionsAllowed").into(),
+        row.age(),
+    ]
+}
+
+/// One metric of an autoscaler: what is, over what should be.
+fn metric(spec: &Value, status: Option<&Value>) -> String {
+    let ty = spec["type"].as_str().unwrap_or_default();
+    let field = match ty {
+        "External" => "external",
+        "Pods" => "pods",
+        "Object" => "object",
+        "Resource" => "resource",
+        "ContainerResource" => "containerResource",
+        _ => return "<unknown type>".to_owned(),
+    };
+    let (target, status) = (&spec[field]["target"], status.map(|status| &status[field]));
+    let status = status.filter(|status| !status.is_null());
+    let current = |of: &str| {
+        status
+            .map(|status| &status["current"][of])
+            .filter(|value| !value.is_null())
+            .map_or(UNKNOWN.to_owned(), scalar)
+    };
+    let average = target.get("averageValue");
+    match (ty, average) {
+        ("External" | "Object", Some(average)) => {
+            format!("{}/{} (avg)", current("averageValue"), scalar(average))
+        }
+        ("External" | "Object", None) => {
+            let now = status.map_or(UNKNOWN.to_owned(), |status| scalar(&status["current"]["value"]));
+            format!("{now}/{}", scalar(&target["value"]))
+        }
+        ("Pods", _) => format!("{}/{}", current("averageValue"), scalar(&target["averageValue"])),
+        (_, Some(average)) => {
+            format!("{}: {}/{}", scalar(&spec[field]["name"]), current("averageValue"), scalar(average))
+        }
+        (_, None) => {
+            let now = match current("averageUtilization") {
+                unknown if unknown == UNKNOWN => unknown,
+                number => format!("{number}%"),
+            };
+            let wanted = match &target["averageUtilization"] {
+                Value::Null => "<auto>".to_owned(),
+                number => format!("{number}%"),
+            };
+            format!("{}: {now}/{wanted}", scalar(&spec[field]["name"]))
+        }
+    }
+}
+
+pub(super) fn horizontal_pod_autoscaler(row: Row<'_>) -> Vec<Value> {
+    let mut list: Vec<String> = Vec::new();
+    let statuses = row.list("/status/currentMetrics");
+    for (index, spec) in row.list("/spec/metrics").iter().enumerate() {
+        list.push(metric(spec, statuses.get(index)));
+    }
+    // autoscaling/v1 says CPU in fields of its own.
+    if let Some(target) = row.at("/spec/targetCPUUtilizationPercentage").as_i64() {
+        let now = row.at("/status/currentCPUUtilizationPercentage").as_i64();
+        let now = now.map_or(UNKNOWN.to_owned(), |percent| format!("{percent}%"));
+        list.push(format!("cpu: {now}/{target}%"));
+    }
+    let targets = match list.len() {
+        0 => NONE.to_owned(),
+        1 | 2 => list.join(", "),
+        more => format!("{} + {} more...", list[..2].join(", "), more - 2),
+    };
+    let reference = format!(
+        "{}/{}",
+        scalar(row.at("/spec/scaleTargetRef/kind")),
+        scalar(row.at("/spec/scaleTargetRef/name"))
+    );
+    let minimum = row.at("/spec/minReplicas").as_i64().map_or(UNSET.to_owned(), |n| n.to_string());
+    vec![
+        row.name(),
+        reference.into(),
+        targets.into(),
+        minimum.into(),
+        row.int("/spec/maxReplicas").into(),
+        row.int("/status/currentReplicas").into(),
+        row.age(),
+    ]
+}
+
+/// What a Pod's container statuses add up to.
+#[derive(Default)]
+struct Tally {
+    ready: i64,
+    total: usize,
+    restarts: i64,
+    last_restart: Option<jiff::Timestamp>,
+}
+
+impl Tally {
+    fn count(&mut self, status: &Value) {
+        self.restarts += status["restartCount"].as_i64().unwrap_or(0);
+        let finished = status.pointer("/lastState/terminated/finishedAt").and_then(Value::as_str);
+        self.last_restart = self.last_restart.max(finished.and_then(karmada_schema::time::parse));
+    }
+}
+
+fn exit(prefix: &str, terminated: &Value) -> String {
+    match (terminated["reason"].as_str().unwrap_or_default(), terminated["signal"].as_i64().unwrap_or(0)) {
+        ("", 0) => format!("{prefix}ExitCode:{}", terminated["exitCode"].as_i64().unwrap_or(0)),
+        ("", signal) => format!("{prefix}Signal:{signal}"),
+        (reason, _) => format!("{prefix}{reason}"),
+    }
+}
+
+/// Init containers: the reason to show while they run, and restarts of those that keep running.
+fn init_containers(row: Row<'_>, tally: &mut Tally, sidecars: &mut Tally) -> Option<String> {
+    let specs = row.list("/spec/initContainers");
+    let restartable =
+        |name: &Value| specs.iter().any(|c| c["name"] == *name && c["restartPolicy"] == "Always");
+    for (index, status) in row.list("/status/initContainerStatuses").iter().enumerate() {
+        tally.count(status);
+        let sidecar = restartable(&status["name"]);
+        if sidecar {
+            sidecars.count(status);
+        }
+        let (terminated, waiting) = (&status["state"]["terminated"], &status["state"]["waiting"]);
+        if terminated.is_object() && terminated["exitCode"].as_i64().unwrap_or(0) == 0 {
+            continue;
+        }
+        if sidecar && status["started"] == true {
+            tally.ready += i64::from(status["ready"] == true);
+            continue;
+        }
+        if terminated.is_object() {
+            return Some(exit("Init:", terminated));
+        }
+        return match waiting["reason"].as_str() {
+            Some(reason) if !reason.is_empty() && reason != "PodInitializing" => {
+                Some(format!("Init:{reason}"))
+            }
+            _ => Some(format!("Init:{index}/{}", specs.len())),
+        };
+    }
+    None
+}
+
+/// Main containers: the reason to show, later containers first.
+fn main_containers(row: Row<'_>, tally: &mut Tally, mut reason: String) -> String {
+    let mut running = false;
+    for status in row.list("/status/containerStatuses").iter().rev() {
+        tally.count(status);
+        let state = &status["state"];
+        match state["waiting"]["reason"].as_str() {
+            Some(waiting) if !waiting.is_empty() => reason = waiting.to_owned(),
+            _ if state["terminated"].is_object() => reason = exit("", &state["terminated"]),
+            _ if status["ready"] == true && state["running"].is_object() => {
+                running = true;
+                tally.ready += 1;
+            }
+            _ => {}
+        }
+    }
+    if reason == "Completed" && running {
+        let ready = row.condition("Ready").is_some_and(|condition| condition["status"] == "True");
+        reason = if ready { "Running".to_owned() } else { "NotReady".to_owned() };
+    }
+    reason
+}
+
+pub(super) fn pod(row: Row<'_>) -> Vec<Value> {
+    let phase = row.text("/status/phase").unwrap_or_default();
+    let mut reason = row.text("/status/reason").filter(|r| !r.is_empty()).unwrap_or(phase).to_owned();
+    if row.condition("PodScheduled").is_some_and(|condition| condition["reason"] == "SchedulingGated") {
+        reason = "SchedulingGated".to_owned();
+    }
+    let sidecar_specs =
+        row.list("/spec/initContainers").iter().filter(|c| c["restartPolicy"] == "Always").count();
+    let mut tally = Tally { total: row.list("/spec/containers").len() + sidecar_specs, ..Tally::default() };
+    let mut sidecars = Tally::default();
+    let initializing = init_containers(row, &mut tally, &mut sidecars);
+    let initialized = row.condition("Initialized").is_some_and(|condition| condition["status"] == "True");
+    let waits = initializing.is_some();
+    reason = initializing.unwrap_or(reason);
+    if !waits || initialized {
+        tally.restarts = sidecars.restarts;
+        tally.last_restart = sidecars.last_restart;
+        reason = main_containers(row, &mut tally, reason);
+    }
+    if row.is_deleting() && row.text("/status/reason") == Some("NodeLost") {
+        reason = "Unknown".to_owned();
+    } else if row.is_deleting() && !matches!(phase, "Succeeded" | "Failed") {
+        reason = "Terminating".to_owned();
+    }
+    let restarts = match tally.last_restart {
+        Some(last) if tally.restarts != 0 => {
+            format!("{} ({} ago)", tally.restarts, super::cells::since(Some(last), row.now))
+        }
+        _ => tally.restarts.to_string(),
+    };
+    vec![
+        row.name(),
+        format!("{}/{}", tally.ready, tally.total).into(),
+        reason.into(),
+        restarts.into(),
+        row.age(),
+        row.text_or("/status/podIPs/0/ip", NONE),
+        row.text_or("/spec/nodeName", NONE),
+        row.text_or("/status/nominatedNodeName", NONE),
+        readiness_gates(row),
+    ]
+}
+
+fn readiness_gates(row: Row<'_>) -> Value {
+    let gates = row.list("/spec/readinessGates");
+    if gates.is_empty() {
+        return NONE.into();
+    }
+    let open = gates.iter().filter(|gate| {
+        let ty = gate["conditionType"].as_str().unwrap_or_default();
+        row.condition(ty).is_some_and(|condition| condition["status"] == "True")
+    });
+    json!(format!("{}/{}", open.count(), gates.len()))
+}

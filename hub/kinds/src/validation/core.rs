@@ -1,0 +1,435 @@
+//! Configuration, namespaces, claims, volumes, quotas, classes, leases.
+
+use std::collections::{BTreeSet, HashMap};
+
+use karmada_schema::path::Path;
+use karmada_schema::quantity::Quantity;
+use karmada_schema::{FieldError, Shown};
+use serde_json::Value;
+
+use super::selector::label_selector;
+use super::{Errors, amount_shown, entries, immutable, invalid_each, list, names, text};
+
+/// Secrets and ConfigMaps hold at most this many bytes.
+const MAX_DATA: usize = 1024 * 1024;
+
+const FROZEN: &str = "field is immutable when `immutable` is set";
+
+/// An object that was frozen stays so, data and all.
+fn frozen(new: &Value, old: Option<&Value>, fields: &[&str], errors: &mut Errors) {
+    let Some(old) = old.filter(|old| old["immutable"] == true) else { return };
+    if new["immutable"] != true {
+        errors.push(FieldError::forbidden(&Path::field("immutable"), FROZEN));
+    }
+    for field in fields {
+        if new[*field] != old[*field] {
+            errors.push(FieldError::forbidden(&Path::field(field), FROZEN));
+        }
+    }
+}
+
+fn keys(object: &Value, field: &str, errors: &mut Errors) {
+    let path = Path::field(field);
+    for (key, _) in entries(object, field) {
+        invalid_each(errors, &path.key(key), key, names::config_key(key));
+    }
+}
+
+/// What base64 text holds, in bytes.
+fn decoded(value: &Value) -> usize {
+    let text = value.as_str().unwrap_or_default();
+    (text.len() / 4 * 3).saturating_sub(text.bytes().rev().take_while(|b| *b == b'=').count())
+}
+
+pub(super) fn config_map(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+    frozen(new, old, &["data", "binaryData"], errors);
+    keys(new, "data", errors);
+    keys(new, "binaryData", errors);
+    let data = Path::field("data");
+    for (key, _) in entries(new, "data").filter(|(key, _)| new["binaryData"].get(key.as_str()).is_some()) {
+        errors.push(FieldError::invalid(
+            &data.key(key),
+            key.as_str(),
+            "duplicate of key present in binaryData",
+        ));
+    }
+    let texts: usize = entries(new, "data").map(|(_, value)| value.as_str().map_or(0, str::len)).sum();
+    let bytes: usize = entries(new, "binaryData").map(|(_, value)| decoded(value)).sum();
+    if texts + bytes > MAX_DATA {
+        errors.push(FieldError::too_long(&Path::field("[]"), MAX_DATA as u64));
+    }
+}
+
+pub(super) fn secret(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+    if let Some(old) = old {
+        immutable(&new["type"], &old["type"], &Path::field("type"), errors);
+    }
+    frozen(new, old, &["data"], errors);
+    keys(new, "data", errors);
+    let data = Path::field("data");
+    if entries(new, "data").map(|(_, value)| decoded(value)).sum::<usize>() > MAX_DATA {
+        errors.push(FieldError::too_long(&data, MAX_DATA as u64));
+    }
+    let has = |key: &str| new["data"].get(key).is_some();
+    let mut need = |key: &str| errors.push(FieldError::required(&data.key(key), ""));
+    match text(new, "type") {
+        "kubernetes.io/service-account-token" => {
+            let annotation = "kubernetes.io/service-account.name";
+            if new["metadata"]["annotations"][annotation].as_str().is_none_or(str::is_empty) {
+                let meta = Path::field("metadata");
+                errors.push(FieldError::required(&meta.child("annotations").key(annotation), ""));
+            }
+        }
+        "kubernetes.io/dockercfg" => json_key(new, ".dockercfg", errors),
+        "kubernetes.io/dockerconfigjson" => json_key(new, ".dockerconfigjson", errors),
+        "kubernetes.io/basic-auth" if !has("username") && !has("password") => {
+            need("username");
+            need("password");
+        }
+        "kubernetes.io/ssh-auth" if new["data"]["ssh-privatekey"].as_str().is_none_or(str::is_empty) => {
+            need("ssh-privatekey");
+        }
+        "kubernetes.io/tls" => {
+            ["tls.crt", "tls.key"].into_iter().filter(|key| !has(key)).for_each(need);
+        }
+        _ => {}
+    }
+}
+
+/// A key that must be there and hold a JSON object.
+fn json_key(secret: &Value, key: &str, errors: &mut Errors) {
+    use base64::Engine as _;
+    let data = Path::field("data");
+    let at = data.key(key);
+    let Some(text) = secret["data"][key].as_str() else {
+        errors.push(FieldError::required(&at, ""));
+        return;
+    };
+    let bytes = base64::engine::general_purpose::STANDARD.decode(text).unwrap_or_default();
+    if serde_json::from_slice::<serde_json::Map<String, Value>>(&bytes).is_err() {
+        errors.push(FieldError::invalid(&at, "<secret contents redacted>", json_problem(&bytes)));
+    }
+}
+
+/// What Go says of bytes that are no JSON object, as far as the first bytes tell.
+pub(super) fn json_problem(bytes: &[u8]) -> String {
+    match bytes.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        None => "unexpected end of JSON input".to_owned(),
+        Some(b'{') => "unexpected end of JSON input".to_owned(),
+        Some(b'[') => "json: cannot unmarshal array into Go value of type map[string]interface {}".to_owned(),
+        Some(b'"') => {
+            "json: cannot unmarshal string into Go value of type map[string]interface {}".to_owned()
+        }
+        Some(first @ (b'n' | b't' | b'f')) => {
+            let word = match first {
+                b'n' => "null",
+                b't' => "true",
+                _ => "false",
+            };
+            let given = bytes.trim_ascii();
+            let at = word.bytes().zip(given).position(|(a, b)| a != *b);
+            match at {
+                Some(at) => format!(
+                    "invalid character '{}' in literal {word} (expecting '{}')",
+                    char::from(given[at]),
+                    char::from(word.as_bytes()[at])
+                ),
+                None => "unexpected end of JSON input".to_owned(),
+            }
+        }
+        Some(byte) => format!("invalid character '{}' looking for beginning of value", char::from(*byte)),
+    }
+}
+
+pub(super) fn namespace(new: &Value, errors: &mut Errors) {
+    let spec = Path::field("spec");
+    for finalizer in list(&new["spec"], "finalizers").iter().filter_map(Value::as_str) {
+        let path = spec.child("finalizers");
+        invalid_each(errors, &path, finalizer, names::qualified_name(finalizer));
+        if !finalizer.contains('/') && !matches!(finalizer, "kubernetes" | "orphan" | "foregroundDeletion") {
+            let detail = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.push(FieldError::invalid(&path, finalizer, detail));
+        }
+    }
+}
+
+pub(super) fn persistent_volume_claim(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let (spec, path) = (&new["spec"], Path::field("spec"));
+    let Some(old) = old else { return claim_spec(spec, &path, errors) };
+    // Groups were not judged at first: where one stands, another may be as odd.
+    let named = |field: &str| old["spec"][field]["apiGroup"].is_string();
+    let groups = if named("dataSource") || named("dataSourceRef") { Groups::Any } else { Groups::Names };
+    // Once as if it were new, once as a change.
+    claim(spec, groups, &path, errors);
+    claim(spec, groups, &path, errors);
+    claim_update(new, old, &path, errors);
+}
+
+/// What the groups of a claim's sources may be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Groups {
+    Names,
+    Any,
+}
+
+/// The spec of a new claim, or of a template of claims.
+pub(super) fn claim_spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    claim(spec, Groups::Names, path, errors);
+}
+
+fn claim(spec: &Value, groups: Groups, path: &Path<'_>, errors: &mut Errors) {
+    if list(spec, "accessModes").is_empty() {
+        let at = path.child("accessModes");
+        errors.push(FieldError::required(&at, "at least 1 access mode is required"));
+    }
+    label_selector(&spec["selector"], &path.child("selector"), errors);
+    super::volume_sources::access_modes(spec, path, errors);
+    let resources = path.child("resources");
+    let storage = resources.key("storage");
+    let asked = &spec["resources"]["requests"]["storage"];
+    match Quantity::from_value(asked) {
+        None => errors.push(FieldError::required(&storage, "")),
+        Some(size) if size.nanos() <= 0 => {
+            errors.push(FieldError::invalid(&storage, amount_shown(asked), "must be greater than zero"));
+        }
+        Some(_) => {}
+    }
+    let class = text(spec, "storageClassName");
+    if !class.is_empty() {
+        invalid_each(errors, &path.child("storageClassName"), class, names::dns_subdomain(class));
+    }
+    let mode = text(spec, "volumeMode");
+    if spec["volumeMode"].is_string() && !matches!(mode, "Block" | "Filesystem") {
+        errors.push(FieldError::not_supported(&path.child("volumeMode"), mode, &["Block", "Filesystem"]));
+    }
+    data_sources(spec, groups, path, errors);
+    let class = text(spec, "volumeAttributesClassName");
+    if !class.is_empty() {
+        invalid_each(errors, &path.child("volumeAttributesClassName"), class, names::dns_subdomain(class));
+    }
+}
+
+/// What a new volume is filled from.
+fn data_sources(spec: &Value, groups: Groups, path: &Path<'_>, errors: &mut Errors) {
+    for field in ["dataSource", "dataSourceRef"] {
+        let (source, at) = (&spec[field], path.child(field));
+        if !source.is_object() {
+            continue;
+        }
+        for part in ["name", "kind"] {
+            if text(source, part).is_empty() {
+                errors.push(FieldError::required(&at.child(part), ""));
+            }
+        }
+        let group = text(source, "apiGroup");
+        if group.is_empty() && text(source, "kind") != "PersistentVolumeClaim" {
+            let detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
+            errors.push(FieldError::invalid(&at, text(source, "kind"), detail));
+        }
+        if !group.is_empty() && groups == Groups::Names {
+            invalid_each(errors, &at.child("apiGroup"), group, names::dns_subdomain(group));
+        }
+        let namespace = text(source, "namespace");
+        if !namespace.is_empty() {
+            invalid_each(errors, &at.child("namespace"), namespace, names::dns_label(namespace));
+        }
+    }
+    let (source, reference) = (&spec["dataSource"], &spec["dataSourceRef"]);
+    let differ = ["apiGroup", "kind", "name"].iter().any(|part| source[*part] != reference[*part]);
+    let detail = match text(reference, "namespace") {
+        "" if reference.is_object() && differ => "must match dataSourceRef",
+        "" => return,
+        _ => "may not be specified when dataSourceRef.namespace is specified",
+    };
+    if source.is_object() {
+        // The value is a path of fields, which shows nothing of itself: so kube-apiserver says it.
+        errors.push(FieldError::invalid(path, Shown::Raw("{}".to_owned()), detail));
+    }
+}
+
+fn claim_update(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
+    const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+    let class = |object: &Value| object["metadata"]["annotations"][CLASS].clone();
+    if class(new) != class(old) {
+        let meta = Path::field("metadata");
+        let at = meta.child("annotations");
+        errors.push(FieldError::invalid(&at.child(CLASS), class(new), "field is immutable"));
+    }
+    let bound = new["status"]["phase"] == "Bound";
+    let rest = |object: &Value| {
+        let mut spec = object["spec"].clone();
+        if let Some(spec) = spec.as_object_mut() {
+            if text(&old["spec"], "volumeName").is_empty() {
+                spec.remove("volumeName");
+            }
+            if bound {
+                spec.remove("volumeAttributesClassName");
+                if let Some(requests) =
+                    spec.get_mut("resources").and_then(|r| r.get_mut("requests")?.as_object_mut())
+                {
+                    requests.remove("storage");
+                }
+            }
+            // A class that was never set may be filled in.
+            if old["spec"]["storageClassName"].is_null() {
+                spec.remove("storageClassName");
+            }
+        }
+        spec
+    };
+    if rest(new) != rest(old) {
+        errors.push(FieldError::forbidden(
+            path,
+            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
+        ));
+    }
+    let size = |object: &Value, pointer: &str| {
+        object.pointer(pointer).and_then(Quantity::from_value).map_or(0, |size| size.nanos())
+    };
+    let asked = "/spec/resources/requests/storage";
+    // What is not asked for any more is nothing, which no volume shrinks to.
+    if size(new, asked) < size(old, asked) && size(new, asked) <= size(old, "/status/capacity/storage") {
+        let resources = path.child("resources");
+        let requests = resources.child("requests");
+        let detail = "field can not be less than status.capacity";
+        errors.push(FieldError::forbidden(&requests.child("storage"), detail));
+    }
+    immutable(&new["spec"]["volumeMode"], &old["spec"]["volumeMode"], &Path::field("volumeMode"), errors);
+}
+
+pub(super) fn storage_class(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+    super::storage::provisioner(text(new, "provisioner"), &Path::field("provisioner"), errors);
+    super::storage::parameters(&new["parameters"], true, &Path::field("parameters"), errors);
+    let policy = text(new, "reclaimPolicy");
+    if !matches!(policy, "" | "Delete" | "Retain") {
+        errors.push(FieldError::not_supported(&Path::field("reclaimPolicy"), policy, &["Delete", "Retain"]));
+    }
+    const MODES: [&str; 2] = ["Immediate", "WaitForFirstConsumer"];
+    match new["volumeBindingMode"].as_str() {
+        None => errors.push(FieldError::required(&Path::field("volumeBindingMode"), "")),
+        Some(mode) if MODES.contains(&mode) => {}
+        Some(mode) => errors.push(FieldError::not_supported(&Path::field("volumeBindingMode"), mode, &MODES)),
+    }
+    topologies(new, &Path::field("allowedTopologies"), errors);
+    let Some(old) = old else { return };
+    for (field, detail) in [
+        ("parameters", "updates to parameters are forbidden."),
+        ("provisioner", "updates to provisioner are forbidden."),
+        ("reclaimPolicy", "updates to reclaimPolicy are forbidden."),
+    ] {
+        if new[field] != old[field] {
+            errors.push(FieldError::forbidden(&Path::field(field), detail));
+        }
+    }
+    immutable(
+        &new["volumeBindingMode"],
+        &old["volumeBindingMode"],
+        &Path::field("volumeBindingMode"),
+        errors,
+    );
+}
+
+/// A term by what it says: each key with its values.
+type Term = Vec<(String, BTreeSet<String>)>;
+
+/// Errors of terms that repeat others.
+const MOST_REPEATS: usize = 10_000;
+
+/// Where volumes of a class may be: each key of a term once, each value of a key once.
+fn topologies(new: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let terms = list(new, "allowedTopologies");
+    // An empty term is told as a duplicate as often as there are terms: so kube-apiserver counts.
+    let mut seen_terms: HashMap<Term, usize> = HashMap::from([(Term::new(), terms.len())]);
+    for (index, term) in terms.iter().enumerate() {
+        let at = path.index(index);
+        let at = at.child("matchLabelExpressions");
+        let (mut keys, mut known): (Term, BTreeSet<&str>) = (Term::new(), BTreeSet::new());
+        for (index, one) in list(term, "matchLabelExpressions").iter().enumerate() {
+            let at = at.index(index);
+            let (key, values) = (text(one, "key"), list(one, "values"));
+            if values.is_empty() {
+                errors.push(FieldError::required(&at.child("values"), ""));
+            }
+            let mut seen: BTreeSet<String> = BTreeSet::new();
+            let at_values = at.child("values");
+            for (index, value) in values.iter().filter_map(Value::as_str).enumerate() {
+                if !seen.insert(value.to_owned()) {
+                    errors.push(FieldError::duplicate(&at_values.index(index), value));
+                }
+            }
+            invalid_each(errors, &at.child("key"), key, names::qualified_name(key));
+            if !known.insert(key) {
+                errors.push(FieldError::duplicate(&at.child("key"), key));
+            }
+            keys.push((key.to_owned(), seen));
+        }
+        keys.sort();
+        let times = seen_terms.entry(keys).or_default();
+        // Each is told as often as it was there before, in all no more often than anybody reads.
+        for _ in 0..(*times).min(MOST_REPEATS.saturating_sub(errors.len())) {
+            errors.push(FieldError::duplicate(&at, ""));
+        }
+        *times += 1;
+    }
+}
+
+pub(super) fn priority_class(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+    const HIGHEST: i64 = 1_000_000_000;
+    let (name, value) = (text(&new["metadata"], "name"), new["value"].as_i64().unwrap_or(0));
+    let policy = new["preemptionPolicy"].as_str();
+    let known = match name {
+        "system-node-critical" => Some(2 * HIGHEST + 1000),
+        "system-cluster-critical" => Some(2 * HIGHEST),
+        _ => None,
+    };
+    let why = match known {
+        Some(own) if value != own => format!("value of {name} PriorityClass must be {own}"),
+        Some(_) if new["globalDefault"] == true => {
+            format!("globalDefault of {name} PriorityClass must be false")
+        }
+        Some(_) => String::new(),
+        None if name.starts_with("system-") => format!("{name} is not a known system priority class"),
+        None => String::new(),
+    };
+    if old.is_some() {
+        // Only what may not change is looked at.
+    } else if !why.is_empty() {
+        let meta = Path::field("metadata");
+        let detail = format!(
+            "priority class names with 'system-' prefix are reserved for system use only. error: {why}"
+        );
+        errors.push(FieldError::forbidden(&meta.child("name"), detail));
+    } else if value > HIGHEST && !name.starts_with("system-") {
+        let detail = format!("maximum allowed value of a user defined priority is {HIGHEST}");
+        errors.push(FieldError::forbidden(&Path::field("value"), detail));
+    }
+    if let Some(policy) = policy.filter(|_| old.is_none()) {
+        super::scheduling::preemption(policy, &Path::field("preemptionPolicy"), errors);
+    }
+    if let Some(old) = old {
+        if new["value"] != old["value"] {
+            errors.push(FieldError::forbidden(&Path::field("value"), "may not be changed in an update."));
+        }
+        immutable(
+            &new["preemptionPolicy"],
+            &old["preemptionPolicy"],
+            &Path::field("preemptionPolicy"),
+            errors,
+        );
+    }
+}
+
+pub(super) fn lease(new: &Value, errors: &mut Errors) {
+    let (spec, path) = (&new["spec"], Path::field("spec"));
+    if let Some(seconds) = spec["leaseDurationSeconds"].as_i64().filter(|seconds| *seconds <= 0) {
+        errors.push(FieldError::invalid(
+            &path.child("leaseDurationSeconds"),
+            seconds,
+            "must be greater than 0",
+        ));
+    }
+    if let Some(transitions) = spec["leaseTransitions"].as_i64().filter(|transitions| *transitions < 0) {
+        let detail = "must be greater than or equal to 0";
+        errors.push(FieldError::invalid(&path.child("leaseTransitions"), transitions, detail));
+    }
+}

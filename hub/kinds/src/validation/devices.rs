@@ -1,0 +1,569 @@
+//! Devices that are claimed by what they are (`resource.k8s.io`): classes, claims, templates, slices.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use karmada_cel::{CompileError, Declarations, Expected, Object, Program, Type};
+use karmada_schema::path::Path;
+use karmada_schema::{FieldError, Shown};
+use serde_json::{Value, json};
+
+use super::metadata::{annotations, labels};
+use super::scheduling::node_selector;
+use super::volume_fields::csi_driver_name;
+use super::{Errors, entries, invalid_each, is_empty, list, names, text};
+
+/// Requests, constraints, selectors and configurations of one claim.
+const MOST: usize = 32;
+
+fn label(name: &str, path: &Path<'_>, errors: &mut Errors) {
+    invalid_each(errors, path, name, names::dns_label(name));
+}
+
+fn pool_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
+    if name.is_empty() {
+        errors.push(FieldError::required(path, ""));
+        return;
+    }
+    if name.len() > 253 {
+        errors.push(FieldError::too_long(path, 253));
+    }
+    for part in name.split('/') {
+        invalid_each(errors, path, part, names::dns_subdomain(part));
+    }
+}
+
+fn too_many(all: &[Value], most: usize, path: &Path<'_>, errors: &mut Errors) {
+    if all.len() > most {
+        errors.push(FieldError::too_many(path, all.len() as u64, most as u64));
+    }
+}
+
+/// Tells what has the name of one before.
+fn once(all: &[Value], field: &str, path: &Path<'_>, errors: &mut Errors) {
+    let mut seen = HashSet::new();
+    for (index, one) in all.iter().enumerate() {
+        if !seen.insert(&one[field]) {
+            errors.push(FieldError::duplicate(&path.index(index).child(field), one[field].clone()));
+        }
+    }
+}
+
+/// What a selector may name.
+fn names_of_a_device() -> Declarations {
+    let map = |value: Type| Type::Map(Box::new(Type::String), Box::new(value));
+    let fields = [
+        ("driver", Type::String),
+        ("attributes", map(map(Type::Dyn))),
+        ("capacity", map(map(Type::Opaque("kubernetes.Quantity")))),
+        ("allowMultipleAllocations", Type::Bool),
+    ];
+    let fields = fields.into_iter().map(|(name, ty)| (name.to_owned(), ty)).collect();
+    let device = Object { name: "DRADevice".to_owned(), fields };
+    Declarations::new().with("device", Type::Object(Arc::new(device)))
+}
+
+fn selectors(of: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let all = list(of, "selectors");
+    let path = path.child("selectors");
+    for (index, one) in all.iter().enumerate() {
+        let at = path.index(index);
+        let at = at.child("cel");
+        if !one["cel"].is_object() {
+            errors.push(FieldError::required(&at, ""));
+            continue;
+        }
+        let (source, at) = (text(&one["cel"], "expression"), at.child("expression"));
+        if source.len() > 10 << 10 {
+            errors.push(FieldError::too_long(&at, 10 << 10));
+            continue;
+        }
+        let why = match Program::compile(source, &names_of_a_device(), Expected::Bool) {
+            Ok(_) => continue,
+            Err(CompileError::Invalid(why)) => format!("compilation failed: {why}"),
+            Err(CompileError::Result { found, .. }) => {
+                format!("must evaluate to bool or the unknown type, not {found}")
+            }
+        };
+        errors.push(FieldError::invalid(&at, source, why));
+    }
+    too_many(all, MOST, &path, errors);
+}
+
+/// What a driver is told, which nobody else reads.
+fn opaque(config: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let at = path.child("opaque");
+    let opaque = &config["opaque"];
+    if !opaque.is_object() {
+        errors.push(FieldError::required(&at, ""));
+        return;
+    }
+    csi_driver_name(text(opaque, "driver"), &at.child("driver"), errors);
+    let at = at.child("parameters");
+    match &opaque["parameters"] {
+        Value::Null => errors.push(FieldError::required(&at, "")),
+        Value::Object(_) if opaque["parameters"].to_string().len() > 10 << 10 => {
+            errors.push(FieldError::too_long(&at, 10 << 10));
+        }
+        Value::Object(_) => {}
+        _ => errors.push(FieldError::invalid(&at, "<value omitted>", "must be a valid JSON object")),
+    }
+}
+
+pub(super) fn device_class(new: &Value, errors: &mut Errors) {
+    let (spec, path) = (&new["spec"], Path::field("spec"));
+    selectors(spec, &path, errors);
+    let at = path.child("config");
+    for (index, config) in list(spec, "config").iter().enumerate() {
+        opaque(config, &at.index(index), errors);
+    }
+    too_many(list(spec, "config"), MOST, &at, errors);
+}
+
+pub(super) fn resource_claim(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let path = Path::field("spec");
+    if let Some(old) = old.filter(|old| old["spec"] != new["spec"]) {
+        let _ = old;
+        errors.push(FieldError::invalid(&path, shown_claim(&new["spec"]), "field is immutable"));
+    }
+    claim_spec(&new["spec"], &path, errors);
+}
+
+pub(super) fn resource_claim_template(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let (spec, path) = (&new["spec"], Path::field("spec"));
+    // Metadata that says nothing is none.
+    let said = |spec: &Value| {
+        let mut spec = spec.clone();
+        let said = spec.get_mut("metadata").and_then(Value::as_object_mut);
+        if said.is_some_and(|said| said.values().all(is_empty)) {
+            spec.as_object_mut().map(|spec| spec.remove("metadata"));
+        }
+        spec
+    };
+    if old.is_some_and(|old| said(&old["spec"]) != said(spec)) {
+        let Shown::Raw(inner) = shown_claim(&spec["spec"]) else { return };
+        let shown = Shown::Raw(format!("{{\"Spec\":{inner}}}"));
+        errors.push(FieldError::invalid(&path, shown, "field is immutable"));
+    }
+    let (metadata, at) = (&spec["metadata"], path.child("metadata"));
+    annotations(metadata, &at.child("annotations"), errors);
+    labels(&metadata["labels"], &at.child("labels"), errors);
+    for (field, value) in entries(spec, "metadata") {
+        if !matches!(field.as_str(), "annotations" | "labels") && !value.is_null() {
+            // Go's name of the field with its first letter made small.
+            let named = if field == "uid" { "uID" } else { field };
+            errors.push(FieldError::forbidden(&at.child(named), "cannot be set"));
+        }
+    }
+    claim_spec(&spec["spec"], &path.child("spec"), errors);
+}
+
+/// A claim's spec, roughly as kube-apiserver's memory has it.
+fn shown_claim(spec: &Value) -> Shown {
+    Shown::Raw(format!("{{\"Devices\":{}}}", spec["devices"]))
+}
+
+/// The names of the requests of a claim, and with each, of those that it offers to choose among.
+struct Requests(HashSet<String>);
+
+impl Requests {
+    fn of(devices: &Value) -> Requests {
+        let names = list(devices, "requests").iter().flat_map(|request| {
+            let name = text(request, "name");
+            let offered = list(request, "firstAvailable").iter();
+            let offered = offered.map(move |one| format!("{name}/{}", text(one, "name")));
+            std::iter::once(name.to_owned()).chain(offered)
+        });
+        Requests(names.collect())
+    }
+}
+
+fn reference(name: &str, requests: &Requests, path: &Path<'_>, errors: &mut Errors) {
+    const WORDS: &str = "must be the name of a request in the claim or the name of a request and a subrequest \
+                         separated by '/'";
+    let parts: Vec<&str> = name.split('/').collect();
+    if parts.len() > 2 {
+        errors.push(FieldError::invalid(path, name, WORDS));
+        return;
+    }
+    parts.into_iter().for_each(|part| label(part, path, errors));
+    if !requests.0.contains(name) {
+        errors.push(FieldError::invalid(path, name, WORDS));
+    }
+}
+
+fn references(of: &Value, requests: &Requests, path: &Path<'_>, errors: &mut Errors) {
+    let (all, at) = (list(of, "requests"), path.child("requests"));
+    for (index, name) in all.iter().filter_map(Value::as_str).enumerate() {
+        reference(name, requests, &at.index(index), errors);
+    }
+    too_many(all, MOST, &at, errors);
+    let mut seen = HashSet::new();
+    for (index, name) in all.iter().enumerate() {
+        if !seen.insert(name) {
+            errors.push(FieldError::duplicate(&at.index(index), name.clone()));
+        }
+    }
+}
+
+fn claim_spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let (devices, path) = (&spec["devices"], path.child("devices"));
+    let (all, at) = (list(devices, "requests"), path.child("requests"));
+    for (index, one) in all.iter().enumerate() {
+        request(one, &at.index(index), errors);
+    }
+    too_many(all, MOST, &at, errors);
+    once(all, "name", &at, errors);
+    let known = Requests::of(devices);
+    let (all, at) = (list(devices, "constraints"), path.child("constraints"));
+    for (index, one) in all.iter().enumerate() {
+        let at = at.index(index);
+        references(one, &known, &at, errors);
+        let given = ["matchAttribute", "distinctAttribute"].into_iter();
+        match given.filter_map(|field| Some((field, one[field].as_str()?))).next() {
+            None => errors.push(FieldError::required(&at.child("matchAttribute"), "")),
+            Some((field, name)) => {
+                let at = at.child(field);
+                attribute_name(name, &at, errors);
+                if !name.is_empty() && !name.contains('/') {
+                    errors.push(FieldError::invalid(&at, name, "must include a domain"));
+                }
+            }
+        }
+    }
+    too_many(all, MOST, &at, errors);
+    let (all, at) = (list(devices, "config"), path.child("config"));
+    for (index, one) in all.iter().enumerate() {
+        references(one, &known, &at.index(index), errors);
+        opaque(one, &at.index(index), errors);
+    }
+    too_many(all, MOST, &at, errors);
+}
+
+fn request(request: &Value, path: &Path<'_>, errors: &mut Errors) {
+    label(text(request, "name"), &path.child("name"), errors);
+    let (first, exactly) = (list(request, "firstAvailable"), request["exactly"].is_object());
+    if !first.is_empty() {
+        let at = path.child("firstAvailable");
+        for (index, one) in first.iter().enumerate() {
+            label(text(one, "name"), &at.index(index).child("name"), errors);
+            wanted(one, &at.index(index), errors);
+        }
+        too_many(first, 8, &at, errors);
+        once(first, "name", &at, errors);
+    }
+    if exactly {
+        wanted(&request["exactly"], &path.child("exactly"), errors);
+    }
+    const ONE: &str = "exactly one of `exactly` or `firstAvailable` is required";
+    match (first.is_empty(), exactly) {
+        (true, false) => errors.push(FieldError::required(path, ONE)),
+        (false, true) => {
+            let detail = format!("{ONE}, but multiple fields are set");
+            errors.push(FieldError::invalid(path, Value::Null, detail));
+        }
+        _ => {}
+    }
+}
+
+/// What of devices is asked for: class, selectors, how many.
+fn wanted(of: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let (class, at) = (text(of, "deviceClassName"), path.child("deviceClassName"));
+    if class.is_empty() {
+        errors.push(FieldError::required(&at, ""));
+    } else {
+        invalid_each(errors, &at, class, names::dns_subdomain(class));
+    }
+    selectors(of, path, errors);
+    let (mode, count) = (text(of, "allocationMode"), of["count"].as_i64().unwrap_or(0));
+    let at = path.child("count");
+    match mode {
+        "All" if count != 0 => {
+            let detail = "must not be specified when allocationMode is 'All'";
+            errors.push(FieldError::invalid(&at, count, detail));
+        }
+        "ExactCount" if count <= 0 => {
+            errors.push(FieldError::invalid(&at, count, "must be greater than zero"));
+        }
+        "All" | "ExactCount" => {}
+        other => {
+            let at = path.child("allocationMode");
+            errors.push(FieldError::not_supported(&at, other, &["All", "ExactCount"]));
+        }
+    }
+    let at = path.child("tolerations");
+    for (index, one) in list(of, "tolerations").iter().enumerate() {
+        toleration(one, &at.index(index), errors);
+    }
+}
+
+/// What taints of devices are put up with.
+fn toleration(one: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let (key, value, effect) = (text(one, "key"), text(one, "value"), text(one, "effect"));
+    if !key.is_empty() {
+        invalid_each(errors, &path.child("key"), key, names::qualified_name(key));
+    }
+    let at = path.child("value");
+    match text(one, "operator") {
+        "Exists" if !value.is_empty() => {
+            errors.push(FieldError::invalid(&at, value, "must be empty for operator `Exists`"));
+        }
+        "Exists" => {}
+        "Equal" => invalid_each(errors, &at, value, names::label_value(value)),
+        other => {
+            errors.push(FieldError::not_supported(&path.child("operator"), other, &["Equal", "Exists"]));
+        }
+    }
+    if !matches!(effect, "" | "NoExecute" | "NoSchedule") {
+        let known = ["NoExecute", "NoSchedule"];
+        errors.push(FieldError::not_supported(&path.child("effect"), effect, &known));
+    }
+}
+
+/// The name of an attribute: an identifier, with the domain of a driver before it or without.
+fn attribute_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
+    if name.is_empty() {
+        errors.push(FieldError::required(path, "name required"));
+        return;
+    }
+    if name.matches('/').count() > 1 {
+        // Of more parts kube-apiserver judges none.
+        return;
+    }
+    let (domain, name) = name.split_once('/').map_or((None, name), |(domain, name)| (Some(domain), name));
+    match domain {
+        Some("") => errors.push(FieldError::required(path, "the domain must not be empty")),
+        Some(domain) => csi_driver_name(domain, path, errors),
+        None => {}
+    }
+    if name.is_empty() {
+        errors.push(FieldError::required(path, "the name must not be empty"));
+        return;
+    }
+    if name.len() > 32 {
+        errors.push(FieldError::too_long(path, 32));
+    }
+    let mut bytes = name.bytes();
+    let good = bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
+        && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    if !good {
+        let detail = "a valid C identifier must start with alphabetic character or '_', followed by a string of \
+                      alphanumeric characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for \
+                      validation is '[A-Za-z_][A-Za-z0-9_]*')";
+        errors.push(FieldError::invalid(path, name, detail));
+    }
+}
+
+pub(super) fn resource_slice(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let (spec, path) = (&new["spec"], Path::field("spec"));
+    csi_driver_name(text(spec, "driver"), &path.child("driver"), errors);
+    let (pool, at) = (&spec["pool"], path.child("pool"));
+    pool_name(text(pool, "name"), &at.child("name"), errors);
+    let count = pool["resourceSliceCount"].as_i64().unwrap_or(0);
+    if count <= 0 {
+        errors.push(FieldError::invalid(&at.child("resourceSliceCount"), count, "must be greater than zero"));
+    }
+    if let Some(generation) = pool["generation"].as_i64().filter(|generation| *generation < 0) {
+        let detail = "must be greater than or equal to zero";
+        errors.push(FieldError::invalid(&at.child("generation"), generation, detail));
+    }
+    if let Some(old) = old {
+        let before = &old["spec"];
+        let fixed = [
+            (at.child("name"), &pool["name"], &before["pool"]["name"]),
+            (path.child("driver"), &spec["driver"], &before["driver"]),
+            (path.child("nodeName"), &spec["nodeName"], &before["nodeName"]),
+        ];
+        for (at, now, before) in fixed {
+            if now != before {
+                errors.push(FieldError::invalid(&at, now.clone(), "field is immutable"));
+            }
+        }
+    }
+    place(spec, &path, errors);
+    let (all, at) = (list(spec, "devices"), path.child("devices"));
+    for (index, one) in all.iter().enumerate() {
+        device(one, &at.index(index), errors);
+    }
+    too_many(all, 128, &at, errors);
+    once(all, "name", &at, errors);
+}
+
+/// Where the devices of a slice can be used: one way of saying it.
+fn place(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    const ONE: &str =
+        "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
+    let mut given = Vec::new();
+    if let Some(node) = spec["nodeName"].as_str() {
+        let at = path.child("nodeName");
+        if node.is_empty() {
+            errors.push(FieldError::invalid(&at, node, "must be either unset or set to a non-empty string"));
+        } else {
+            given.push("`nodeName`");
+            invalid_each(errors, &at, node, names::dns_subdomain(node));
+        }
+    }
+    if spec["nodeSelector"].is_object() {
+        given.push("`nodeSelector`");
+        let at = path.child("nodeSelector");
+        node_selector(&spec["nodeSelector"], &at, errors);
+        let terms = list(&spec["nodeSelector"], "nodeSelectorTerms");
+        if terms.len() != 1 {
+            let shown = terms.iter().map(shown_term).collect::<Vec<_>>().join(",");
+            let detail = "must have exactly one node selector term";
+            let none = spec["nodeSelector"]["nodeSelectorTerms"].is_null();
+            let shown = Shown::Raw(if none { "null".to_owned() } else { format!("[{shown}]") });
+            errors.push(FieldError::invalid(&at.child("nodeSelectorTerms"), shown, detail));
+        }
+    }
+    for (field, named) in [("allNodes", "`allNodes`"), ("perDeviceNodeSelection", "`perDeviceNodeSelection`")]
+    {
+        match &spec[field] {
+            Value::Bool(true) => given.push(named),
+            Value::Bool(false) => {
+                let detail = "must be either unset or set to true";
+                errors.push(FieldError::invalid(&path.child(field), false, detail));
+            }
+            _ => {}
+        }
+    }
+    match given.len() {
+        0 => errors.push(FieldError::required(path, ONE)),
+        1 => {}
+        _ => {
+            let detail = format!("{ONE}, but multiple fields are set");
+            errors.push(FieldError::invalid(path, format!("{{{}}}", given.join(", ")), detail));
+        }
+    }
+}
+
+/// A term of nodes as Go prints the internal struct.
+pub(super) fn shown_term(term: &Value) -> String {
+    let each = |field: &str| {
+        let all = list(term, field).iter().map(|one| {
+            format!(
+                "{{\"Key\":{},\"Operator\":{},\"Values\":{}}}",
+                json!(text(one, "key")),
+                json!(text(one, "operator")),
+                one["values"]
+            )
+        });
+        let all: Vec<String> = all.collect();
+        if all.is_empty() { "null".to_owned() } else { format!("[{}]", all.join(",")) }
+    };
+    format!("{{\"MatchExpressions\":{},\"MatchFields\":{}}}", each("matchExpressions"), each("matchFields"))
+}
+
+fn device(device: &Value, path: &Path<'_>, errors: &mut Errors) {
+    label(text(device, "name"), &path.child("name"), errors);
+    let at = path.child("attributes");
+    for (name, value) in entries(device, "attributes") {
+        let at = at.key(name);
+        attribute_name(name, &at, errors);
+        attribute(value, &at, errors);
+    }
+    let at = path.child("capacity");
+    for (name, _) in entries(device, "capacity") {
+        attribute_name(name, &at.key(name), errors);
+    }
+}
+
+fn attribute(value: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let given = ["bool", "int", "string", "version"].iter().filter(|kind| !value[**kind].is_null()).count();
+    if text(value, "string").len() > 64 {
+        errors.push(FieldError::too_long(&path.child("string"), 64));
+    }
+    if let Some(version) = value["version"].as_str() {
+        let at = path.child("version");
+        if !is_semantic(version) {
+            let detail = "must be a string compatible with semver.org spec 2.0.0";
+            errors.push(FieldError::invalid(&at, version, detail));
+        }
+        if version.len() > 64 {
+            errors.push(FieldError::too_long(&at, 64));
+        }
+    }
+    match given {
+        0 => errors.push(FieldError::required(path, "exactly one value must be specified")),
+        1 => {}
+        _ => {
+            let shown = format!(
+                "{{\"IntValue\":{},\"BoolValue\":{},\"StringValue\":{},\"VersionValue\":{}}}",
+                value["int"], value["bool"], value["string"], value["version"]
+            );
+            let detail = "exactly one value must be specified";
+            errors.push(FieldError::invalid(path, Shown::Raw(shown), detail));
+        }
+    }
+}
+
+/// Whether text is a semantic version.
+fn is_semantic(text: &str) -> bool {
+    let (rest, build) = text.split_once('+').map_or((text, None), |(rest, build)| (rest, Some(build)));
+    let (core, pre) = rest.split_once('-').map_or((rest, None), |(core, pre)| (core, Some(pre)));
+    let plain = |part: &str| {
+        !part.is_empty()
+            && part.bytes().all(|b| b.is_ascii_digit())
+            && (part == "0" || !part.starts_with('0'))
+    };
+    let word = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
+    core.split('.').count() == 3
+        && core.split('.').all(plain)
+        && pre.is_none_or(|pre| pre.split('.').all(|part| word(part) && (!digits(part) || plain(part))))
+        && build.is_none_or(|build| build.split('.').all(word))
+}
+
+/// A claim's status: who uses it, and what it was given.
+pub(super) fn claim_status(new: &Value, old: &Value, errors: &mut Errors) {
+    let (status, path) = (&new["status"], Path::field("status"));
+    let devices = &new["spec"]["devices"];
+    let (users, at) = (list(status, "reservedFor"), path.child("reservedFor"));
+    for (index, one) in users.iter().enumerate() {
+        for field in ["resource", "name", "uid"] {
+            if text(one, field).is_empty() {
+                errors.push(FieldError::required(&at.index(index).child(field), ""));
+            }
+        }
+    }
+    too_many(users, 256, &at, errors);
+    once(users, "uid", &at, errors);
+    let results = list(&status["allocation"]["devices"], "results");
+    fn id(one: &Value) -> [&Value; 4] {
+        [&one["driver"], &one["pool"], &one["device"], &one["shareID"]]
+    }
+    let allocated: HashSet<[&Value; 4]> = results.iter().map(id).collect();
+    let (all, of) = (list(status, "devices"), path.child("devices"));
+    for (index, one) in all.iter().enumerate() {
+        let at = of.index(index);
+        csi_driver_name(text(one, "driver"), &at.child("driver"), errors);
+        pool_name(text(one, "pool"), &at.child("pool"), errors);
+        label(text(one, "device"), &at.child("device"), errors);
+        if !allocated.contains(&id(one)) {
+            let shown = "{\"Driver\":{},\"Pool\":{},\"Device\":{},\"ShareID\":{}}".to_owned();
+            let detail = "must be an allocated device in the claim";
+            errors.push(FieldError::invalid(&at, Shown::Raw(shown), detail));
+        }
+    }
+    if !users.is_empty() && !status["allocation"].is_object() {
+        errors.push(FieldError::forbidden(&at, "may not be specified when `allocated` is not set"));
+    }
+    let at = path.child("allocation");
+    if old["status"]["allocation"].is_object() && status["allocation"].is_object() {
+        if status["allocation"] != old["status"]["allocation"] {
+            let shown = Shown::Raw(format!("{{\"Devices\":{}}}", status["allocation"]["devices"]));
+            errors.push(FieldError::invalid(&at, shown, "field is immutable"));
+        }
+        return;
+    }
+    let at = at.child("devices");
+    let at = at.child("results");
+    let known = Requests::of(devices);
+    for (index, result) in results.iter().enumerate() {
+        let at = at.index(index);
+        reference(text(result, "request"), &known, &at.child("request"), errors);
+        csi_driver_name(text(result, "driver"), &at.child("driver"), errors);
+        pool_name(text(result, "pool"), &at.child("pool"), errors);
+        label(text(result, "device"), &at.child("device"), errors);
+    }
+}

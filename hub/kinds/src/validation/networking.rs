@@ -1,0 +1,324 @@
+//! Ingresses and network policies.
+
+use karmada_schema::FieldError;
+use karmada_schema::path::Path;
+use serde_json::Value;
+
+use super::pod::number_each;
+use super::selector::label_selector;
+use super::{Errors, addresses, invalid_each, list, names, text};
+
+const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
+
+pub(super) fn ingress(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let (spec, path) = (&new["spec"], Path::field("spec"));
+    if list(spec, "rules").is_empty() && spec["defaultBackend"].is_null() {
+        let detail = "either `defaultBackend` or `rules` must be specified";
+        errors.push(FieldError::invalid(&path, spec["rules"].clone(), detail));
+    }
+    if spec["defaultBackend"].is_object() {
+        backend(&spec["defaultBackend"], &path.child("defaultBackend"), errors);
+    }
+    let rules = path.child("rules");
+    for (index, rule) in list(spec, "rules").iter().enumerate() {
+        let at = rules.index(index);
+        host(text(rule, "host"), &at.child("host"), errors);
+        if rule["http"].is_object() {
+            let http = at.child("http");
+            let paths = http.child("paths");
+            if list(&rule["http"], "paths").is_empty() {
+                errors.push(FieldError::required(&paths, ""));
+            }
+            for (index, one) in list(&rule["http"], "paths").iter().enumerate() {
+                http_path(one, &paths.index(index), errors);
+            }
+        }
+    }
+    keys(spec, &path.child("tls"), errors);
+    let class = text(spec, "ingressClassName");
+    if spec["ingressClassName"].is_string() {
+        invalid_each(errors, &path.child("ingressClassName"), class, names::dns_subdomain(class));
+    }
+    let annotation = new["metadata"]["annotations"][CLASS_ANNOTATION].as_str();
+    if let Some(annotation) = annotation
+        .filter(|annotation| old.is_none() && spec["ingressClassName"].is_string() && *annotation != class)
+    {
+        let annotations = Path::field("annotations");
+        let detail = "must match `ingressClassName` when both are specified";
+        errors.push(FieldError::invalid(&annotations.child(CLASS_ANNOTATION), annotation, detail));
+    }
+}
+
+/// Hosts that keys are for, and the secrets that hold them.
+fn keys(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    for (index, one) in list(spec, "tls").iter().enumerate() {
+        let at = path.index(index);
+        let hosts = at.child("hosts");
+        for (index, host) in list(one, "hosts").iter().filter_map(Value::as_str).enumerate() {
+            let wild = host.contains('*');
+            let problems = if wild { names::wildcard_subdomain(host) } else { names::dns_subdomain(host) };
+            invalid_each(errors, &hosts.index(index), host, problems);
+        }
+        let secret = text(one, "secretName");
+        if !secret.is_empty() {
+            invalid_each(errors, &at.child("secretName"), secret, names::dns_subdomain(secret));
+        }
+    }
+}
+
+fn host(host: &str, path: &Path<'_>, errors: &mut Errors) {
+    if host.is_empty() {
+        return;
+    }
+    if addresses::parse(host).is_some() {
+        errors.push(FieldError::invalid(path, host, "must be a DNS name, not an IP address"));
+    }
+    let problems =
+        if host.contains('*') { names::wildcard_subdomain(host) } else { names::dns_subdomain(host) };
+    invalid_each(errors, path, host, problems);
+}
+
+fn http_path(one: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let (value, at) = (text(one, "path"), path.child("path"));
+    match one["pathType"].as_str() {
+        None => {
+            errors.push(FieldError::required(&path.child("pathType"), "pathType must be specified"));
+            return;
+        }
+        Some("Exact" | "Prefix") => {
+            if !value.starts_with('/') {
+                errors.push(FieldError::invalid(&at, value, "must be an absolute path"));
+            }
+            for part in ["//", "/./", "/../", "%2f", "%2F"] {
+                if value.contains(part) {
+                    errors.push(FieldError::invalid(&at, value, format!("must not contain '{part}'")));
+                }
+            }
+            for part in ["/..", "/."] {
+                if value.ends_with(part) {
+                    errors.push(FieldError::invalid(&at, value, format!("cannot end with '{part}'")));
+                }
+            }
+        }
+        Some("ImplementationSpecific") => {
+            if !value.is_empty() && !value.starts_with('/') {
+                errors.push(FieldError::invalid(&at, value, "must be an absolute path"));
+            }
+        }
+        Some(other) => {
+            let supported = ["Exact", "ImplementationSpecific", "Prefix"];
+            errors.push(FieldError::not_supported(&path.child("pathType"), other, &supported));
+        }
+    }
+    backend(&one["backend"], &path.child("backend"), errors);
+}
+
+fn backend(backend: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let (service, resource) = (&backend["service"], &backend["resource"]);
+    match (service.is_object(), resource.is_object()) {
+        (true, true) => {
+            errors.push(FieldError::invalid(path, "", "cannot set both resource and service backends"));
+        }
+        (false, true) => {
+            typed_reference(resource, &path.child("resource"), errors);
+        }
+        (true, false) => service_backend(service, path, errors),
+        (false, false) => {
+            errors.push(FieldError::invalid(path, "", "resource or service backend is required"));
+        }
+    }
+}
+
+fn service_backend(service: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let at = path.child("service");
+    let (name, port) = (text(service, "name"), at.child("port"));
+    if name.is_empty() {
+        errors.push(FieldError::required(&at.child("name"), ""));
+    } else {
+        invalid_each(errors, &at.child("name"), name, names::dns_1035_label(name));
+    }
+    let (port_name, number) =
+        (text(&service["port"], "name"), service["port"]["number"].as_i64().unwrap_or(0));
+    match (port_name.is_empty(), number) {
+        (true, 0) => errors.push(FieldError::required(path, "port name or number is required")),
+        (false, 0) => invalid_each(errors, &port.child("name"), port_name, names::port_name(port_name)),
+        (true, number) => number_each(errors, &port.child("number"), number),
+        (false, _) => errors.push(FieldError::invalid(path, "", "cannot set both port name & port number")),
+    }
+}
+
+pub(super) fn ingress_class(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let (spec, path) = (&new["spec"], Path::field("spec"));
+    let (controller, at) = (text(spec, "controller"), path.child("controller"));
+    if let Some(old) = old {
+        super::immutable(&controller.into(), &text(&old["spec"], "controller").into(), &at, errors);
+    }
+    if controller.len() > 250 {
+        errors.push(FieldError::too_long(&at, 250));
+    }
+    match controller.split_once('/') {
+        None if controller.is_empty() => errors.push(FieldError::required(&at, "")),
+        Some((host, rest)) if !host.is_empty() && !rest.is_empty() => {
+            invalid_each(errors, &at, host, names::dns_subdomain(host));
+            let known = |b: u8| b.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&b);
+            if !rest.bytes().all(known) {
+                let detail = "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')";
+                errors.push(FieldError::invalid(&at, rest, detail));
+            }
+        }
+        _ => {
+            let detail = "must be a domain-prefixed path (such as \"acme.io/foo\")";
+            errors.push(FieldError::invalid(&at, controller, detail));
+        }
+    }
+    let parameters = &spec["parameters"];
+    if parameters.is_object() {
+        class_parameters(parameters, &path.child("parameters"), errors);
+    }
+}
+
+fn class_parameters(parameters: &Value, path: &Path<'_>, errors: &mut Errors) {
+    typed_reference(parameters, path, errors);
+    let (scope, at) = (text(parameters, "scope"), path.child("namespace"));
+    match (scope, parameters["namespace"].as_str()) {
+        ("Namespace", None) => {
+            errors.push(FieldError::required(&at, "`parameters.scope` is set to 'Namespace'"));
+        }
+        ("Namespace", Some(namespace)) => invalid_each(errors, &at, namespace, names::dns_label(namespace)),
+        ("Cluster", Some(_)) => {
+            errors.push(FieldError::forbidden(&at, "`parameters.scope` is set to 'Cluster'"));
+        }
+        ("Cluster", None) => {}
+        (other, _) => {
+            let at = path.child("scope");
+            errors.push(FieldError::not_supported(&at, other, &["Cluster", "Namespace"]));
+        }
+    }
+}
+
+/// An object by group, kind and name.
+fn typed_reference(reference: &Value, path: &Path<'_>, errors: &mut Errors) {
+    if let Some(group) = reference["apiGroup"].as_str() {
+        invalid_each(errors, &path.child("apiGroup"), group, names::dns_subdomain(group));
+    }
+    for field in ["kind", "name"] {
+        match text(reference, field) {
+            "" => errors.push(FieldError::required(&path.child(field), "")),
+            value => invalid_each(errors, &path.child(field), value, names::path_segment(value)),
+        }
+    }
+}
+
+/// Every range that a policy names.
+fn ranges_of(policy: &Value) -> Vec<&str> {
+    let peers = ["ingress", "egress"].into_iter().flat_map(|direction| {
+        let peers = if direction == "ingress" { "from" } else { "to" };
+        list(&policy["spec"], direction).iter().flat_map(move |rule| list(rule, peers))
+    });
+    peers
+        .flat_map(|peer| {
+            let block = &peer["ipBlock"];
+            block["cidr"].as_str().into_iter().chain(list(block, "except").iter().filter_map(Value::as_str))
+        })
+        .collect()
+}
+
+pub(super) fn network_policy(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let (spec, path) = (&new["spec"], Path::field("spec"));
+    let known = old.map(ranges_of).unwrap_or_default();
+    label_selector(&spec["podSelector"], &path.child("podSelector"), errors);
+    for (direction, peers) in [("ingress", "from"), ("egress", "to")] {
+        let rules = path.child(direction);
+        for (index, rule) in list(spec, direction).iter().enumerate() {
+            let at = rules.index(index);
+            for (index, port) in list(rule, "ports").iter().enumerate() {
+                policy_port(port, &at.child("ports").index(index), errors);
+            }
+            for (index, peer) in list(rule, peers).iter().enumerate() {
+                policy_peer(peer, &known, &at.child(peers).index(index), errors);
+            }
+        }
+    }
+    let types = path.child("policyTypes");
+    if list(spec, "policyTypes").len() > 2 {
+        let detail = "may not specify more than two policyTypes";
+        errors.push(FieldError::invalid(&types, spec["policyTypes"].clone(), detail));
+        return;
+    }
+    for (index, ty) in list(spec, "policyTypes").iter().filter_map(Value::as_str).enumerate() {
+        if !matches!(ty, "Ingress" | "Egress") {
+            errors.push(FieldError::not_supported(&types.index(index), ty, &["Ingress", "Egress"]));
+        }
+    }
+}
+
+fn policy_port(port: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let protocol = text(port, "protocol");
+    if port["protocol"].is_string() && !matches!(protocol, "TCP" | "UDP" | "SCTP") {
+        errors.push(FieldError::not_supported(&path.child("protocol"), protocol, &["TCP", "UDP", "SCTP"]));
+    }
+    let end = port["endPort"].as_i64();
+    match (&port["port"], end) {
+        (Value::Number(number), end) => {
+            let number = number.as_i64().unwrap_or(0);
+            number_each(errors, &path.child("port"), number);
+            if let Some(end) = end {
+                if end < number {
+                    let detail = "must be greater than or equal to `port`";
+                    errors.push(FieldError::invalid(&path.child("endPort"), number, detail));
+                }
+                number_each(errors, &path.child("endPort"), end);
+            }
+        }
+        (Value::String(name), end) => {
+            if let Some(end) = end {
+                let detail = "may not be specified when `port` is non-numeric";
+                errors.push(FieldError::invalid(&path.child("endPort"), end, detail));
+            }
+            invalid_each(errors, &path.child("port"), name, names::port_name(name));
+        }
+        (_, Some(end)) => {
+            let detail = "may not be specified when `port` is not specified";
+            errors.push(FieldError::invalid(&path.child("endPort"), end, detail));
+        }
+        _ => {}
+    }
+}
+
+fn policy_peer(peer: &Value, known: &[&str], path: &Path<'_>, errors: &mut Errors) {
+    let selectors =
+        ["podSelector", "namespaceSelector"].iter().filter(|field| peer[**field].is_object()).count();
+    for field in ["podSelector", "namespaceSelector"] {
+        label_selector(&peer[field], &path.child(field), errors);
+    }
+    if peer["ipBlock"].is_object() {
+        block(&peer["ipBlock"], known, &path.child("ipBlock"), errors);
+    }
+    match (selectors, peer["ipBlock"].is_object()) {
+        (0, false) => errors.push(FieldError::required(path, "must specify a peer")),
+        (1.., true) => {
+            errors.push(FieldError::forbidden(path, "may not specify both ipBlock and another peer"));
+        }
+        _ => {}
+    }
+}
+
+/// A range of addresses, and what of it is left out.
+fn block(block: &Value, known: &[&str], path: &Path<'_>, errors: &mut Errors) {
+    let (cidr, at) = (text(block, "cidr"), path.child("cidr"));
+    if cidr.is_empty() {
+        errors.push(FieldError::required(&at, ""));
+        return;
+    }
+    addresses::lenient_range(cidr, known, &at, errors);
+    let Some(whole) = addresses::parse_range(cidr) else { return };
+    let except = path.child("except");
+    for (index, one) in list(block, "except").iter().filter_map(Value::as_str).enumerate() {
+        let at = except.index(index);
+        addresses::lenient_range(one, known, &at, errors);
+        let Some((first, length)) = addresses::parse_range(one) else { continue };
+        if !addresses::contains(whole, first) || whole.1 >= length {
+            errors.push(FieldError::invalid(&at, one, "must be a strict subset of `cidr`"));
+        }
+    }
+}

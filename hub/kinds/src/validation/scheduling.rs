@@ -1,0 +1,261 @@
+//! Where Pods may run: affinity, spread, tolerations.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use karmada_schema::FieldError;
+use karmada_schema::path::Path;
+use serde_json::Value;
+
+use super::selector::{key_and_values, label_selector, operator};
+use super::{Errors, entries, invalid_each, list, names, text};
+
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+
+/// Takes out of a Pod's spec which nodes it wants: what selects them, and their affinity.
+pub(super) fn remove_nodes(spec: &mut Value) {
+    let Some(fields) = spec.as_object_mut() else { return };
+    fields.remove("nodeSelector");
+    let affinity = fields.get_mut("affinity").and_then(Value::as_object_mut);
+    let is_empty = affinity.is_none_or(|affinity| {
+        affinity.remove("nodeAffinity");
+        affinity.is_empty()
+    });
+    if is_empty {
+        fields.remove("affinity");
+    }
+}
+
+/// `spec.affinity` of a Pod.
+pub(super) fn affinity(affinity: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let (node, at) = (&affinity["nodeAffinity"], path.child("nodeAffinity"));
+    if node[REQUIRED].is_object() {
+        node_selector(&node[REQUIRED], &at.child(REQUIRED), errors);
+    }
+    let preferred = at.child(PREFERRED);
+    for (index, term) in list(node, PREFERRED).iter().enumerate() {
+        let at = preferred.index(index);
+        weight(term, &at, errors);
+        node_term(&term["preference"], false, &at.child("preference"), errors);
+    }
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        let (pods, at) = (&affinity[kind], path.child(kind));
+        let required = at.child(REQUIRED);
+        for (index, term) in list(pods, REQUIRED).iter().enumerate() {
+            pod_term(term, &required.index(index), errors);
+        }
+        let preferred = at.child(PREFERRED);
+        for (index, term) in list(pods, PREFERRED).iter().enumerate() {
+            let at = preferred.index(index);
+            weight(term, &at, errors);
+            pod_term(&term["podAffinityTerm"], &at.child("podAffinityTerm"), errors);
+        }
+    }
+}
+
+/// A choice of nodes: one term at least.
+pub(super) fn node_selector(selector: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let terms = path.child("nodeSelectorTerms");
+    let all = list(selector, "nodeSelectorTerms");
+    if all.is_empty() {
+        errors.push(FieldError::required(&terms, "must have at least one node selector term"));
+    }
+    for (index, term) in all.iter().enumerate() {
+        node_term(term, true, &terms.index(index), errors);
+    }
+}
+
+fn weight(term: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let weight = term["weight"].as_i64().unwrap_or(0);
+    if !(1..=100).contains(&weight) {
+        errors.push(FieldError::invalid(&path.child("weight"), weight, "must be in the range 1-100"));
+    }
+}
+
+fn node_term(term: &Value, strict: bool, path: &Path<'_>, errors: &mut Errors) {
+    let expressions = path.child("matchExpressions");
+    for (index, one) in list(term, "matchExpressions").iter().enumerate() {
+        let at = expressions.index(index);
+        operator(one, true, &at, errors);
+        key_and_values(one, strict, &at, errors);
+    }
+    let fields = path.child("matchFields");
+    for (index, one) in list(term, "matchFields").iter().enumerate() {
+        let at = fields.index(index);
+        match text(one, "operator") {
+            "In" | "NotIn" if list(one, "values").len() != 1 => errors.push(FieldError::required(
+                &at.child("values"),
+                "must be only one value when `operator` is 'In' or 'NotIn' for node field selector",
+            )),
+            "In" | "NotIn" => {}
+            other => {
+                let detail = "not a valid selector operator";
+                errors.push(FieldError::invalid(&at.child("operator"), other, detail));
+            }
+        }
+        if text(one, "key") != "metadata.name" {
+            let detail = "not a valid field selector key";
+            errors.push(FieldError::invalid(&at.child("key"), text(one, "key"), detail));
+            continue;
+        }
+        let at = at.child("values");
+        for (index, value) in list(one, "values").iter().filter_map(Value::as_str).enumerate() {
+            invalid_each(errors, &at.index(index), value, names::dns_subdomain(value));
+        }
+    }
+}
+
+fn pod_term(term: &Value, path: &Path<'_>, errors: &mut Errors) {
+    for field in ["labelSelector", "namespaceSelector"] {
+        label_selector(&term[field], &path.child(field), errors);
+    }
+    for name in list(term, "namespaces").iter().filter_map(Value::as_str) {
+        invalid_each(errors, &path.child("namespace"), name, names::dns_label(name));
+    }
+    label_keys(term, path, errors);
+    let key = text(term, "topologyKey");
+    if key.is_empty() {
+        errors.push(FieldError::required(&path.child("topologyKey"), "can not be empty"));
+    }
+    invalid_each(errors, &path.child("topologyKey"), key, names::qualified_name(key));
+}
+
+/// Keys of the Pod's own labels, whose values are, or are not, to be those of others. They were written into the selector before.
+fn label_keys(term: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let selector = &term["labelSelector"];
+    for field in ["matchLabelKeys", "mismatchLabelKeys"] {
+        let keys = list(term, field);
+        let at = path.child(field);
+        if keys.is_empty() {
+            continue;
+        }
+        if !selector.is_object() {
+            errors.push(FieldError::forbidden(&at, "must not be specified when labelSelector is not set"));
+            continue;
+        }
+        for (index, key) in keys.iter().filter_map(Value::as_str).enumerate() {
+            invalid_each(errors, &at.index(index), key, names::qualified_name(key));
+        }
+    }
+    let mut selected: BTreeSet<&str> =
+        entries(selector, "matchLabels").map(|(key, _)| key.as_str()).collect();
+    // Where each key stands last.
+    let places: BTreeMap<&str, usize> = list(term, "matchLabelKeys")
+        .iter()
+        .enumerate()
+        .filter_map(|(at, key)| Some((key.as_str()?, at)))
+        .collect();
+    for key in list(selector, "matchExpressions").iter().map(|one| text(one, "key")) {
+        let place = places.get(key).copied();
+        if let Some(place) = place.filter(|_| selected.contains(key)) {
+            let detail = "exists in both matchLabelKeys and labelSelector";
+            errors.push(FieldError::invalid(&path.index(place), key, detail));
+        }
+        selected.insert(key);
+    }
+    let mismatch: HashSet<&Value> = list(term, "mismatchLabelKeys").iter().collect();
+    let at = path.child("matchLabelKeys");
+    for (index, key) in list(term, "matchLabelKeys").iter().enumerate() {
+        if mismatch.contains(key) {
+            let detail = "exists in both matchLabelKeys and mismatchLabelKeys";
+            errors.push(FieldError::invalid(&at.index(index), key.clone(), detail));
+        }
+    }
+}
+
+/// `spec.topologySpreadConstraints` of a Pod.
+pub(super) fn spread(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    const ACTIONS: [&str; 2] = ["DoNotSchedule", "ScheduleAnyway"];
+    let all = list(spec, "topologySpreadConstraints");
+    let pair = |one: &Value| [text(one, "topologyKey"), text(one, "whenUnsatisfiable")].map(str::to_owned);
+    // Where each pair stands last.
+    let last: HashMap<[String; 2], usize> =
+        all.iter().enumerate().map(|(index, one)| (pair(one), index)).collect();
+    for (index, one) in all.iter().enumerate() {
+        let at = path.index(index);
+        positive(one, "maxSkew", &at, errors);
+        if text(one, "topologyKey").is_empty() {
+            errors.push(FieldError::required(&at.child("topologyKey"), "can not be empty"));
+        }
+        let action = text(one, "whenUnsatisfiable");
+        if !ACTIONS.contains(&action) {
+            errors.push(FieldError::not_supported(&at.child("whenUnsatisfiable"), action, &ACTIONS));
+        }
+        if last.get(&pair(one)).is_some_and(|last| *last > index) {
+            let pair = format!("{{{}, {action}}}", text(one, "topologyKey"));
+            errors.push(FieldError::duplicate(&at.child("{topologyKey, whenUnsatisfiable}"), pair));
+        }
+        if one["minDomains"].is_number() {
+            positive(one, "minDomains", &at, errors);
+            if action != "DoNotSchedule" {
+                let detail =
+                    format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
+                errors.push(FieldError::invalid(&at.child("minDomains"), one["minDomains"].clone(), detail));
+            }
+        }
+        for field in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
+            if let Some(policy) = one[field].as_str().filter(|policy| !matches!(*policy, "Honor" | "Ignore"))
+            {
+                errors.push(FieldError::not_supported(&at.child(field), policy, &["Honor", "Ignore"]));
+            }
+        }
+        label_keys(one, &at, errors);
+        label_selector(&one["labelSelector"], &at.child("labelSelector"), errors);
+    }
+}
+
+fn positive(value: &Value, field: &str, path: &Path<'_>, errors: &mut Errors) {
+    let number = value[field].as_i64().unwrap_or(0);
+    if number <= 0 {
+        errors.push(FieldError::invalid(&path.child(field), number, "must be greater than zero"));
+    }
+}
+
+/// `spec.tolerations` of a Pod.
+pub(super) fn tolerations(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+    for (index, one) in list(spec, "tolerations").iter().enumerate() {
+        let at = path.index(index);
+        let (key, operator, effect) = (text(one, "key"), text(one, "operator"), text(one, "effect"));
+        if !key.is_empty() {
+            invalid_each(errors, &at.child("key"), key, names::qualified_name(key));
+        } else if operator != "Exists" {
+            let detail =
+                "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
+            errors.push(FieldError::invalid(&at.child("operator"), operator, detail));
+        }
+        if one["tolerationSeconds"].is_number() && effect != "NoExecute" {
+            let detail = "effect must be 'NoExecute' when `tolerationSeconds` is set";
+            errors.push(FieldError::invalid(&at.child("effect"), effect, detail));
+        }
+        let value = text(one, "value");
+        match operator {
+            "" | "Equal" => {
+                let problems = names::label_value(value);
+                if !problems.is_empty() {
+                    errors.push(FieldError::invalid(&at.child("operator"), value, problems.join(";")));
+                }
+            }
+            "Exists" if !value.is_empty() => {
+                let detail = "value must be empty when `operator` is 'Exists'";
+                errors.push(FieldError::invalid(&at.child("operator"), value, detail));
+            }
+            "Exists" => {}
+            other => {
+                errors.push(FieldError::not_supported(&at.child("operator"), other, &["Equal", "Exists"]));
+            }
+        }
+        if !effect.is_empty() && !EFFECTS.contains(&effect) {
+            errors.push(FieldError::not_supported(&at.child("effect"), effect, &EFFECTS));
+        }
+    }
+}
+
+/// Whether a Pod takes the place of others.
+pub(super) fn preemption(policy: &str, path: &Path<'_>, errors: &mut Errors) {
+    match policy {
+        "PreemptLowerPriority" | "Never" => {}
+        "" => errors.push(FieldError::required(path, "")),
+        other => errors.push(FieldError::not_supported(path, other, &["PreemptLowerPriority", "Never"])),
+    }
+}

@@ -1,0 +1,200 @@
+//! What a status may say: rules of writes to a part of an object.
+//!
+//! In: group, kind and the part that is written. Out: what is wrong with it; `None` where the kind has no rules of its own, and
+//! the whole object is judged as by any update.
+
+use std::collections::HashSet;
+
+use karmada_schema::FieldError;
+use karmada_schema::path::Path;
+use serde_json::Value;
+
+use super::{
+    Errors, addresses, cluster, devices, invalid_each, list, names, node, non_negative, one_of, pod, quota,
+    storage, text, volume_sources,
+};
+
+/// Judges a written part. Answers whether the kind has rules for it.
+pub(super) fn validate(
+    group: &str,
+    kind: &str,
+    part: &str,
+    new: &Value,
+    old: &Value,
+    errors: &mut Errors,
+) -> bool {
+    let status = Path::field("status");
+    match (group, kind, part) {
+        ("", "Pod", "binding") => {}
+        ("", "Pod", "ephemeralcontainers") => pod::ephemeral(new, old, errors),
+        ("", "Pod", "resize") => pod::resized(new, old, errors),
+        ("", "Service", "status") => balancer(new, old, true, errors),
+        ("networking.k8s.io", "Ingress", "status") => balancer(new, old, false, errors),
+        ("", "Namespace", "status") => namespace(new, errors),
+        ("", "PersistentVolumeClaim", "status") => claim(new, &status, errors),
+        ("", "PersistentVolume", "status") | ("networking.k8s.io", "ServiceCIDR", "status") => {}
+        ("", "ReplicationController", "status") => controller(new, &status, errors),
+        ("", "ResourceQuota", "status") => {
+            quota::quota_amounts(&new["status"], "hard", &status, errors);
+            quota::quota_amounts(&new["status"], "used", &status, errors);
+        }
+        ("autoscaling", "HorizontalPodAutoscaler", "status") => {
+            for field in ["currentReplicas", "desiredReplicas"] {
+                non_negative(&new["status"], field, &status, errors);
+            }
+        }
+        ("policy", "PodDisruptionBudget", "status") => budget(new, &status, errors),
+        ("resource.k8s.io", "ResourceClaim", "status") => devices::claim_status(new, old, errors),
+        ("certificates.k8s.io", "CertificateSigningRequest", "status" | "approval") => {
+            cluster::certificate_status(new, old, part, errors);
+        }
+        ("", "Node", "status") => node::node(new, Some(old), errors),
+        ("storage.k8s.io", "VolumeAttachment", "status") => storage::attachment_status(new, errors),
+        _ => return false,
+    }
+    true
+}
+
+/// Where a balancer is reached.
+fn balancer(new: &Value, old: &Value, modes: bool, errors: &mut Errors) {
+    let status = Path::field("status");
+    let path = status.child("loadBalancer");
+    let path = path.child("ingress");
+    let of = |object: &Value| list(&object["status"]["loadBalancer"], "ingress").to_vec();
+    let before = of(old);
+    let known: Vec<&str> = before.iter().map(|one| text(one, "ip")).filter(|ip| !ip.is_empty()).collect();
+    for (index, one) in of(new).iter().enumerate() {
+        let at = path.index(index);
+        let (ip, host) = (text(one, "ip"), text(one, "hostname"));
+        if !ip.is_empty() {
+            addresses::lenient(ip, &known, &at.child("ip"), errors);
+        }
+        let mode = one["ipMode"].as_str();
+        let at_mode = at.child("ipMode");
+        match mode.filter(|_| modes) {
+            Some(_) if ip.is_empty() => {
+                errors.push(FieldError::forbidden(&at_mode, "may not be specified when `ip` is not set"));
+            }
+            Some(mode) if !matches!(mode, "Proxy" | "VIP") => {
+                errors.push(FieldError::not_supported(&at_mode, mode, &["Proxy", "VIP"]));
+            }
+            _ => {}
+        }
+        if !host.is_empty() {
+            invalid_each(errors, &at.child("hostname"), host, names::dns_subdomain(host));
+            if addresses::parse(host).is_some() {
+                let detail = "must be a DNS name, not an IP address";
+                errors.push(FieldError::invalid(&at.child("hostname"), host, detail));
+            }
+        }
+    }
+}
+
+fn namespace(new: &Value, errors: &mut Errors) {
+    let (phase, status) = (text(&new["status"], "phase"), Path::field("status"));
+    let (wanted, when) = match new["metadata"]["deletionTimestamp"].is_string() {
+        false => ("Active", "is empty"),
+        true => ("Terminating", "is not empty"),
+    };
+    if phase != wanted {
+        let detail = format!("may only be '{wanted}' if `deletionTimestamp` {when}");
+        errors.push(FieldError::invalid(&status.child("Phase"), phase, detail));
+    }
+}
+
+fn claim(new: &Value, path: &Path<'_>, errors: &mut Errors) {
+    const STEPS: [&str; 5] = [
+        "ControllerResizeInProgress",
+        "ControllerResizeInfeasible",
+        "NodeResizeInProgress",
+        "NodeResizeInfeasible",
+        "NodeResizePending",
+    ];
+    let status = &new["status"];
+    volume_sources::basic_amounts(status, "capacity", path, errors);
+    let at = path.child("allocatedResourceStatuses");
+    for (name, step) in super::entries(status, "allocatedResourceStatuses") {
+        volume_sources::claim_resource(name, &at, errors);
+        if !step.as_str().is_some_and(|step| STEPS.contains(&step)) {
+            errors.push(FieldError::not_supported(&at, name.as_str(), &STEPS));
+        }
+    }
+    volume_sources::claim_amounts(status, "allocatedResources", path, errors);
+}
+
+fn controller(new: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let status = &new["status"];
+    for field in
+        ["replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration"]
+    {
+        non_negative(status, field, path, errors);
+    }
+    let number = |field: &str| status[field].as_i64().unwrap_or(0);
+    for field in ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"] {
+        if number(field) > number("replicas") {
+            let detail = "cannot be greater than status.replicas";
+            errors.push(FieldError::invalid(&path.child(field), number(field), detail));
+        }
+    }
+    if number("availableReplicas") > number("readyReplicas") {
+        let at = path.child("availableReplicas");
+        let detail = "cannot be greater than readyReplicas";
+        errors.push(FieldError::invalid(&at, number("availableReplicas"), detail));
+    }
+}
+
+fn budget(new: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let status = &new["status"];
+    conditions(status, &path.child("conditions"), errors);
+    for field in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
+        non_negative(status, field, path, errors);
+    }
+}
+
+/// Conditions of the common form.
+fn conditions(status: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let all = list(status, "conditions");
+    let mut seen_types = HashSet::new();
+    for (index, one) in all.iter().enumerate() {
+        let at = path.index(index);
+        let (kind, reason) = (text(one, "type"), text(one, "reason"));
+        if kind.is_empty() {
+            errors.push(FieldError::required(&at.child("type"), ""));
+        } else {
+            invalid_each(errors, &at.child("type"), kind, names::qualified_name(kind));
+        }
+        if !seen_types.insert(&one["type"]) {
+            errors.push(FieldError::duplicate(&at.child("type"), kind));
+        }
+        if text(one, "status").is_empty() {
+            let known = ["False", "True", "Unknown"];
+            errors.push(FieldError::not_supported(&at.child("status"), "", &known));
+        } else {
+            one_of(one, "status", &["False", "True", "Unknown"], &at, errors);
+        }
+        if let Some(seen) = one["observedGeneration"].as_i64().filter(|seen| *seen < 0) {
+            let detail = "must be greater than or equal to zero";
+            errors.push(FieldError::invalid(&at.child("observedGeneration"), seen, detail));
+        }
+        if !one["lastTransitionTime"].is_string() {
+            errors.push(FieldError::required(&at.child("lastTransitionTime"), ""));
+        }
+        if reason.is_empty() {
+            errors.push(FieldError::required(&at.child("reason"), ""));
+        } else if !is_reason(reason) {
+            let detail = "a condition reason must start with alphabetic character, optionally followed by a string \
+                          of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_' \
+                          (e.g. 'my_name',  or 'MY_NAME',  or 'MyName',  or 'ReasonA,ReasonB',  or \
+                          'ReasonA:ReasonB', regex used for validation is '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')";
+            errors.push(FieldError::invalid(&at.child("reason"), reason, detail));
+        }
+    }
+}
+
+fn is_reason(text: &str) -> bool {
+    let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    let bytes = text.as_bytes();
+    bytes.first().is_some_and(u8::is_ascii_alphabetic)
+        && bytes.iter().all(|b| word(*b) || matches!(b, b',' | b':'))
+        && bytes.last().is_some_and(|b| word(*b))
+}

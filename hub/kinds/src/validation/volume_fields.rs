@@ -1,0 +1,68 @@
+//! Fields that volumes of Pods and PersistentVolumes share.
+
+use std::sync::LazyLock;
+
+use karmada_schema::FieldError;
+use karmada_schema::path::Path;
+use regex::Regex;
+use serde_json::Value;
+
+use super::{Errors, invalid_each, names, text};
+
+/// The name of a CSI driver where it is referred to.
+pub(super) fn csi_driver_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
+    if name.is_empty() {
+        errors.push(FieldError::required(path, ""));
+    }
+    if name.len() > 63 {
+        errors.push(FieldError::too_long(path, 63));
+    }
+    let lower = name.to_lowercase();
+    invalid_each(errors, path, name, names::dns_subdomain(&lower));
+}
+
+/// A text that must be there.
+pub(super) fn required(source: &Value, field: &str, path: &Path<'_>, errors: &mut Errors) {
+    if text(source, field).is_empty() {
+        errors.push(FieldError::required(&path.child(field), ""));
+    }
+}
+
+/// A path of the node.
+pub(super) fn host_path(source: &Value, path: &Path<'_>, errors: &mut Errors) {
+    const TYPES: [&str; 8] =
+        ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
+    let target = text(source, "path");
+    if target.is_empty() {
+        errors.push(FieldError::required(&path.child("path"), ""));
+        return;
+    }
+    if target.split('/').any(|part| part == "..") {
+        errors.push(FieldError::invalid(&path.child("path"), target, "must not contain '..'"));
+    }
+    let kind = text(source, "type");
+    if !TYPES.contains(&kind) {
+        errors.push(FieldError::not_supported(&path.child("type"), kind, &TYPES));
+    }
+}
+
+/// A path of a file server.
+pub(super) fn nfs(source: &Value, path: &Path<'_>, errors: &mut Errors) {
+    required(source, "server", path, errors);
+    required(source, "path", path, errors);
+    if !text(source, "path").starts_with('/') {
+        let detail = "must be an absolute path";
+        errors.push(FieldError::invalid(&path.child("path"), text(source, "path"), detail));
+    }
+}
+
+static ISCSI: LazyLock<Regex> = LazyLock::new(|| {
+    let forms =
+        "iqn\\.\\d{4}-\\d{2}\\.[[:alnum:]\\-.]+:[^,;*&$|\\s]+$|^eui.[[:alnum:]]{16}$|^naa.[[:alnum:]]{32}$";
+    Regex::new(forms).expect("the pattern above is a regular expression")
+});
+
+/// Whether a name of iSCSI is well formed.
+pub(super) fn is_iscsi_name(name: &str) -> bool {
+    ["iqn", "eui", "naa"].iter().any(|start| name.starts_with(start)) && ISCSI.is_match(name)
+}

@@ -1,0 +1,442 @@
+//! PersistentVolumes: what they are made of, and what of them may not change.
+
+use karmada_schema::FieldError;
+use karmada_schema::path::Path;
+use karmada_schema::quantity::Quantity;
+use serde_json::Value;
+
+use super::resources::amount;
+use super::scheduling::node_selector;
+use super::volume_update::SOURCES;
+use super::{Errors, amount_shown, entries, invalid_each, is_empty, list, names, text, volume_fields};
+
+/// How a volume may be mounted.
+pub(super) const ACCESS_MODES: [&str; 4] =
+    ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+
+pub(super) fn persistent_volume(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let path = Path::field("spec");
+    spec(&new["spec"], text(&new["metadata"], "name"), false, &path, errors);
+    if let Some(old) = old {
+        super::volume_update::update(&new["spec"], &old["spec"], &path, errors);
+    }
+}
+
+/// The spec of a volume; `inline`: within an attachment, where only some of it makes sense.
+pub(super) fn spec(spec: &Value, name: &str, inline: bool, path: &Path<'_>, errors: &mut Errors) {
+    const INLINE: &str = "may not be specified in the context of inline volumes";
+    if inline {
+        for field in ["claimRef", "capacity"] {
+            if !is_empty(&spec[field]) {
+                errors.push(FieldError::forbidden(&path.child(field), INLINE));
+            }
+        }
+        if !spec["csi"].is_object() {
+            let detail = "has to be specified in the context of inline volumes";
+            errors.push(FieldError::required(&path.child("csi"), detail));
+        }
+    }
+    if list(spec, "accessModes").is_empty() {
+        errors.push(FieldError::required(&path.child("accessModes"), ""));
+    }
+    access_modes(spec, path, errors);
+    if !inline {
+        capacity(spec, path, errors);
+    }
+    reclaim(spec, inline, path, errors);
+    let affinity = &spec["nodeAffinity"];
+    if affinity.is_object() {
+        let at = path.child("nodeAffinity");
+        if inline {
+            errors.push(FieldError::forbidden(&at, INLINE));
+        } else if affinity["required"].is_object() {
+            node_selector(&affinity["required"], &at.child("required"), errors);
+        } else {
+            errors
+                .push(FieldError::required(&at.child("required"), "must specify required node constraints"));
+        }
+    }
+    sources(spec, name, inline, path, errors);
+    rest(spec, inline, path, errors);
+}
+
+fn capacity(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let at = path.child("capacity");
+    let all: Vec<(&String, &Value)> = entries(spec, "capacity").collect();
+    if all.is_empty() {
+        errors.push(FieldError::required(&at, ""));
+    }
+    if spec["capacity"].get("storage").is_none() || all.len() > 1 {
+        errors.push(FieldError::not_supported(&at, spec["capacity"].clone(), &["storage"]));
+    }
+    for (name, value) in all {
+        let Some(size) = Quantity::from_value(value) else { continue };
+        let at = at.key(name);
+        if size.value() < 0 {
+            errors.push(FieldError::invalid(&at, size.value(), "must be a valid resource quantity"));
+        }
+        if size.nanos() <= 0 {
+            errors.push(FieldError::invalid(&at, amount_shown(value), "must be greater than zero"));
+        }
+    }
+}
+
+fn reclaim(spec: &Value, inline: bool, path: &Path<'_>, errors: &mut Errors) {
+    const POLICIES: [&str; 3] = ["Delete", "Recycle", "Retain"];
+    let (policy, at) =
+        (text(spec, "persistentVolumeReclaimPolicy"), path.child("persistentVolumeReclaimPolicy"));
+    match policy {
+        "" => {}
+        "Retain" => {}
+        _ if inline => {
+            let detail = "may only be Retain in the context of inline volumes";
+            errors.push(FieldError::forbidden(&at, detail));
+        }
+        policy if POLICIES.contains(&policy) => {}
+        policy => errors.push(FieldError::not_supported(&at, policy, &POLICIES)),
+    }
+}
+
+fn sources(spec: &Value, name: &str, inline: bool, path: &Path<'_>, errors: &mut Errors) {
+    let mut found = 0;
+    for field in SOURCES.into_iter().filter(|field| spec[*field].is_object()) {
+        if found > 0 && field != "flexVolume" {
+            // So kube-apiserver names it here, and nowhere else.
+            let told = if field == "cephfs" && !inline { "cephFS" } else { field };
+            errors.push(FieldError::forbidden(&path.child(told), "may not specify more than 1 volume type"));
+            continue;
+        }
+        found += 1;
+        let named = if field == "gcePersistentDisk" { "persistentDisk" } else { field };
+        source(field, &spec[field], name, &path.child(named), errors);
+        if field == "local" && (inline || !spec["nodeAffinity"].is_object()) {
+            let detail = "Local volume requires node affinity";
+            errors.push(FieldError::required(&path.child("nodeAffinity"), detail));
+        }
+    }
+    if found == 0 {
+        errors.push(FieldError::required(path, "must specify a volume type"));
+    }
+    let root = spec["hostPath"]["path"].as_str().is_some_and(|at| {
+        !at.is_empty() && at.starts_with('/') && at.split('/').all(|part| part.is_empty() || part == ".")
+    });
+    if root && text(spec, "persistentVolumeReclaimPolicy") == "Recycle" {
+        let at = path.child("persistentVolumeReclaimPolicy");
+        errors.push(FieldError::forbidden(&at, "may not be 'recycle' for a hostPath mount of '/'"));
+    }
+}
+
+fn rest(spec: &Value, inline: bool, path: &Path<'_>, errors: &mut Errors) {
+    let class = text(spec, "storageClassName");
+    let at = path.child("storageClassName");
+    if inline && !class.is_empty() {
+        errors.push(FieldError::forbidden(&at, "may not be specified in the context of inline volumes"));
+    } else if !class.is_empty() {
+        invalid_each(errors, &at, class, names::dns_subdomain(class));
+    }
+    let (mode, at) = (text(spec, "volumeMode"), path.child("volumeMode"));
+    if inline && spec["volumeMode"].is_string() && mode != "Filesystem" {
+        let detail = "may not specify volumeMode other than Filesystem in the context of inline volumes";
+        errors.push(FieldError::forbidden(&at, detail));
+    } else if spec["volumeMode"].is_string() && !matches!(mode, "Block" | "Filesystem") {
+        errors.push(FieldError::not_supported(&at, mode, &["Block", "Filesystem"]));
+    }
+    if let Some(class) = spec["volumeAttributesClassName"].as_str() {
+        let at = path.child("volumeAttributesClassName");
+        if class.is_empty() {
+            errors.push(FieldError::required(&at, "an empty string is disallowed"));
+        } else {
+            invalid_each(errors, &at, class, names::dns_subdomain(class));
+        }
+        if !spec["csi"].is_object() {
+            let detail = "has to be specified when using volumeAttributesClassName";
+            errors.push(FieldError::required(&path.child("csi"), detail));
+        }
+    }
+}
+
+/// Fields that must be there, by source.
+fn needed(field: &str) -> &'static [&'static str] {
+    match field {
+        "gcePersistentDisk" => &["pdName"],
+        "awsElasticBlockStore" | "cinder" | "portworxVolume" => &["volumeID"],
+        "glusterfs" => &["endpoints", "path"],
+        "vsphereVolume" => &["volumePath"],
+        "photonPersistentDisk" => &["pdID"],
+        "scaleIO" => &["gateway", "system", "volumeName"],
+        "azureFile" => &["secretName", "shareName"],
+        "azureDisk" => &["diskName", "diskURI"],
+        "flexVolume" => &["driver"],
+        _ => &[],
+    }
+}
+
+/// One source by its name; `name`: what the volume is called.
+pub(super) fn source(field: &str, source: &Value, name: &str, path: &Path<'_>, errors: &mut Errors) {
+    for one in needed(field) {
+        volume_fields::required(source, one, path, errors);
+    }
+    match field {
+        "hostPath" => volume_fields::host_path(source, path, errors),
+        "nfs" => volume_fields::nfs(source, path, errors),
+        "gcePersistentDisk" | "awsElasticBlockStore" => {
+            let partition = source["partition"].as_i64().unwrap_or(0);
+            if !(0..=255).contains(&partition) {
+                let detail = "must be between 1 and 255, inclusive";
+                errors.push(FieldError::invalid(&path.child("partition"), partition, detail));
+            }
+        }
+        "glusterfs" => {
+            if let Some(namespace) = source["endpointsNamespace"].as_str() {
+                let at = path.child("endpointsNamespace");
+                if namespace.is_empty() {
+                    let detail = "if the endpointnamespace is set, it must be a valid namespace name";
+                    errors.push(FieldError::invalid(&at, namespace, detail));
+                } else {
+                    invalid_each(errors, &at, namespace, names::dns_label(namespace));
+                }
+            }
+        }
+        "flocker" => flocker(source, path, errors),
+        "rbd" => {
+            monitors(source, path, errors);
+            volume_fields::required(source, "image", path, errors);
+        }
+        "cephfs" => monitors(source, path, errors),
+        "quobyte" => quobyte(source, path, errors),
+        "iscsi" => iscsi(source, name, path, errors),
+        "cinder" => secret(&source["secretRef"], &path.child("secretRef"), false, errors),
+        "fc" => fibre(source, path, errors),
+        "flexVolume" => flex(source, path, errors),
+        "azureFile" if source["secretNamespace"] == "" => {
+            errors.push(FieldError::required(&path.child("secretNamespace"), ""));
+        }
+        "azureDisk" => azure_disk(source, path, errors),
+        "local" => {
+            let (target, at) = (text(source, "path"), path.child("path"));
+            if target.is_empty() {
+                errors.push(FieldError::required(&at, ""));
+            } else if target.split('/').any(|part| part == "..") {
+                errors.push(FieldError::invalid(&at, target, "must not contain '..'"));
+            }
+        }
+        "storageos" => {
+            let (volume, namespace) = (text(source, "volumeName"), text(source, "volumeNamespace"));
+            if volume.is_empty() {
+                errors.push(FieldError::required(&path.child("volumeName"), ""));
+            } else {
+                invalid_each(errors, &path.child("volumeName"), volume, names::dns_label(volume));
+            }
+            if !namespace.is_empty() {
+                invalid_each(errors, &path.child("volumeNamespace"), namespace, names::dns_label(namespace));
+            }
+            secret(&source["secretRef"], &path.child("secretRef"), false, errors);
+        }
+        "csi" => {
+            volume_fields::csi_driver_name(text(source, "driver"), &path.child("driver"), errors);
+            volume_fields::required(source, "volumeHandle", path, errors);
+            for field in [
+                "controllerPublishSecretRef",
+                "controllerExpandSecretRef",
+                "nodePublishSecretRef",
+                "nodeExpandSecretRef",
+            ] {
+                secret(&source[field], &path.child(field), true, errors);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A secret by name and namespace. `named`: what they are called is judged too.
+fn secret(secret: &Value, path: &Path<'_>, named: bool, errors: &mut Errors) {
+    if !secret.is_object() {
+        return;
+    }
+    for (field, rule) in
+        [("name", names::dns_subdomain as fn(&str) -> Vec<String>), ("namespace", names::dns_label)]
+    {
+        let (value, at) = (text(secret, field), path.child(field));
+        if value.is_empty() {
+            errors.push(FieldError::required(&at, ""));
+        } else if named {
+            invalid_each(errors, &at, value, rule(value));
+        }
+    }
+}
+
+fn monitors(source: &Value, path: &Path<'_>, errors: &mut Errors) {
+    if list(source, "monitors").is_empty() {
+        errors.push(FieldError::required(&path.child("monitors"), ""));
+    }
+}
+
+fn flocker(source: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let (name, uuid) = (text(source, "datasetName"), text(source, "datasetUUID"));
+    if name.is_empty() && uuid.is_empty() {
+        errors.push(FieldError::required(path, "one of datasetName and datasetUUID is required"));
+    }
+    if !name.is_empty() && !uuid.is_empty() {
+        let detail = "datasetName and datasetUUID can not be specified simultaneously";
+        errors.push(FieldError::invalid(path, "resource", detail));
+    }
+    if name.contains('/') {
+        errors.push(FieldError::invalid(&path.child("datasetName"), name, "must not contain '/'"));
+    }
+}
+
+fn quobyte(source: &Value, path: &Path<'_>, errors: &mut Errors) {
+    const PAIRS: &str = "must be a host:port pair or multiple pairs separated by commas";
+    let (registry, at) = (text(source, "registry"), path.child("registry"));
+    if registry.is_empty() {
+        errors.push(FieldError::required(&at, PAIRS));
+    } else if text(source, "tenant").len() >= 65 {
+        let detail = "must be a UUID and may not exceed a length of 64 characters";
+        errors.push(FieldError::required(&path.child("tenant"), detail));
+    } else {
+        for _ in registry.split(',').filter(|pair| pair.matches(':').count() != 1) {
+            errors.push(FieldError::invalid(&at, registry, PAIRS));
+        }
+    }
+    volume_fields::required(source, "volume", path, errors);
+}
+
+fn iscsi(source: &Value, name: &str, path: &Path<'_>, errors: &mut Errors) {
+    volume_fields::required(source, "targetPortal", path, errors);
+    let portal = text(source, "targetPortal");
+    let initiator = source["initiatorName"].as_str();
+    if initiator.is_some() && name.len() + 1 + portal.len() > 64 {
+        let detail = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if \
+                      iscsi.initiatorName is specified.";
+        errors.push(FieldError::invalid(&path.child("targetportal"), portal, detail));
+    }
+    let iqn = text(source, "iqn");
+    if iqn.is_empty() {
+        errors.push(FieldError::required(&path.child("iqn"), ""));
+    } else if !volume_fields::is_iscsi_name(iqn) {
+        errors.push(FieldError::invalid(&path.child("iqn"), iqn, "must be valid format"));
+    }
+    let lun = source["lun"].as_i64().unwrap_or(0);
+    if !(0..=255).contains(&lun) {
+        errors.push(FieldError::invalid(&path.child("lun"), lun, "must be between 0 and 255, inclusive"));
+    }
+    let at = path.child("secretRef");
+    if (source["chapAuthDiscovery"] == true || source["chapAuthSession"] == true)
+        && !source["secretRef"].is_object()
+    {
+        errors.push(FieldError::required(&at, ""));
+    }
+    if source["secretRef"].is_object() {
+        volume_fields::required(&source["secretRef"], "name", &at, errors);
+    }
+    if let Some(initiator) = initiator.filter(|initiator| !volume_fields::is_iscsi_name(initiator)) {
+        errors.push(FieldError::invalid(&path.child("initiatorname"), initiator, "must be valid format"));
+    }
+}
+
+fn fibre(source: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let (names, ids) = (list(source, "targetWWNs"), list(source, "wwids"));
+    let at = path.child("targetWWNs");
+    if names.is_empty() && ids.is_empty() {
+        errors.push(FieldError::required(&at, "must specify either targetWWNs or wwids, but not both"));
+    }
+    if !names.is_empty() && !ids.is_empty() {
+        let detail = "targetWWNs and wwids can not be specified simultaneously";
+        errors.push(FieldError::invalid(&at, names.to_vec(), detail));
+    }
+    if names.is_empty() {
+        return;
+    }
+    match source["lun"].as_i64() {
+        None => errors
+            .push(FieldError::required(&path.child("lun"), "lun is required if targetWWNs is specified")),
+        Some(lun) if !(0..=255).contains(&lun) => {
+            errors.push(FieldError::invalid(&path.child("lun"), lun, "must be between 0 and 255, inclusive"));
+        }
+        Some(_) => {}
+    }
+}
+
+fn flex(source: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let at = path.child("options");
+    for (key, _) in entries(source, "options") {
+        let domain = key.split_once('/').map_or(key.as_str(), |(domain, _)| domain);
+        let domain = format!(".{}", domain.to_lowercase());
+        if domain.ends_with(".kubernetes.io") || domain.ends_with(".k8s.io") {
+            let detail = "kubernetes.io and k8s.io namespaces are reserved";
+            errors.push(FieldError::invalid(&at.key(key), key.as_str(), detail));
+        }
+    }
+}
+
+fn azure_disk(source: &Value, path: &Path<'_>, errors: &mut Errors) {
+    const MODES: [&str; 3] = ["None", "ReadOnly", "ReadWrite"];
+    const KINDS: [&str; 3] = ["Dedicated", "Managed", "Shared"];
+    const MANAGED: &str =
+        "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}";
+    const BLOB: &str = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd";
+    for (field, known) in [("cachingMode", &MODES), ("kind", &KINDS)] {
+        if let Some(value) = source[field].as_str().filter(|value| !known.contains(value)) {
+            errors.push(FieldError::not_supported(&path.child(field), value, known));
+        }
+    }
+    let (uri, at) = (text(source, "diskURI"), path.child("diskURI"));
+    match source["kind"].as_str() {
+        Some("Managed") if !uri.starts_with("/subscriptions/") => {
+            errors.push(FieldError::not_supported(&at, uri, &[MANAGED]));
+        }
+        Some(kind) if kind != "Managed" && !uri.starts_with("https://") => {
+            errors.push(FieldError::not_supported(&at, uri, &[BLOB]));
+        }
+        _ => {}
+    }
+}
+
+/// An amount in a status, which is told otherwise than in a spec.
+pub(super) fn basic_amounts(of: &Value, field: &str, path: &Path<'_>, errors: &mut Errors) {
+    let at = path.child(field);
+    for (name, value) in entries(of, field) {
+        let Some(size) = Quantity::from_value(value).filter(|size| size.value() < 0) else { continue };
+        errors.push(FieldError::invalid(&at.key(name), size.value(), "must be a valid resource quantity"));
+    }
+}
+
+/// Resources of a claim's status: storage, or one with a domain.
+pub(super) fn claim_amounts(of: &Value, field: &str, path: &Path<'_>, errors: &mut Errors) {
+    let at = path.child(field);
+    for (name, value) in entries(of, field) {
+        let before = errors.len();
+        claim_resource(name, &at, errors);
+        if errors.len() == before {
+            basic_amounts(&serde_json::json!({field: {name.as_str(): value}}), field, path, errors);
+            if errors.len() == before {
+                amount("storage", value, &at.key(name), errors);
+            }
+        }
+    }
+}
+
+/// The name of a resource that a claim can have.
+pub(super) fn claim_resource(name: &str, path: &Path<'_>, errors: &mut Errors) {
+    let problems = names::qualified_name(name);
+    let native = !name.contains('/') || name.contains("kubernetes.io/");
+    if problems.is_empty() && native && name != "storage" {
+        errors.push(FieldError::not_supported(path, name, &["storage"]));
+    }
+    invalid_each(errors, path, name, problems);
+}
+
+/// `accessModes`: known ones, and one Pod alone or others.
+pub(super) fn access_modes(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let at = path.child("accessModes");
+    let modes = list(spec, "accessModes");
+    for mode in modes.iter().filter_map(Value::as_str).filter(|mode| !ACCESS_MODES.contains(mode)) {
+        errors.push(FieldError::not_supported(&at, mode, &ACCESS_MODES));
+    }
+    let known = |mode: &&Value| mode.as_str().is_some_and(|mode| ACCESS_MODES.contains(&mode));
+    if modes.iter().any(|mode| mode == "ReadWriteOncePod")
+        && modes.iter().filter(known).any(|mode| mode != "ReadWriteOncePod")
+    {
+        errors.push(FieldError::forbidden(&at, "may not use ReadWriteOncePod with other access modes"));
+    }
+}

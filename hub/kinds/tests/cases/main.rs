@@ -1,0 +1,11 @@
+//! What each kind is, by cases: ours, and those that a kube-apiserver was asked once (`data/`).
+
+#![allow(clippy::unwrap_used, reason = "a test says what is wrong by ending")]
+
+mod admitted;
+mod crd_refusals;
+mod defaults;
+mod ownership;
+mod recorded;
+mod recorded_writes;
+mod validation;

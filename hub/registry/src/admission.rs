@@ -1,0 +1,53 @@
+//! Gates and touch-ups between a request and the store, in order: each may change the object or refuse the write.
+//!
+//! In: an [`AdmissionRequest`]. Out: nothing, a changed object, or a `Status`.
+
+mod certificates;
+mod dynamic;
+mod expressions;
+mod hook;
+mod karmada;
+mod limits;
+mod namespace;
+mod parameters;
+mod pods;
+mod policies;
+mod protection;
+mod quota;
+mod review;
+mod rules;
+mod service_accounts;
+mod stages;
+pub mod type_check;
+mod variables;
+
+pub use certificates::{AskedName, CertificateRequests, ReadName};
+pub use dynamic::Dynamic;
+pub use karmada::KarmadaPolicies;
+pub use limits::LimitRanger;
+pub use namespace::NamespaceLifecycle;
+pub use pods::PodDefaults;
+pub(crate) use pods::last_look;
+pub use pods::system_classes;
+pub use protection::DeletionProtection;
+pub(crate) use quota::{Held, Quotas};
+pub use service_accounts::ServiceAccounts;
+
+use crate::request::AdmissionRequest;
+use crate::served::Served;
+use karmada_definitions::status::Status;
+
+/// One gate.
+pub trait Admission: Send + Sync {
+    /// Judges, and may change, one write.
+    fn admit(&self, served: &Served, request: &mut AdmissionRequest<'_>) -> Result<(), Status>;
+}
+
+/// The gates that every write passes, in their order.
+pub(crate) struct Gates(pub(crate) Vec<Box<dyn Admission>>);
+
+impl Gates {
+    pub(crate) fn admit(&self, served: &Served, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+        self.0.iter().try_for_each(|gate| gate.admit(served, request))
+    }
+}

@@ -1,0 +1,72 @@
+//! Namespace life cycle: nothing is created in a namespace that is not there or on its way out, and the namespaces that
+//! everything stands on cannot be deleted (kube-apiserver's NamespaceLifecycle).
+
+use karmada_definitions::resource::StorageId;
+use karmada_definitions::status::{Cause, Details, Status};
+use karmada_schema::object::ObjectKey;
+
+use super::Admission;
+use crate::request::{AdmissionRequest, Operation};
+use crate::served::Served;
+
+/// Namespaces that outlive every request.
+const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+
+/// The gate.
+pub struct NamespaceLifecycle;
+
+impl Admission for NamespaceLifecycle {
+    fn admit(&self, served: &Served, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+        let definition = request.definition;
+        let is_namespace = definition.group.is_empty() && *definition.plural == *"namespaces";
+        if is_namespace && request.operation == Operation::Delete && IMMORTAL.contains(&&*request.key.name) {
+            return Err(Status::forbidden(
+                definition,
+                &request.key.name,
+                "this namespace may not be deleted",
+            ));
+        }
+        if !definition.namespaced || request.operation != Operation::Create {
+            return Ok(());
+        }
+        // Access reviews are questions about a namespace, not objects in it.
+        if &*definition.group == "authorization.k8s.io" {
+            return Ok(());
+        }
+        // What is in no namespace is refused as that.
+        if request.key.namespace.is_empty() {
+            return Ok(());
+        }
+        let namespaces = StorageId("core/namespaces".into());
+        let Some(namespace) = served.cache().get(&namespaces, &ObjectKey::new("", &request.key.namespace))
+        else {
+            return Err(missing(&request.key.namespace));
+        };
+        if namespace.deleting { Err(terminating(request)) } else { Ok(()) }
+    }
+}
+
+/// The 404 of a namespace that is not there.
+pub(super) fn missing(namespace: &str) -> Status {
+    let details = Details { name: namespace.to_owned(), kind: "namespaces".to_owned(), ..Details::default() };
+    Status {
+        code: 404,
+        reason: "NotFound".into(),
+        message: format!("namespaces {} not found", karmada_schema::quote(namespace)),
+        details: Some(Box::new(details)),
+    }
+}
+
+fn terminating(request: &AdmissionRequest<'_>) -> Status {
+    let namespace = &request.key.namespace;
+    let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+    let mut status = Status::forbidden(request.definition, &request.key.name, &why);
+    if let Some(details) = status.details.as_mut() {
+        details.causes.push(Cause {
+            reason: "NamespaceTerminating".into(),
+            message: format!("namespace {namespace} is being terminated"),
+            field: "metadata.namespace".into(),
+        });
+    }
+    status
+}

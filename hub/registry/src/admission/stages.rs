@@ -1,0 +1,161 @@
+//! What is configured by objects, asked in its order: mutating webhooks, policies, validating webhooks.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures::stream::{self, StreamExt as _};
+use karmada_cel::apart;
+use karmada_definitions::resource::ResourceDefinition;
+use karmada_definitions::status::Status;
+use serde_json::{Value, json};
+
+use super::dynamic::{Configured, Dynamic};
+use super::expressions::Sight;
+use super::hook::{AT_ONCE, Hook};
+use super::policies::{Binding, is_review, namespace_of, note, refusal};
+use super::{Gates, review};
+use crate::request::AdmissionRequest;
+use crate::served::Served;
+
+impl Dynamic {
+    /// Lets the mutating webhooks change the object.
+    ///
+    /// # Errors
+    /// One said no, or could not be asked and must.
+    pub(crate) async fn mutate(
+        &self,
+        served: &Served,
+        gates: &Gates,
+        configured: &Configured,
+        request: &mut AdmissionRequest<'_>,
+    ) -> Result<(), Status> {
+        // Which webhooks want to see the object again, and how it was when they last saw it.
+        let mut asked: Vec<(&Hook, Value)> = Vec::new();
+        let mut changed = false;
+        for (index, hook) in configured.mutating().enumerate() {
+            let Some(did) = self.mutate_by(served, hook, request).await? else { continue };
+            if request.warnings.takes_notes() {
+                let told = json!({"configuration": hook.configuration, "webhook": hook.name, "mutated": did});
+                let key = format!("mutation.webhook.admission.k8s.io/round_0_index_{index}");
+                request.warnings.note(key, told.to_string());
+            }
+            changed |= did;
+            if hook.reinvoked {
+                asked.push((hook, request.object.clone()));
+            }
+        }
+        if !changed {
+            return Ok(());
+        }
+        gates.admit(served, request)?;
+        let mut again = false;
+        for (hook, seen) in asked {
+            if seen != *request.object {
+                again |= self.mutate_by(served, hook, request).await?.unwrap_or_default();
+            }
+        }
+        if again { gates.admit(served, request) } else { Ok(()) }
+    }
+
+    /// Whether the webhook changed the object; `None` where it was not asked.
+    async fn mutate_by(
+        &self,
+        served: &Served,
+        hook: &Hook,
+        request: &mut AdmissionRequest<'_>,
+    ) -> Result<Option<bool>, Status> {
+        let Some((answer, seen)) = hook.ask(&self.authorizer, served, request, true).await? else {
+            return Ok(None);
+        };
+        request.warnings.extend(answer.warnings);
+        let Some(new) = answer.changed else { return Ok(Some(false)) };
+        let before = request.object.clone();
+        review::take(served, request, &seen, new).await?;
+        Ok(Some(before != *request.object))
+    }
+
+    /// Asks the validating webhooks.
+    ///
+    /// # Errors
+    /// One said no, or could not be asked and must.
+    pub(crate) async fn validate(
+        &self,
+        served: &Served,
+        configured: &Configured,
+        request: &mut AdmissionRequest<'_>,
+    ) -> Result<(), Status> {
+        let asked = &*request;
+        let asking: Vec<_> =
+            configured.validating().map(|hook| hook.ask(&self.authorizer, served, asked, false)).collect();
+        let mut answers = stream::iter(asking).buffered(AT_ONCE);
+        let mut refused = None;
+        while let Some(answer) = answers.next().await {
+            match answer {
+                Ok(Some((answer, _))) => asked.warnings.extend(answer.warnings),
+                Ok(None) => {}
+                Err(status) => {
+                    refused.get_or_insert(status);
+                }
+            }
+        }
+        refused.map_or(Ok(()), Err)
+    }
+}
+
+impl Dynamic {
+    /// Asks the policies.
+    ///
+    /// # Errors
+    /// A rule of one that denies was not passed.
+    pub(crate) async fn judge(
+        &self,
+        served: &Served,
+        configured: &Configured,
+        request: &mut AdmissionRequest<'_>,
+    ) -> Result<(), Status> {
+        if configured.bindings().next().is_none() || is_review(request.definition) {
+            return Ok(());
+        }
+        let mut denied: Option<Status> = None;
+        let mut by_policy: HashMap<&str, Vec<&Binding>> = HashMap::new();
+        for binding in configured.bindings() {
+            by_policy.entry(&binding.policy).or_default().push(binding);
+        }
+        // By the version that policies see the request in: nearly always one.
+        let mut sights: Vec<(Arc<ResourceDefinition>, Sight)> = Vec::new();
+        for policy in configured.policies() {
+            let Some(bindings) = by_policy.get(&*policy.name) else { continue };
+            let Some(seen) = policy.matching.matches(served, request)? else { continue };
+            let at = match sights.iter().position(|(known, _)| Arc::ptr_eq(known, &seen)) {
+                Some(at) => at,
+                None => {
+                    let shown = review::shown(served, request, &seen).await?;
+                    let about = review::about(request, &seen, "");
+                    let namespace = namespace_of(served, request);
+                    sights.push((seen, Sight::of(request, &shown, &about, &namespace)));
+                    sights.len() - 1
+                }
+            };
+            let sight = &sights[at].1;
+            let found = apart(|| policy.judge_all(bindings, served, request, sight, &self.authorizer))?;
+            if request.warnings.takes_notes() {
+                note(policy, &found, request);
+            }
+            let failures = found.into_iter().flat_map(|(binding, found)| {
+                found.failures.into_iter().map(move |failure| (binding, failure))
+            });
+            for (binding, failure) in failures {
+                let who =
+                    format!("ValidatingAdmissionPolicy '{}' with binding '{}'", policy.name, binding.name);
+                if binding.actions.contains("Warn") {
+                    request.warnings.add(format!("Validation failed for {who}: {}", failure.message));
+                }
+                if binding.actions.contains("Deny") && denied.is_none() {
+                    let message = format!("{who} denied request: {}", failure.message);
+                    denied = Some(refusal(request, message, failure.reason));
+                }
+            }
+        }
+        denied.map_or(Ok(()), Err)
+    }
+}

@@ -1,0 +1,348 @@
+//! Deleting objects: preconditions, finalizers, what becomes of dependants.
+
+use std::sync::Arc;
+
+use karmada_definitions::resource::ResourceDefinition;
+use karmada_definitions::status::Status;
+use karmada_kinds::strategy;
+use karmada_schema::object::{ObjectKey, Stored, encode, meta};
+use karmada_store::{Expect, StoreError};
+use serde_json::{Value, json};
+
+use crate::cache::storage_key;
+use crate::registry::{Registry, store_failed};
+use crate::request::{AdmissionRequest, DeleteOptions, How, Operation, Orphaning, Preconditions};
+use crate::served::Served;
+use crate::storage;
+use crate::user::User;
+
+const TRIES: usize = 16;
+
+/// What a delete left behind.
+#[derive(Debug)]
+pub enum Deleted {
+    /// The object is gone; this is how it last stood.
+    Gone(Arc<Stored>),
+    /// The object waits for its finalizers or its grace period.
+    Pending(Arc<Stored>),
+}
+
+const ORPHAN: &str = "orphan";
+const FOREGROUND: &str = "foregroundDeletion";
+
+/// Jobs and ReplicationControllers orphan by default, as they did before garbage collection existed.
+fn default_orphaning(definition: &ResourceDefinition) -> Orphaning {
+    match (&*definition.group, &*definition.plural) {
+        ("batch", "jobs") | ("", "replicationcontrollers") => Orphaning::Orphan,
+        _ => Orphaning::Background,
+    }
+}
+
+impl Registry {
+    /// Deletes the object at `key`, or marks it for deletion where something still holds it.
+    pub async fn delete(
+        &self,
+        definition: &ResourceDefinition,
+        key: &ObjectKey,
+        options: &DeleteOptions,
+        user: &User,
+        dry_run: bool,
+    ) -> Result<Deleted, Status> {
+        let orphaning = options.orphaning()?;
+        for _ in 0..TRIES {
+            let live = self.get(definition, &key.namespace, &key.name)?;
+            let whole = definition.custom.as_ref().is_some_and(|custom| custom.asks_webhook());
+            // Marking an object for deletion needs no conversion, so that a webhook that is gone holds nothing up.
+            let mut object =
+                if whole { live.value() } else { storage::from_storage(definition, live.value()) };
+            let mut request = AdmissionRequest {
+                definition,
+                operation: Operation::Delete,
+                key,
+                object: &mut object,
+                old: None,
+                subresource: "",
+                user,
+                how: How::Delete(options, dry_run),
+                warnings: &options.warnings,
+                sent_empty: None,
+                budget: karmada_cel::Budget::default(),
+            };
+            if options.admitted {
+                self.gates.admit(self, &mut request)?;
+            } else {
+                self.admit(&mut request).await?;
+            }
+            check_preconditions(definition, &live, options.preconditions.as_ref())?;
+            if !options.admitted {
+                self.admit_final(&mut request).await?;
+            }
+            let marked = self.mark(definition, object, options, orphaning);
+            if dry_run {
+                let shown = self.encoded(definition, marked.object)?;
+                let shown = Served::stored(&shown, live.revision)?;
+                return Ok(match marked.then {
+                    Then::Stay => Deleted::Pending(live),
+                    Then::Keep => Deleted::Pending(shown),
+                    Then::MarkAndGo | Then::Go => Deleted::Gone(shown),
+                });
+            }
+            if let Some(done) = self.delete_once(definition, key, &live, marked).await? {
+                return Ok(done);
+            }
+        }
+        Err(Status::conflict(definition, &key.name))
+    }
+
+    fn encoded(&self, definition: &ResourceDefinition, object: Value) -> Result<bytes::Bytes, Status> {
+        let whole = definition.custom.as_ref().is_some_and(|custom| custom.asks_webhook());
+        let stored = if whole { object } else { storage::to_storage(definition, object) };
+        let version = match stored["apiVersion"].as_str().filter(|_| whole) {
+            Some(version) => version.to_owned(),
+            None => definition.storage_api_version(),
+        };
+        Ok(encode(&stored, &definition.kind, &version))
+    }
+
+    async fn delete_once(
+        &self,
+        definition: &ResourceDefinition,
+        key: &ObjectKey,
+        live: &Arc<Stored>,
+        marked: Marked,
+    ) -> Result<Option<Deleted>, Status> {
+        let path = storage_key(&definition.storage, key);
+        if marked.then == Then::Stay {
+            return Ok(Some(Deleted::Pending(live.clone())));
+        }
+        let bytes = self.encoded(definition, marked.object)?;
+        let mut revision = live.revision;
+        if matches!(marked.then, Then::Keep | Then::MarkAndGo) {
+            let sealed = self.sealed(definition, &path, &bytes)?;
+            match self.store().put(&path, sealed, Expect::Revision(revision)).await {
+                Ok(written) => revision = written,
+                Err(error) => return self.lost(error).await,
+            }
+        }
+        if matches!(marked.then, Then::Go | Then::MarkAndGo) {
+            match self.store().delete(&path, revision).await {
+                Ok(written) => revision = written,
+                Err(error) => return self.lost(error).await,
+            }
+        }
+        self.cache().wait_for(revision).await;
+        let object = Served::stored(&bytes, revision)?;
+        Ok(Some(if marked.then == Then::Keep { Deleted::Pending(object) } else { Deleted::Gone(object) }))
+    }
+
+    /// Another writer was faster (`None`), or the store failed.
+    async fn lost(&self, error: StoreError) -> Result<Option<Deleted>, Status> {
+        match error {
+            StoreError::Conflict { current } => {
+                self.catch_up(current.map(|kv| kv.mod_revision)).await;
+                Ok(None)
+            }
+            error => Err(store_failed(&error)),
+        }
+    }
+
+    /// The object with its deletion marks, and what happens to it.
+    fn mark(
+        &self,
+        definition: &ResourceDefinition,
+        mut object: Value,
+        options: &DeleteOptions,
+        orphaning: Option<Orphaning>,
+    ) -> Marked {
+        let core = definition.group.is_empty();
+        if core && &*definition.plural == "namespaces" {
+            return self.mark_namespace(object, orphaning);
+        }
+        let is_pod = core && &*definition.plural == "pods";
+        if is_pod && let Some(done) = self.mark_pod(definition, &mut object, options, orphaning) {
+            return Marked { object, then: done };
+        }
+        let before = object.clone();
+        karmada_kinds::mark_deleted(definition, &mut object, &self.now_text());
+        // A definition's first delete waits for its instances, whatever is asked about dependants.
+        if !karmada_definitions::crd::is_definition(definition) || meta::deleting(&before) {
+            settle_finalizers(definition, &mut object, orphaning);
+        }
+        if meta::finalizers(&object).is_empty() {
+            // It goes as it stands.
+            return Marked { object: before, then: Then::Go };
+        }
+        if !karmada_definitions::crd::is_definition(definition) {
+            self.mark_deleting(&mut object, 0);
+        }
+        let then = if object == before { Then::Stay } else { Then::Keep };
+        Marked { object, then }
+    }
+
+    fn mark_deleting(&self, object: &mut Value, grace: i64) {
+        // Times that no clock will ever show are asked for too.
+        let until =
+            self.now().saturating_add(jiff::SignedDuration::from_secs(grace)).unwrap_or(jiff::Timestamp::MAX);
+        let metadata = meta::of(object);
+        if !metadata.contains_key("deletionTimestamp") {
+            metadata
+                .insert("deletionTimestamp".into(), json!(until.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()));
+            if let Some(generation) = metadata.get("generation").and_then(Value::as_i64) {
+                metadata.insert("generation".into(), json!(generation.saturating_add(1)));
+            }
+        }
+        metadata.insert("deletionGracePeriodSeconds".into(), json!(grace));
+    }
+
+    /// A namespace is emptied before it goes; its own finalizer waits for that.
+    fn mark_namespace(&self, mut object: Value, orphaning: Option<Orphaning>) -> Marked {
+        let before = object.clone();
+        let first = object["metadata"]["deletionTimestamp"].is_null();
+        if first {
+            let now = self.now_text();
+            meta::of(&mut object).insert("deletionTimestamp".into(), json!(now));
+            if let Some(wanted) = orphaning {
+                set_propagation(&mut object, wanted);
+            }
+        }
+        object["status"]["phase"] = json!("Terminating");
+        let held = object["spec"]["finalizers"].as_array().is_some_and(|all| !all.is_empty())
+            || !meta::finalizers(&object).is_empty();
+        let then = match held {
+            true if object == before => Then::Stay,
+            true => Then::Keep,
+            false => Then::Go,
+        };
+        Marked { object, then }
+    }
+
+    /// A Pod is given time where a node runs it. `None` where it is to go like anything else.
+    fn mark_pod(
+        &self,
+        definition: &ResourceDefinition,
+        object: &mut Value,
+        options: &DeleteOptions,
+        orphaning: Option<Orphaning>,
+    ) -> Option<Then> {
+        let asked = options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
+        if !object["metadata"]["deletionTimestamp"].is_null() {
+            let left = object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
+            return match asked {
+                _ if left == 0 => None,
+                Some(asked) if asked < left => {
+                    settle_finalizers(definition, object, orphaning);
+                    meta::of(object).insert("deletionGracePeriodSeconds".into(), json!(asked));
+                    let now = self.now_text();
+                    meta::of(object).insert("deletionTimestamp".into(), json!(now));
+                    Some(held_or(object, asked))
+                }
+                _ => Some(Then::Stay),
+            };
+        }
+        let grace = grace_period(object, asked);
+        settle_finalizers(definition, object, orphaning);
+        self.mark_deleting(object, grace);
+        Some(held_or(object, grace))
+    }
+}
+
+fn held_or(object: &Value, grace: i64) -> Then {
+    if grace > 0 || !meta::finalizers(object).is_empty() { Then::Keep } else { Then::MarkAndGo }
+}
+
+/// What happens to an object whose deletion is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Then {
+    /// Nothing: it is on its way already.
+    Stay,
+    /// It is marked and waits.
+    Keep,
+    /// It is marked, so that watchers see that, and goes.
+    MarkAndGo,
+    /// It goes.
+    Go,
+}
+
+struct Marked {
+    object: Value,
+    then: Then,
+}
+
+fn set_propagation(object: &mut Value, wanted: Orphaning) {
+    let mut finalizers = meta::finalizers(object);
+    finalizers.retain(|f| f != ORPHAN && f != FOREGROUND);
+    match wanted {
+        Orphaning::Background => {}
+        Orphaning::Foreground => finalizers.push(FOREGROUND.to_owned()),
+        Orphaning::Orphan => finalizers.push(ORPHAN.to_owned()),
+    }
+    let metadata = meta::of(object);
+    if finalizers.is_empty() {
+        metadata.remove("finalizers");
+    } else {
+        metadata.insert("finalizers".into(), json!(finalizers));
+    }
+}
+
+/// Makes the finalizers say what becomes of dependants: as asked, else as the object says, else as its kind does.
+fn settle_finalizers(definition: &ResourceDefinition, object: &mut Value, asked: Option<Orphaning>) {
+    if !strategy::is_collected(definition) {
+        return;
+    }
+    let finalizers = meta::finalizers(object);
+    let own = finalizers.iter().find_map(|one| match one.as_str() {
+        ORPHAN => Some(Orphaning::Orphan),
+        FOREGROUND => Some(Orphaning::Foreground),
+        _ => None,
+    });
+    set_propagation(object, asked.or(own).unwrap_or_else(|| default_orphaning(definition)));
+}
+
+/// Only a Pod that a node runs is given time; on a hub no node runs Pods, but one may be mirrored.
+fn grace_period(object: &Value, asked: Option<i64>) -> i64 {
+    let ended = matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+    if ended || object["spec"]["nodeName"].as_str().unwrap_or("").is_empty() {
+        return 0;
+    }
+    let spec = object["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(30);
+    asked.unwrap_or(spec).max(0)
+}
+
+fn check_preconditions(
+    definition: &ResourceDefinition,
+    live: &Stored,
+    preconditions: Option<&Preconditions>,
+) -> Result<(), Status> {
+    let Some(wanted) = preconditions else { return Ok(()) };
+    let is_namespace = definition.group.is_empty() && &*definition.plural == "namespaces";
+    if let Some(uid) = wanted.uid.as_deref().filter(|uid| is_namespace && *uid != live.uid()) {
+        // Namespaces have a delete of their own, and words of their own.
+        let why =
+            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", live.uid());
+        return Err(Status::conflict_because(definition, &live.key.name, &why));
+    }
+    let version = live.revision.to_string();
+    if let Some(asked) = wanted.resource_version.as_deref().filter(|asked| is_namespace && *asked != version)
+    {
+        let why = format!(
+            "Precondition failed: ResourceVersion in precondition: {asked}, ResourceVersion in object meta: {version}"
+        );
+        return Err(Status::conflict_because(definition, &live.key.name, &why));
+    }
+    if let Some(uid) = wanted.uid.as_deref().filter(|uid| *uid != live.uid()) {
+        let why = format!(
+            "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted \
+             and then recreated",
+            live.uid()
+        );
+        return Err(Status::conflict_with_kind(definition, &live.key.name, &why));
+    }
+    if let Some(asked) = wanted.resource_version.as_deref().filter(|v| **v != version) {
+        let why = format!(
+            "the ResourceVersion in the precondition ({asked}) does not match the ResourceVersion in record ({version}). \
+             The object might have been modified"
+        );
+        return Err(Status::conflict_with_kind(definition, &live.key.name, &why));
+    }
+    Ok(())
+}

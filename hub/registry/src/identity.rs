@@ -1,0 +1,208 @@
+//! What an object is called and who it is: its type, namespace, name, uid and owners.
+//!
+//! In: the object as decoded, what the path names, on a change the object that stands. Out: the object with the identity that the
+//! server gives it or holds it to, or a `Status`.
+
+use std::collections::HashSet;
+
+use karmada_definitions::resource::ResourceDefinition;
+use karmada_definitions::status::{Cause, Status};
+use karmada_kinds::strategy;
+use karmada_schema::object::{ObjectKey, Stored, meta};
+use serde_json::{Value, json};
+
+use crate::request::{PatchShown, WriteOptions};
+use crate::served::Served;
+
+/// Letters of generated names: no vowels, so that no words come out.
+const NAME_LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// Gives a new object its identity: type, namespace, name, uid, creation time. `dry`: nothing will be stored.
+pub(crate) fn of_new(
+    served: &Served,
+    definition: &ResourceDefinition,
+    namespace: &str,
+    object: &mut Value,
+    dry: bool,
+) -> Result<(), Status> {
+    set_type(definition, object);
+    check_namespace(definition, namespace, object)?;
+    if !dry && meta::text(object, "resourceVersion").parse::<u64>().is_ok_and(|version| version > 0) {
+        // As kube-apiserver's: its storage's error, which nothing gives a reason to.
+        let message = "resourceVersion should not be set on objects to be created".to_owned();
+        return Err(Status { code: 500, reason: "".into(), message, details: None });
+    }
+    let (uid, now) = (served.new_uid(), served.now_text());
+    let metadata = meta::of(object);
+    for server_side in ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+        metadata.remove(server_side);
+    }
+    if crate::prepare::counts_from_one(definition) {
+        metadata.remove("generation");
+    }
+    metadata.insert("uid".into(), json!(uid));
+    metadata.insert("creationTimestamp".into(), json!(now));
+    Ok(())
+}
+
+/// Owners that are there twice count once; the writer was warned.
+pub(crate) fn owners_once(object: &mut Value) {
+    let owners = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut);
+    let Some(owners) = owners else { return };
+    let mut seen = HashSet::new();
+    owners.retain(|owner| seen.insert(owner.clone()));
+}
+
+/// Gives a new object the name that it asks the server to make. After defaulting, which does not see it.
+pub(super) fn name_of_new(served: &Served, definition: &ResourceDefinition, object: &mut Value) {
+    if !meta::name(object).is_empty() {
+        return;
+    }
+    let generate = meta::text(object, "generateName").to_owned();
+    let core = definition.group.is_empty();
+    let seed = served.new_uid();
+    if !generate.is_empty() {
+        let name = generated_name(&generate, &seed);
+        if core && &*definition.plural == "namespaces" {
+            object["metadata"]["labels"]["kubernetes.io/metadata.name"] = json!(name);
+        }
+        meta::of(object).insert("name".into(), json!(name));
+    } else if core && &*definition.plural == "limitranges" {
+        meta::of(object).insert("name".into(), json!(seed));
+    }
+}
+
+/// `prefix` and five letters drawn from `seed`, within the length of a name.
+pub(crate) fn generated_name(prefix: &str, seed: &str) -> String {
+    let letters: String = seed
+        .bytes()
+        .filter(u8::is_ascii_hexdigit)
+        .collect::<Vec<u8>>()
+        .chunks(4)
+        .take(5)
+        .map(|chunk| {
+            let sum = chunk
+                .iter()
+                .fold(0usize, |sum, b| sum * 16 + (*b as char).to_digit(16).unwrap_or(0) as usize);
+            NAME_LETTERS[sum % NAME_LETTERS.len()] as char
+        })
+        .collect();
+    let kept: String = prefix.chars().take(58).collect();
+    format!("{kept}{letters}")
+}
+
+fn set_type(definition: &ResourceDefinition, object: &mut Value) {
+    object["kind"] = json!(definition.kind);
+    object["apiVersion"] = json!(definition.api_version());
+}
+
+fn check_namespace(
+    definition: &ResourceDefinition,
+    namespace: &str,
+    object: &mut Value,
+) -> Result<(), Status> {
+    let given = meta::namespace(object).to_owned();
+    let metadata = meta::of(object);
+    if definition.namespaced {
+        // Who asks for none at all is told so later.
+        if !given.is_empty() && given != namespace && !namespace.is_empty() {
+            return Err(Status::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+        metadata.insert("namespace".into(), json!(namespace));
+    } else {
+        metadata.remove("namespace");
+    }
+    Ok(())
+}
+
+/// The refusal of a write that means another life of the object.
+pub fn another_uid(
+    definition: &ResourceDefinition,
+    key: &ObjectKey,
+    asked: &str,
+    uid: &str,
+    dry_run: bool,
+) -> Status {
+    // A dry run stops above the layer that knows where all keys begin.
+    let path = strategy::storage_path(definition, key);
+    let path = if dry_run { path.trim_start_matches("/registry") } else { &path };
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: {path}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {asked}, UID in object meta: {uid}"
+    );
+    Status::conflict_because(definition, &key.name, &why)
+}
+
+/// Makes a changed object keep the identity of the live one. Refuses one that names another version than the live one's.
+pub(crate) fn of_changed(
+    definition: &ResourceDefinition,
+    key: &ObjectKey,
+    live: &Stored,
+    old: &Value,
+    new: &mut Value,
+    options: &WriteOptions,
+) -> Result<(), Status> {
+    set_type(definition, new);
+    let is_patch = options.patch != PatchShown::None || options.applied;
+    check_namespace(definition, &key.namespace, new)?;
+    let name = meta::name(new).to_owned();
+    if name.is_empty() {
+        return Err(Status::nameless(&key.name));
+    } else if *name != *key.name {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            key.name
+        )));
+    }
+    let uid = meta::text(new, "uid").to_owned();
+    // Of a whole object it is a precondition; in a patch, a change that validation refuses.
+    if !uid.is_empty() && uid != live.uid() && !is_patch {
+        return Err(another_uid(definition, key, &uid, live.uid(), options.dry_run));
+    }
+    let version = meta::text(new, "resourceVersion").to_owned();
+    let pinned = !matches!(version.as_str(), "" | "0");
+    if pinned && version.parse::<u64>().is_err() {
+        return Err(Status::unforeseen(format!("strconv.ParseUint: parsing {version:?}: invalid syntax")));
+    }
+    if pinned && version.parse() != Ok(live.revision) {
+        return Err(Status::conflict(definition, &key.name));
+    }
+    if !pinned && !strategy::updates_without_version(definition) {
+        let cause = Cause {
+            reason: "FieldValueInvalid".into(),
+            message: "Invalid value: 0: must be specified for an update".into(),
+            field: "metadata.resourceVersion".into(),
+        };
+        // The resource stands where a kind would: so kube-apiserver says it.
+        return Err(Status::invalid(&definition.group, &definition.plural, &key.name, vec![cause]));
+    }
+    let metadata = meta::of(new);
+    for kept in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"]
+        .iter()
+        .skip(usize::from(is_patch && !uid.is_empty()))
+    {
+        match old["metadata"].get(*kept) {
+            Some(value) => metadata.insert((*kept).to_owned(), value.clone()),
+            // Validation refuses to have it made up.
+            None if kept.starts_with("deletion") => None,
+            None => metadata.remove(*kept),
+        };
+    }
+    metadata.insert("resourceVersion".into(), json!(live.revision.to_string()));
+    metadata.remove("selfLink");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_names_are_drawn_from_the_seed() {
+        let name = generated_name("web-", "0123abcd-4567-89ef-0123-456789abcdef");
+        assert!(name.starts_with("web-") && name.len() == 9, "{name}");
+        assert!(name[4..].bytes().all(|b| NAME_LETTERS.contains(&b)));
+        assert_eq!(generated_name(&"x".repeat(80), "00000000000000000000").len(), 63);
+    }
+}

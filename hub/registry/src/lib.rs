@@ -1,0 +1,35 @@
+//! Where every write of a Kubernetes object passes, whoever makes it, and where every read is served from.
+//!
+//! In: a resource, an object or a way to change one, and who asks. Out: the object as stored, or the `Status` that says why
+//! not. This crate knows the store, and neither HTTP nor who may do what: that is asked of an [`Authorize`].
+
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests are of this machine's time"))]
+
+pub mod admission;
+pub mod authorize;
+pub mod cache;
+pub mod crd;
+mod create;
+pub mod decode;
+mod delete;
+pub mod identity;
+pub mod prepare;
+mod registry;
+mod request;
+mod served;
+pub mod services;
+pub mod storage;
+mod unstored;
+mod update;
+pub mod user;
+pub mod webhook;
+
+pub use authorize::{Attributes, Authorize, Decision};
+pub use delete::Deleted;
+pub use registry::{Registry, Written};
+pub use request::{
+    AdmissionRequest, DeleteOptions, FieldValidation, How, Operation, Orphaning, PatchShown, Preconditions,
+    Warnings, WriteOptions,
+};
+pub use served::{Clock, Ids, Served};
+pub use user::{Standing, User};

@@ -1,0 +1,117 @@
+//! Where every write of a Kubernetes object passes, whoever makes it: names, defaults, admission, validation, ownership of
+//! fields, optimistic concurrency, finalizers.
+//!
+//! In: a resource, an object or a way to change one, and who asks. Out: the object as stored, or the `Status` that says why
+//! not; then nothing was written. A write that would change nothing is not written. When a call returns, the cache shows it.
+
+use std::sync::Arc;
+
+use karmada_definitions::resource::{Catalogue, ResourceDefinition};
+use karmada_definitions::status::Status;
+use karmada_schema::object::{ObjectKey, Stored};
+use karmada_store::{Store, StoreError};
+
+use crate::admission::{Admission, Dynamic, Gates, Held, Quotas};
+use crate::authorize::Authorize;
+use crate::cache::Cache;
+use crate::request::AdmissionRequest;
+use crate::served::{Clock, Ids, Served};
+use crate::services;
+
+/// What a write left behind.
+#[derive(Debug)]
+pub struct Written {
+    /// The object as stored (or as it would be, on a dry run).
+    pub object: Arc<Stored>,
+    /// Whether it is new.
+    pub created: bool,
+}
+
+/// The registry of all served resources.
+pub struct Registry {
+    served: Served,
+    pub(crate) gates: Gates,
+    pub(crate) dynamic: Dynamic,
+    quotas: Quotas,
+    /// Held while a Service is given its addresses, until it is stored.
+    services: tokio::sync::Mutex<()>,
+}
+
+/// Everything that can be asked of what is served can be asked of the registry.
+impl std::ops::Deref for Registry {
+    type Target = Served;
+
+    fn deref(&self) -> &Served {
+        &self.served
+    }
+}
+
+impl Registry {
+    /// A registry over a loaded cache. `authorizer` answers what expressions of policies ask.
+    pub fn new(
+        store: Arc<dyn Store>,
+        cache: Arc<Cache>,
+        catalogue: Catalogue,
+        admission: Vec<Box<dyn Admission>>,
+        authorizer: Arc<dyn Authorize>,
+        clock: Clock,
+        ids: Ids,
+    ) -> Self {
+        let dynamic = Dynamic::new(&cache, authorizer);
+        let quotas = Quotas::new(&cache);
+        Registry {
+            served: Served::new(store, cache, catalogue, clock, ids),
+            gates: Gates(admission),
+            dynamic,
+            quotas,
+            services: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// What is needed to give a Service its addresses; `None` for other kinds. Nobody else does until the guard goes.
+    pub(crate) async fn service_allocator(
+        &self,
+        definition: &ResourceDefinition,
+        key: &ObjectKey,
+    ) -> Option<(tokio::sync::MutexGuard<'_, ()>, services::Allocator)> {
+        if !definition.group.is_empty() || &*definition.plural != "services" {
+            return None;
+        }
+        let guard = self.services.lock().await;
+        let mut taken = services::Taken::default();
+        let (all, _) = self.cache().shard(&definition.storage).list("", None, 0, &|_| true);
+        all.iter().filter(|other| other.key != *key).for_each(|other| taken.add(&other.value()));
+        let seed = self.seed();
+        Some((guard, services::Allocator { taken, seed, dry: false }))
+    }
+
+    /// Admission up to the last change of the object: the gates, then mutating webhooks; what those change passes the gates again.
+    pub(crate) async fn admit(&self, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+        self.gates.admit(self, request)?;
+        let Some(configured) = self.dynamic.for_request(request) else { return Ok(()) };
+        self.dynamic.mutate(self, &self.gates, &configured, request).await
+    }
+
+    /// Admission of the object as it will be stored, after its own rules: policies, validating webhooks, quotas. What comes back
+    /// is to be held until the write is done.
+    pub(crate) async fn admit_final(&self, request: &mut AdmissionRequest<'_>) -> Result<Held, Status> {
+        if let Some(configured) = self.dynamic.for_request(request) {
+            self.dynamic.judge(self, &configured, request).await?;
+            self.dynamic.validate(self, &configured, request).await?;
+        }
+        crate::admission::last_look(self, request)?;
+        self.dynamic.may_name_parameters(self, request)?;
+        self.quotas.admit(self, request).await
+    }
+}
+
+/// A store failure as the caller sees it.
+pub(crate) fn store_failed(error: &StoreError) -> Status {
+    match error {
+        StoreError::Closed => Status::unavailable("the hub is shutting down"),
+        other => {
+            tracing::error!(error = %other, "the store refused a write");
+            Status::unavailable(format!("the write was not stored: {other}"))
+        }
+    }
+}

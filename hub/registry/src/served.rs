@@ -1,0 +1,156 @@
+//! What is served and what is stored, the clock and where ids come from: everything that a step of a write may look at.
+//!
+//! Reads alone. How something is written stands in `registry` and its steps.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use karmada_definitions::resource::{Catalogue, ResourceDefinition};
+use karmada_definitions::status::Status;
+use karmada_schema::object::{ObjectKey, Stored};
+use karmada_store::Store;
+use tokio::sync::watch;
+
+use crate::cache::Cache;
+
+/// The wall clock, as text for timestamps and as seconds for comparisons.
+pub type Clock = Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>;
+
+/// Where new uids come from.
+pub type Ids = Arc<dyn Fn() -> uuid::Uuid + Send + Sync>;
+
+/// What is served now, and all objects.
+pub struct Served {
+    store: Arc<dyn Store>,
+    cache: Arc<Cache>,
+    catalogue: ArcSwap<Catalogue>,
+    catalogue_changed: watch::Sender<u64>,
+    clock: Clock,
+    ids: Ids,
+}
+
+impl Served {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        cache: Arc<Cache>,
+        catalogue: Catalogue,
+        clock: Clock,
+        ids: Ids,
+    ) -> Served {
+        let (catalogue, catalogue_changed) = (ArcSwap::from_pointee(catalogue), watch::Sender::new(0));
+        Served { store, cache, catalogue, catalogue_changed, clock, ids }
+    }
+
+    /// A number that is another each time.
+    pub(crate) fn seed(&self) -> u64 {
+        (self.ids)().as_u64_pair().0
+    }
+
+    /// What is served now.
+    pub fn catalogue(&self) -> Arc<Catalogue> {
+        self.catalogue.load_full()
+    }
+
+    /// The resource at a path, or the 404 of one that is not served.
+    pub fn definition(
+        &self,
+        group: &str,
+        version: &str,
+        plural: &str,
+    ) -> Result<Arc<ResourceDefinition>, Status> {
+        self.catalogue.load().resource(group, version, plural).cloned().ok_or_else(Status::no_resource)
+    }
+
+    /// Serves another set of resources from now on.
+    pub fn serve(&self, catalogue: Catalogue) {
+        self.catalogue.store(Arc::new(catalogue));
+        self.catalogue_changed.send_modify(|n| *n += 1);
+    }
+
+    /// Resolves at the next change of what is served.
+    pub fn catalogue_changes(&self) -> watch::Receiver<u64> {
+        self.catalogue_changed.subscribe()
+    }
+
+    /// The objects.
+    pub fn cache(&self) -> &Arc<Cache> {
+        &self.cache
+    }
+
+    /// The store below.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// The present as metadata writes it: RFC 3339, whole seconds, UTC.
+    pub fn now_text(&self) -> String {
+        (self.clock)().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    }
+
+    /// The present.
+    pub fn now(&self) -> jiff::Timestamp {
+        (self.clock)()
+    }
+
+    /// A new uid.
+    pub fn new_uid(&self) -> String {
+        (self.ids)().to_string()
+    }
+
+    /// One object by name.
+    pub fn get(
+        &self,
+        definition: &ResourceDefinition,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Arc<Stored>, Status> {
+        let key = ObjectKey::new(namespace, name);
+        self.cache.get(&definition.storage, &key).ok_or_else(|| self.absent(definition, &key))
+    }
+
+    /// What is said of an object that is not in the cache: it is not there, or cannot be read.
+    pub(crate) fn absent(&self, definition: &ResourceDefinition, key: &ObjectKey) -> Status {
+        match self.cache.unreadable(&definition.storage, key) {
+            Some(why) => Status::internal(why),
+            None => Status::not_found(definition, &key.name),
+        }
+    }
+
+    /// Refuses to speak of all objects in `namespace` (empty: anywhere) where one cannot be read.
+    ///
+    /// # Errors
+    /// Which one, and why.
+    pub fn all_readable(&self, definition: &ResourceDefinition, namespace: &str) -> Result<(), Status> {
+        self.cache
+            .unreadable_in(&definition.storage, namespace)
+            .map_or(Ok(()), |why| Err(Status::internal(why)))
+    }
+
+    /// What is stored at `path` of an object's bytes.
+    pub(crate) fn sealed(
+        &self,
+        definition: &ResourceDefinition,
+        path: &str,
+        bytes: &Bytes,
+    ) -> Result<Bytes, Status> {
+        self.cache.sealed(&definition.storage, path, bytes).map_err(Status::internal)
+    }
+
+    /// Stored objects as they are shown in the definition's version, where only a webhook can tell; others stay as they are.
+    pub async fn view(
+        &self,
+        definition: &ResourceDefinition,
+        objects: Vec<Arc<Stored>>,
+    ) -> Result<Vec<Arc<Stored>>, Status> {
+        match &definition.custom {
+            Some(custom) => crate::crd::conversion::view(custom, &self.cache, objects).await,
+            None => Ok(objects),
+        }
+    }
+
+    /// Makes the cache entry of bytes that were, or on a dry run were not, written.
+    pub(crate) fn stored(bytes: &Bytes, revision: u64) -> Result<Arc<Stored>, Status> {
+        Stored::read(bytes, revision).map(Arc::new).map_err(Status::internal)
+    }
+}

@@ -1,0 +1,158 @@
+//! Changing an object, whole or in part: update, patch, apply, status, scale.
+//!
+//! The change is a function of the live object and is run again when another writer was faster. A caller that named the version
+//! it had read is refused in that second round, as the live object then has another.
+
+use std::sync::Arc;
+
+use karmada_definitions::resource::ResourceDefinition;
+use karmada_definitions::status::Status;
+use karmada_kinds::{dropped, strategy};
+use karmada_schema::object::{ObjectKey, Stored, encode, meta};
+use karmada_store::{Expect, StoreError};
+use serde_json::{Value, json};
+
+use crate::cache::storage_key;
+use crate::registry::{Registry, Written, store_failed};
+use crate::request::{AdmissionRequest, WriteOptions};
+use crate::{decode, identity, prepare, storage};
+
+/// How often a change is tried against a newer object.
+const TRIES: usize = 16;
+
+/// What a change makes of the live object (`None`: there is none, and the caller may create one).
+pub type Change<'a> = dyn FnMut(Option<&Value>) -> Result<Value, Status> + Send + 'a;
+
+impl Registry {
+    /// Changes the object at `key`. Where there is none, `create_missing` decides between creating it and a 404.
+    pub async fn update(
+        &self,
+        definition: &ResourceDefinition,
+        key: &ObjectKey,
+        options: &WriteOptions,
+        create_missing: bool,
+        change: &mut Change<'_>,
+    ) -> Result<Written, Status> {
+        for _ in 0..TRIES {
+            let Some(live) = self.cache().get(&definition.storage, key) else {
+                if self.cache().unreadable(&definition.storage, key).is_some() {
+                    return Err(self.absent(definition, key));
+                }
+                if !create_missing {
+                    // What the body holds is read, and told, before it is known to be for nothing.
+                    if let Ok(mut object) = change(None) {
+                        decode::decode(definition, &mut object, options)?;
+                    }
+                    return Err(Status::not_found(definition, &key.name));
+                }
+                let mut object = change(None)?;
+                // Only who creates by name is held to a version; here it is passed over.
+                meta::of(&mut object).remove("resourceVersion");
+                match self.create(definition, &key.namespace, object, options).await {
+                    Err(status) if status.reason == "AlreadyExists" => continue,
+                    other => return other,
+                }
+            };
+            if let Some(written) = self.update_once(definition, key, &live, options, change).await? {
+                return Ok(written);
+            }
+        }
+        Err(Status::conflict(definition, &key.name))
+    }
+
+    /// One try. `None` where another writer was faster and the change may be tried again.
+    async fn update_once(
+        &self,
+        definition: &ResourceDefinition,
+        key: &ObjectKey,
+        live: &Arc<Stored>,
+        options: &WriteOptions,
+        change: &mut Change<'_>,
+    ) -> Result<Option<Written>, Status> {
+        let viewed = self.view(definition, vec![live.clone()]).await?;
+        let old = storage::from_storage(definition, viewed[0].value());
+        let mut new = change(Some(&old))?;
+        // That says something: everybody's ownership ends. Else what is empty is what is not there.
+        let forgets = new["metadata"]["managedFields"].as_array().is_some_and(Vec::is_empty);
+        let empties = decode::decode(definition, &mut new, options)?;
+        identity::of_changed(definition, key, live, &old, &mut new, options)?;
+        prepare::defaults(definition, &mut new);
+        // Before what the server itself changes: nobody owns that.
+        if !options.applied {
+            if forgets && new["metadata"].is_object() {
+                new["metadata"]["managedFields"] = json!([]);
+            }
+            prepare::managed_fields(self, definition, Some(&old), &mut new, options);
+        }
+        prepare::changed_object(definition, &options.subresource, &old, &mut new, &self.now_text());
+        let mut request = AdmissionRequest::write(definition, key, &mut new, Some(&old), options);
+        self.admit(&mut request).await?;
+        options.warnings.extend(karmada_kinds::validation::owners_twice(&new));
+        identity::owners_once(&mut new);
+        let counted = strategy::counts_what_is_dropped(definition)
+            && strategy::raises_generation(definition, &old, &new);
+        dropped::settle(definition, &options.subresource, &mut new, Some(&old));
+        let mut service = match &*options.subresource {
+            "" => self.service_allocator(definition, key).await,
+            _ => None,
+        };
+        if let Some((_, allocator)) = &mut service {
+            allocator.update(&mut new, &old)?;
+        }
+        if let Err(status) = prepare::validate_changed(definition, &options.subresource, &new, &old, &empties)
+        {
+            options.warnings.extend(prepare::tolerated(definition, &new, &old, &status));
+            return Err(status);
+        }
+        let mut request = AdmissionRequest::write(definition, key, &mut new, Some(&old), options);
+        let _held = self.admit_final(&mut request).await?;
+        karmada_kinds::finish_update(definition, &mut new, &old);
+        options.warnings.extend(karmada_kinds::remarks(definition, &new, Some((&old, live))));
+        karmada_kinds::forget_empties(definition, &mut new);
+        if &*options.subresource != "binding" {
+            strategy::raise_generation(definition, &old, &mut new, &empties, counted);
+        }
+        if prepare::same(&old, &new) && storage::is_stored_as_now(definition, live) {
+            let object = self.cache().get(&definition.storage, key);
+            let object = object.ok_or_else(|| Status::not_found(definition, &key.name))?;
+            let object = self.view(definition, vec![object]).await?.remove(0);
+            return Ok(Some(Written { object, created: false }));
+        }
+        let last_finalizer_gone =
+            meta::deleting(&old) && meta::finalizers(&new).is_empty() && prepare::no_grace(&new);
+        let shown = storage::shown(definition, &new);
+        let stored = storage::store(self, definition, new).await?;
+        let bytes = encode(&stored, &definition.kind, &definition.storage_api_version());
+        storage::check_size(&bytes)?;
+        if options.dry_run {
+            let object = storage::answer(definition, shown, &bytes, live.revision)?;
+            return Ok(Some(Written { object, created: false }));
+        }
+        let path = storage_key(&definition.storage, key);
+        let outcome = if last_finalizer_gone {
+            self.store().delete(&path, live.revision).await
+        } else {
+            let sealed = self.sealed(definition, &path, &bytes)?;
+            self.store().put(&path, sealed, Expect::Revision(live.revision)).await
+        };
+        match outcome {
+            Ok(revision) => {
+                self.cache().wait_for(revision).await;
+                // What goes with its last finalizer is answered as it was written, which it never was.
+                let at = if last_finalizer_gone { live.revision } else { revision };
+                let object = storage::answer(definition, shown, &bytes, at)?;
+                Ok(Some(Written { object, created: false }))
+            }
+            Err(StoreError::Conflict { current }) => {
+                self.catch_up(current.map(|kv| kv.mod_revision)).await;
+                Ok(None)
+            }
+            Err(error) => Err(store_failed(&error)),
+        }
+    }
+
+    /// Lets the cache see what beat a write, so that the next try starts from it.
+    pub(super) async fn catch_up(&self, winner: Option<u64>) {
+        self.cache().wait_for(winner.unwrap_or_else(|| self.store().revision())).await;
+    }
+}

@@ -1,0 +1,240 @@
+//! What names, labels, keys and ports may look like. Every function answers the messages of what is wrong; none is good.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+const LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
+const SUBDOMAIN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
+const LABEL_1035: &str = "[a-z]([-a-z0-9]*[a-z0-9])?";
+const QUALIFIED: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
+const CONFIG_KEY: &str = "[-._a-zA-Z0-9]+";
+
+fn anchored(pattern: &str) -> Regex {
+    Regex::new(&format!("^(?:{pattern})$")).expect("the patterns above are regular expressions")
+}
+
+macro_rules! pattern {
+    ($name:ident, $pattern:expr) => {
+        static $name: LazyLock<Regex> = LazyLock::new(|| anchored($pattern));
+    };
+}
+
+const SEARCH: &str = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*";
+
+pattern!(SEARCH_REGEX, SEARCH);
+pattern!(LABEL_REGEX, LABEL);
+pattern!(SUBDOMAIN_REGEX, SUBDOMAIN);
+pattern!(LABEL_1035_REGEX, LABEL_1035);
+pattern!(QUALIFIED_REGEX, QUALIFIED);
+pattern!(CONFIG_KEY_REGEX, CONFIG_KEY);
+pattern!(PERCENT_REGEX, "[0-9]+%");
+
+fn explain(text: &str, pattern: &str, examples: &[&str]) -> String {
+    let examples: Vec<String> = examples.iter().map(|example| format!("'{example}', ")).collect();
+    // Two spaces before "or": that is how it is written.
+    format!("{text} (e.g. {}regex used for validation is '{pattern}')", examples.join(" or "))
+}
+
+fn too_long(text: &str, max: usize) -> Option<String> {
+    (text.len() > max).then(|| format!("must be no more than {max} characters"))
+}
+
+/// A DNS label (RFC 1123).
+pub fn dns_label(text: &str) -> Vec<String> {
+    let mut out: Vec<String> = too_long(text, 63).into_iter().collect();
+    if !LABEL_REGEX.is_match(text) {
+        if SUBDOMAIN_REGEX.is_match(text) {
+            out.push("must not contain dots".to_owned());
+        } else {
+            let words = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
+                         start and end with an alphanumeric character";
+            out.push(explain(words, LABEL, &["my-name", "123-abc"]));
+        }
+    }
+    out
+}
+
+/// A DNS subdomain (RFC 1123).
+pub fn dns_subdomain(text: &str) -> Vec<String> {
+    let mut out: Vec<String> = too_long(text, 253).into_iter().collect();
+    if !SUBDOMAIN_REGEX.is_match(text) {
+        let words = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and \
+                     must start and end with an alphanumeric character";
+        out.push(explain(words, SUBDOMAIN, &["example.com"]));
+    }
+    out
+}
+
+/// A domain in which names are looked for: parts may begin with an underscore.
+pub fn dns_search(text: &str) -> Vec<String> {
+    let mut out: Vec<String> = too_long(text, 253).into_iter().collect();
+    if !SEARCH_REGEX.is_match(text) {
+        let words = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', \
+                     and must start and end with an alphanumeric character";
+        out.push(explain(words, SEARCH, &["example.com"]));
+    }
+    out
+}
+
+/// A wildcard host name.
+pub fn wildcard_subdomain(text: &str) -> Vec<String> {
+    let rest = text.strip_prefix("*.");
+    if rest.is_some_and(|rest| SUBDOMAIN_REGEX.is_match(rest)) {
+        return too_long(text, 253).into_iter().collect();
+    }
+    let words = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must \
+                 consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character";
+    vec![explain(words, &format!("\\*\\.{SUBDOMAIN}"), &["*.example.com"])]
+}
+
+/// A DNS label that starts with a letter (RFC 1035).
+pub fn dns_1035_label(text: &str) -> Vec<String> {
+    let mut out: Vec<String> = too_long(text, 63).into_iter().collect();
+    if !LABEL_1035_REGEX.is_match(text) {
+        let words = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
+                     alphabetic character, and end with an alphanumeric character";
+        out.push(explain(words, LABEL_1035, &["my-name", "abc-123"]));
+    }
+    out
+}
+
+/// A segment of a URL path.
+pub fn path_segment(text: &str) -> Vec<String> {
+    if text == "." || text == ".." {
+        return vec![format!("may not be '{text}'")];
+    }
+    ["/", "%"]
+        .iter()
+        .filter(|one| text.contains(**one))
+        .map(|one| format!("may not contain '{one}'"))
+        .collect()
+}
+
+/// The key of a label or annotation, or a finalizer.
+pub fn qualified_name(text: &str) -> Vec<String> {
+    const WORDS: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
+                         alphanumeric character";
+    const EXAMPLES: [&str; 3] = ["MyName", "my.name", "123-abc"];
+    let mut out = Vec::new();
+    let parts: Vec<&str> = text.split('/').collect();
+    let name = match parts.as_slice() {
+        [name] => name,
+        [prefix, name] => {
+            if prefix.is_empty() {
+                out.push("prefix part must be non-empty".to_owned());
+            } else {
+                out.extend(dns_subdomain(prefix).into_iter().map(|message| format!("prefix part {message}")));
+            }
+            name
+        }
+        _ => {
+            let words = explain(WORDS, QUALIFIED, &EXAMPLES);
+            return vec![format!(
+                "a qualified name {words} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+            )];
+        }
+    };
+    if name.is_empty() {
+        out.push("name part must be non-empty".to_owned());
+    } else if let Some(message) = too_long(name, 63) {
+        out.push(format!("name part {message}"));
+    }
+    if !QUALIFIED_REGEX.is_match(name) {
+        out.push(format!("name part {}", explain(WORDS, QUALIFIED, &EXAMPLES)));
+    }
+    out
+}
+
+/// A label's value.
+pub fn label_value(text: &str) -> Vec<String> {
+    let mut out: Vec<String> = too_long(text, 63).into_iter().collect();
+    if !text.is_empty() && !QUALIFIED_REGEX.is_match(text) {
+        let words = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and \
+                     must start and end with an alphanumeric character";
+        out.push(explain(words, &format!("({QUALIFIED})?"), &["MyValue", "my_value", "12345"]));
+    }
+    out
+}
+
+/// The key of a ConfigMap or Secret.
+pub fn config_key(text: &str) -> Vec<String> {
+    let mut out: Vec<String> = too_long(text, 253).into_iter().collect();
+    if !CONFIG_KEY_REGEX.is_match(text) {
+        let words = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'";
+        out.push(explain(words, CONFIG_KEY, &["key.name", "KEY_NAME", "key-name"]));
+    }
+    match text {
+        "." | ".." => out.push(format!("must not be '{text}'")),
+        _ if text.starts_with("..") => out.push("must not start with '..'".to_owned()),
+        _ => {}
+    }
+    out
+}
+
+/// The name of an environment variable.
+pub fn env_name(text: &str) -> Vec<String> {
+    if text.bytes().all(|b| (0x20..0x7f).contains(&b) && b != b'=') {
+        return Vec::new();
+    }
+    vec![
+        "a valid environment variable name must consist only of printable ASCII characters other than '='"
+            .to_owned(),
+    ]
+}
+
+/// The name of an HTTP header.
+pub fn header_name(text: &str) -> Vec<String> {
+    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
+        return Vec::new();
+    }
+    let words = "a valid HTTP header must consist of alphanumeric characters or '-'";
+    vec![explain(words, "[-A-Za-z0-9]+", &["X-Header-Name"])]
+}
+
+/// A port's number.
+pub fn port_number(number: i64) -> Vec<String> {
+    if (1..=65535).contains(&number) {
+        Vec::new()
+    } else {
+        vec!["must be between 1 and 65535, inclusive".to_owned()]
+    }
+}
+
+/// A port's name.
+pub fn port_name(text: &str) -> Vec<String> {
+    let mut out: Vec<String> = too_long(text, 15).into_iter().collect();
+    let known = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    if text.is_empty() || !text.bytes().all(known) {
+        out.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned());
+    }
+    if !text.bytes().any(|b| b.is_ascii_lowercase()) {
+        out.push("must contain at least one letter (a-z)".to_owned());
+    }
+    if text.contains("--") {
+        out.push("must not contain consecutive hyphens".to_owned());
+    }
+    if text.starts_with('-') || text.ends_with('-') {
+        out.push("must not begin or end with a hyphen".to_owned());
+    }
+    out
+}
+
+/// A percentage.
+pub fn percent(text: &str) -> Vec<String> {
+    if PERCENT_REGEX.is_match(text) {
+        return Vec::new();
+    }
+    let words = "a valid percent string must be a numeric string followed by an ending '%'";
+    vec![explain(words, "[0-9]+%", &["1%", "93%"])]
+}
+
+/// What is wrong with the key of a label; several sentences as one.
+pub(crate) fn label_key_problems(key: &str) -> Option<String> {
+    Some(qualified_name(key)).filter(|all| !all.is_empty()).map(|all| all.join("; "))
+}
+
+/// What is wrong with the value of a label.
+pub(crate) fn label_value_problems(value: &str) -> Option<String> {
+    Some(label_value(value)).filter(|all| !all.is_empty()).map(|all| all.join("; "))
+}

@@ -1,0 +1,18 @@
+//! A CEL rule of a schema, ready to run. How it is compiled and run stands in `rules`.
+
+use karmada_cel::Program;
+
+use super::field_error::ErrorType;
+
+/// One rule, ready to run.
+#[derive(Debug)]
+pub(super) struct Rule {
+    pub(super) program: Option<Program>,
+    pub(super) source: String,
+    pub(super) message: String,
+    pub(super) message_expression: Option<Program>,
+    pub(super) reason: ErrorType,
+    pub(super) field_path: Vec<String>,
+    pub(super) transition: bool,
+    pub(super) optional_old: bool,
+}

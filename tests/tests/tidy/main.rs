@@ -1,0 +1,340 @@
+//! The house rules that a compiler does not hold: who may know whom, what stands at the top, what every file begins with.
+
+#![allow(clippy::disallowed_methods, reason = "tests and benches are of this machine's time")]
+// Helpers of tests are no tests to the lint.
+#![allow(clippy::unwrap_used)]
+
+mod circles;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use tests::folder::workspace_root;
+
+/// Crate → the crates of this workspace that it may name among its normal dependencies. A crate that is missing here may name
+/// none and must be added with its place in the house.
+const MAY_KNOW: &[(&str, &[&str])] = &[
+    ("karmada-proto", &[]),
+    ("karmada-api", &[]),
+    ("karmada-interpreter", &["karmada-api"]),
+    ("karmada-certs", &[]),
+    ("karmada-core", &["karmada-api", "karmada-interpreter"]),
+    ("karmada-store", &[]),
+    ("karmada-cel", &[]),
+    ("karmada-encryption", &[]),
+    ("karmada-schema", &["karmada-cel"]),
+    ("karmada-definitions", &["karmada-cel", "karmada-schema"]),
+    ("karmada-kinds", &["karmada-api", "karmada-cel", "karmada-definitions", "karmada-schema"]),
+    (
+        "karmada-registry",
+        &[
+            "karmada-api",
+            "karmada-cel",
+            "karmada-definitions",
+            "karmada-kinds",
+            "karmada-schema",
+            "karmada-store",
+        ],
+    ),
+    ("karmada-access", &["karmada-cel", "karmada-definitions", "karmada-registry", "karmada-schema"]),
+    (
+        "karmada-apiserver",
+        &[
+            "karmada-access",
+            "karmada-definitions",
+            "karmada-kinds",
+            "karmada-registry",
+            "karmada-schema",
+            "karmada-store",
+        ],
+    ),
+    ("karmada-controllers", &["karmada-api", "karmada-core", "karmada-interpreter"]),
+    ("karmada-gateway", &["karmada-certs", "karmada-proto"]),
+    ("karmadactl", &["karmada-api", "karmada-certs"]),
+    ("karmada-agent", &["karmada-api", "karmada-certs", "karmada-interpreter", "karmada-proto"]),
+    (
+        "karmada-hub",
+        &[
+            "karmada-access",
+            "karmada-agent",
+            "karmada-api",
+            "karmada-apiserver",
+            "karmada-certs",
+            "karmada-controllers",
+            "karmada-core",
+            "karmada-definitions",
+            "karmada-encryption",
+            "karmada-gateway",
+            "karmada-interpreter",
+            "karmada-kinds",
+            "karmada-proto",
+            "karmada-registry",
+            "karmada-schema",
+            "karmada-store",
+        ],
+    ),
+    ("tests", &["karmada-agent", "karmada-api", "karmada-certs", "karmada-core", "karmada-interpreter"]),
+];
+
+/// Crates that decide, and so know no runtime, no socket and no clock.
+const PURE: [&str; 7] = [
+    "karmada-proto",
+    "karmada-api",
+    "karmada-interpreter",
+    "karmada-core",
+    "karmada-schema",
+    "karmada-definitions",
+    "karmada-kinds",
+];
+
+/// What pure crates may not depend on, by name.
+const RUNTIMES: [&str; 4] = ["tokio", "hyper", "rusqlite", "kube"];
+
+/// Everything that may stand at the top, dotfiles and what git ignores aside.
+const TOP: [&str; 10] =
+    ["Cargo.lock", "Cargo.toml", "LICENSE", "README.md", "agent", "certs", "deploy", "hub", "proto", "tests"];
+
+fn packages() -> Vec<Value> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(workspace_root())
+        .output()
+        .expect("cargo runs");
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON");
+    metadata["packages"].as_array().expect("there are packages").clone()
+}
+
+/// Package → its normal dependencies.
+fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
+    let of = |package: &Value| {
+        let all = package["dependencies"].as_array().expect("a list").clone();
+        let normal = all.into_iter().filter(|dependency| dependency["kind"].is_null());
+        normal.filter_map(|dependency| dependency["name"].as_str().map(str::to_owned)).collect()
+    };
+    packages().iter().map(|p| (p["name"].as_str().expect("a name").to_owned(), of(p))).collect()
+}
+
+#[test]
+fn the_direction_of_the_house_holds() {
+    let all = dependencies();
+    let house: BTreeSet<&String> = all.keys().collect();
+    for (package, dependencies) in &all {
+        let Some((_, allowed)) = MAY_KNOW.iter().find(|(name, _)| name == package) else {
+            panic!("{package} has no place in MAY_KNOW");
+        };
+        for dependency in dependencies.iter().filter(|d| house.contains(d)) {
+            assert!(allowed.contains(&dependency.as_str()), "{package} may not know {dependency}");
+        }
+    }
+    assert_eq!(all.len(), MAY_KNOW.len(), "MAY_KNOW names a crate that is gone");
+}
+
+#[test]
+fn crates_that_decide_know_no_runtime() {
+    let all = dependencies();
+    for package in PURE {
+        for runtime in RUNTIMES {
+            assert!(!all[package].contains(runtime), "{package} is pure and may not depend on {runtime}");
+        }
+    }
+}
+
+#[test]
+fn every_crate_holds_the_workspace_lints() {
+    for package in packages() {
+        let manifest = package["manifest_path"].as_str().expect("a path");
+        let text = std::fs::read_to_string(manifest).expect("the manifest is read");
+        assert!(
+            text.contains("[lints]\nworkspace = true"),
+            "{manifest} does not opt into the workspace's lints"
+        );
+    }
+}
+
+#[test]
+fn the_top_holds_what_it_may() {
+    let output =
+        Command::new("git").args(["ls-files"]).current_dir(workspace_root()).output().expect("git runs");
+    let listed = String::from_utf8(output.stdout).expect("paths are text");
+    let top: BTreeSet<&str> = listed.lines().filter_map(|path| path.split('/').next()).collect();
+    for entry in top.iter().filter(|entry| !entry.starts_with('.')) {
+        assert!(TOP.contains(entry), "{entry} may not stand at the top");
+    }
+}
+
+/// Lines of sources that a crate may have.
+const LARGEST_CRATE: usize = 16_000;
+
+/// Circles of files that are there still, by crate. The list may only become shorter.
+const CIRCLES: &[(&str, &[&str])] = &[
+    ("karmada-agent", &["cause join metrics shared", "ledger::changes ledger::schema"]),
+    (
+        "karmada-cel",
+        &[
+            "authorizer check check::literals check::report check::signatures check::unify check_functions cost evaluate functions functions::library functions::sequences functions::texts lists program syntax syntax::lexer syntax::macros syntax::read types value walk",
+        ],
+    ),
+    ("karmada-certs", &["authority identity request"]),
+    ("karmada-encryption", &["at_rest kms", "configuration configuration::validate envelope symmetric"]),
+    ("karmada-hub", &["fleet::registrar fleet::tokens"]),
+    (
+        "karmada-store",
+        &[
+            "event feed",
+            "sqlite::acknowledged sqlite::batch sqlite::recent sqlite::rewrite sqlite::salvage sqlite::schema",
+            "sqlite::checkpoint sqlite::reader sqlite::writer",
+        ],
+    ),
+];
+
+fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+        let path = entry.path();
+        let name = entry.file_name();
+        if path.is_dir() && name != "target" && !name.to_string_lossy().starts_with('.') {
+            rust_files(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+fn all_rust_files() -> Vec<(PathBuf, String)> {
+    let mut files = Vec::new();
+    for room in ["agent", "certs", "hub", "proto", "tests"] {
+        rust_files(&workspace_root().join(room), &mut files);
+    }
+    files.into_iter().map(|path| (path.clone(), std::fs::read_to_string(&path).expect("a text"))).collect()
+}
+
+/// A crate's name, the root of its sources, the files with their texts.
+type Source = (String, PathBuf, Vec<(PathBuf, String)>);
+
+/// The sources of each crate.
+fn sources() -> Vec<Source> {
+    let of = |package: Value| {
+        let manifest = PathBuf::from(package["manifest_path"].as_str().expect("a path"));
+        let root = manifest.parent().expect("a folder").join("src");
+        let mut files = Vec::new();
+        if root.is_dir() {
+            rust_files(&root, &mut files);
+        }
+        let text = |path: PathBuf| (path.clone(), std::fs::read_to_string(&path).expect("a text"));
+        let name = package["name"].as_str().expect("a name").to_owned();
+        (name, root, files.into_iter().map(text).collect())
+    };
+    packages().into_iter().map(of).collect()
+}
+
+#[test]
+fn no_crate_grows_too_large() {
+    for (name, _, files) in sources() {
+        let lines: usize = files.iter().map(|(_, text)| text.lines().count()).sum();
+        assert!(lines <= LARGEST_CRATE, "{name} has {lines} lines of sources: it is several crates");
+    }
+}
+
+#[test]
+fn no_circle_of_files_between_modules() {
+    let mut found = BTreeSet::new();
+    for (name, root, files) in sources() {
+        found.extend(circles::of(&files, &root).into_iter().map(|circle| (name.clone(), circle.join(" "))));
+    }
+    let known: BTreeSet<(String, String)> = CIRCLES
+        .iter()
+        .flat_map(|(name, all)| all.iter().map(|circle| ((*name).to_owned(), (*circle).to_owned())))
+        .collect();
+    let (new, gone): (Vec<_>, Vec<_>) =
+        (found.difference(&known).collect(), known.difference(&found).collect());
+    assert!(new.is_empty(), "these files name each other in circles: {new:#?}");
+    assert!(gone.is_empty(), "these circles are gone or smaller, and CIRCLES follows: {gone:#?}");
+}
+
+/// A crate in which two files name each other, one through what a third publishes, is found; a parent and its children are not.
+#[test]
+fn circles_are_found_and_families_are_none() {
+    let root = Path::new("/src");
+    let file = |name: &str, text: &str| (root.join(name), text.to_owned());
+    let family = [
+        file("lib.rs", "mod a;\npub use a::A;"),
+        file("a.rs", "mod child;\npub struct A(child::C);"),
+        file("a/child.rs", "use super::A;\npub struct C(Option<Box<A>>);"),
+    ];
+    assert!(circles::of(&family, root).is_empty());
+    let mut circle = family.to_vec();
+    circle.push(file("b.rs", "use crate::A;\npub struct B(A);"));
+    circle.push(file(
+        "a/other.rs",
+        "fn f(_: crate::b::B) {}\n#[cfg(test)]\nmod tests { use crate::a::child::C; }",
+    ));
+    assert!(circles::of(&circle, root).is_empty(), "a child's tests and a parent's types close no circle");
+    circle[1].1.push_str(" fn f(b: crate::b::B) {}");
+    assert_eq!(circles::of(&circle, root), [["a", "a::child", "b"]]);
+}
+
+#[test]
+fn every_file_says_what_it_is() {
+    for (path, text) in all_rust_files() {
+        assert!(text.starts_with("//!"), "{} does not begin with what it is", path.display());
+    }
+}
+
+#[test]
+fn no_room_grows_too_large() {
+    for (path, text) in all_rust_files() {
+        let lines = text.lines().count();
+        assert!(lines <= 1000, "{} has {lines} lines", path.display());
+        if path.ends_with("src/main.rs") {
+            assert!(
+                lines <= 150,
+                "{} has {lines} lines: a main parses, builds, runs and drains",
+                path.display()
+            );
+        }
+    }
+}
+
+/// Every `KARMADA_…` in a text.
+fn variables(text: &str) -> BTreeSet<String> {
+    let starts = text.match_indices("KARMADA_").map(|(at, _)| &text[at..]);
+    let name = |rest: &str| rest.chars().take_while(|c| c.is_ascii_uppercase() || *c == '_').collect();
+    starts.map(name).collect()
+}
+
+/// The programs read them from their environment themselves: one that is not set is then no empty flag.
+#[test]
+fn a_units_variables_are_its_programs() {
+    for (unit, sources) in [
+        ("karmada-agent", &["agent/src/args.rs"][..]),
+        ("karmada-hub", &["hub/src/main.rs", "hub/src/flags.rs", "hub/src/logging.rs"][..]),
+    ] {
+        let read = |path: &str| std::fs::read_to_string(workspace_root().join(path)).expect("a text");
+        let service = read(&format!("deploy/systemd/{unit}.service"));
+        let sources: String = sources.iter().map(|path| read(path)).collect();
+        for variable in variables(&service) {
+            assert!(sources.contains(&format!("env = \"{variable}\"")), "{unit} does not read {variable}");
+        }
+        let start = service.lines().find(|line| line.starts_with("ExecStart=")).expect("a start");
+        assert!(
+            !start.contains("${KARMADA_"),
+            "{unit}: a variable that is not set would be an empty flag: {start}"
+        );
+    }
+}
+
+#[test]
+fn nothing_is_promised_in_comments() {
+    let promises = [
+        ["TO", "DO"].concat(),
+        ["FIX", "ME"].concat(),
+        ["todo", "!("].concat(),
+        ["unimplemented", "!("].concat(),
+    ];
+    for (path, text) in all_rust_files() {
+        for promise in &promises {
+            assert!(!text.contains(promise.as_str()), "{} holds a {promise}", path.display());
+        }
+    }
+}
