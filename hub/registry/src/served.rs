@@ -25,6 +25,7 @@ pub struct Served {
     store: Arc<dyn Store>,
     cache: Arc<Cache>,
     catalogue: ArcSwap<Catalogue>,
+    announced: ArcSwap<Catalogue>,
     catalogue_changed: watch::Sender<u64>,
     clock: Clock,
     ids: Ids,
@@ -38,8 +39,10 @@ impl Served {
         clock: Clock,
         ids: Ids,
     ) -> Served {
-        let (catalogue, catalogue_changed) = (ArcSwap::from_pointee(catalogue), watch::Sender::new(0));
-        Served { store, cache, catalogue, catalogue_changed, clock, ids }
+        let catalogue = Arc::new(catalogue);
+        let announced = ArcSwap::new(catalogue.clone());
+        let (catalogue, catalogue_changed) = (ArcSwap::new(catalogue), watch::Sender::new(0));
+        Served { store, cache, catalogue, announced, catalogue_changed, clock, ids }
     }
 
     /// A number that is another each time.
@@ -62,10 +65,20 @@ impl Served {
         self.catalogue.load().resource(group, version, plural).cloned().ok_or_else(Status::no_resource)
     }
 
-    /// Serves another set of resources from now on.
+    /// What discovery tells of: what is served, but for kinds whose definitions do not say yet that they are.
+    pub fn announced(&self) -> Arc<Catalogue> {
+        self.announced.load_full()
+    }
+
+    /// Serves another set of resources from now on. Discovery goes on telling of the former one: see [`Served::announce`].
     pub fn serve(&self, catalogue: Catalogue) {
         self.catalogue.store(Arc::new(catalogue));
         self.catalogue_changed.send_modify(|n| *n += 1);
+    }
+
+    /// Has discovery tell of these from now on.
+    pub fn announce(&self, catalogue: Arc<Catalogue>) {
+        self.announced.store(catalogue);
     }
 
     /// Resolves at the next change of what is served.

@@ -42,7 +42,7 @@ pub(super) fn paths(catalogue: &Catalogue) -> Value {
 
 impl ApiServer {
     pub(super) fn discover(&self, call: &Call<'_>, path: &str) -> Result<Response<Body>, Status> {
-        let catalogue = self.registry.catalogue();
+        let catalogue = self.registry.announced();
         let handed = self.aggregator.as_ref().and_then(|aggregator| aggregator.groups());
         let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty()).collect();
         match parts.as_slice() {

@@ -141,7 +141,7 @@ fn is_routed(catalogue: &Catalogue, parts: &[&str]) -> bool {
 impl ApiServer {
     /// Answers a path that is no resource. What is not there is told before what cannot be done with it.
     pub(super) async fn path(&self, call: &Call<'_>, path: &str) -> Result<Response<Body>, Status> {
-        let catalogue = self.registry.catalogue();
+        let catalogue = self.registry.announced();
         if path.contains("//") {
             return Err(hollow(&catalogue, path));
         }
@@ -168,7 +168,7 @@ impl ApiServer {
                     Some(aggregator) => Box::pin(aggregator.more()).await,
                     None => std::sync::Arc::<More>::default(),
                 };
-                Ok(discovery::openapi_v2(call, &self.registry.catalogue(), &more))
+                Ok(discovery::openapi_v2(call, &self.registry.announced(), &more))
             }
             "/.well-known/openid-configuration" => {
                 let document = self.access.issuer_document(&self.options.advertise);
@@ -177,7 +177,7 @@ impl ApiServer {
             "/openid/v1/jwks" => Ok(respond::public(&self.access.issuer_keys(), "application/jwk-set+json")),
             "/version" => Ok(respond::json_for_people(&discovery::version(&self.options))),
             "/" | "/index.html" => {
-                Ok(respond::json_for_people(&discovery::paths(&self.registry.catalogue())))
+                Ok(respond::json_for_people(&discovery::paths(&self.registry.announced())))
             }
             _ => match parts {
                 [probe @ ("healthz" | "livez" | "readyz"), check @ ..] if !path.ends_with('/') => {

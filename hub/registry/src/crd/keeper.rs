@@ -3,7 +3,7 @@
 //! Level-triggered: whatever woke it, it looks at every definition, serves what should be served, writes the statuses that
 //! should be written and takes the next step of every removal. A restart begins with the same look.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,6 +41,8 @@ struct Served {
     generation: i64,
     crd: Arc<Crd>,
     definitions: Vec<Arc<ResourceDefinition>>,
+    /// Whether discovery tells of it.
+    announced: bool,
 }
 
 impl Keeper {
@@ -55,7 +57,10 @@ impl Keeper {
 
     /// Serves the definitions that the store holds. Call before the first request is answered.
     pub fn start(&self) {
-        self.serve(&self.stored());
+        let stored = self.stored();
+        let objects = self.heads(&stored);
+        self.serve(&stored, &objects);
+        self.announce(&BTreeSet::new());
     }
 
     /// Keeps going until told to stop.
@@ -106,13 +111,20 @@ impl Keeper {
                 changed.push(at);
             }
         }
-        // Served before the status says so: whoever waits for the condition uses the kind at once.
-        self.serve_those(&stored, &objects);
+        // Served before the status says so, because whoever waits for the condition uses the kind at once. In discovery only
+        // afterwards: whoever finds the kind there may update its definition at once, and must not meet a conflict with us.
+        self.serve(&stored, &objects);
         // One that fails keeps no other from what is due to it.
-        let mut failed = None;
+        let (mut failed, mut unwritten) = (None, BTreeSet::new());
         for at in changed {
-            failed = self.write_status(&objects[at]).await.err().or(failed);
+            match self.write_status(&objects[at]).await {
+                Ok(true) => continue,
+                Ok(false) => {}
+                Err(status) => failed = Some(status),
+            }
+            unwritten.insert(meta::name(&objects[at]));
         }
+        self.announce(&unwritten);
         let mut settled = true;
         for object in objects.iter().filter(|object| meta::deleting(object)) {
             match self.remove(object).await {
@@ -121,11 +133,6 @@ impl Keeper {
             }
         }
         failed.map_or(Ok(settled), Err)
-    }
-
-    fn serve(&self, stored: &[Arc<Stored>]) {
-        let objects = self.heads(stored);
-        self.serve_those(stored, &objects);
     }
 
     /// What is looked at of each definition. Schemas are not: only what changed is read again, and little of it.
@@ -146,7 +153,7 @@ impl Keeper {
     }
 
     /// Serves the established definitions, unless that is what is served already.
-    fn serve_those(&self, stored: &[Arc<Stored>], objects: &[Value]) {
+    fn serve(&self, stored: &[Arc<Stored>], objects: &[Value]) {
         let mut served = self.served.lock();
         let mut changed = false;
         let mut kept: BTreeMap<Arc<str>, Served> = BTreeMap::new();
@@ -174,11 +181,30 @@ impl Keeper {
         changed |= !served.is_empty();
         *served = kept;
         if changed {
-            let mut own: Vec<Arc<ResourceDefinition>> =
-                served.values().flat_map(|one| one.definitions.iter().cloned()).collect();
-            own.sort_by(|a, b| (&a.group, &a.plural).cmp(&(&b.group, &b.plural)));
-            self.registry.serve(Catalogue::new(self.shipped.iter().cloned().chain(own)));
+            self.registry.serve(self.catalogue(served.values()));
         }
+    }
+
+    /// Has discovery tell of all that is served, but for what is new and named in `unwritten`: its status was not written.
+    fn announce(&self, unwritten: &BTreeSet<&str>) {
+        let mut served = self.served.lock();
+        for (name, one) in served.iter_mut() {
+            one.announced |= !unwritten.contains(&**name);
+        }
+        let everything = served.values().all(|one| one.announced);
+        self.registry.announce(if everything {
+            self.registry.catalogue()
+        } else {
+            Arc::new(self.catalogue(served.values().filter(|one| one.announced)))
+        });
+    }
+
+    /// What ships with the hub, and these.
+    fn catalogue<'a>(&self, served: impl Iterator<Item = &'a Served>) -> Catalogue {
+        let mut own: Vec<Arc<ResourceDefinition>> =
+            served.flat_map(|one| one.definitions.iter().cloned()).collect();
+        own.sort_by(|a, b| (&a.group, &a.plural).cmp(&(&b.group, &b.plural)));
+        Catalogue::new(self.shipped.iter().cloned().chain(own))
     }
 
     fn compiled(&self, stored: &Arc<Stored>, before: Option<&Served>) -> Option<Served> {
@@ -199,7 +225,8 @@ impl Keeper {
         };
         let crd = Arc::new(crd);
         let definitions = crd.definitions();
-        Some(Served { uid: stored.uid().into(), generation: stored.generation, crd, definitions })
+        let announced = before.is_some_and(|before| before.announced && *before.uid == *stored.uid());
+        Some(Served { uid: stored.uid().into(), generation: stored.generation, crd, definitions, announced })
     }
 
     /// Whether the hub brings this kind itself: then the definition is kept and changes nothing.
@@ -221,8 +248,8 @@ impl Keeper {
         }
     }
 
-    /// Writes the status that was decided on, unless the definition has changed since.
-    async fn write_status(&self, object: &Value) -> Result<(), Status> {
+    /// Writes the status that was decided on, unless the definition has changed since. Answers whether it was written.
+    async fn write_status(&self, object: &Value) -> Result<bool, Status> {
         let key = ObjectKey::new("", meta::name(object));
         let (revision, status) = (meta::text(object, "resourceVersion"), &object["status"]);
         let options = self.options("status");
@@ -237,8 +264,8 @@ impl Keeper {
         };
         match self.registry.update(&definition, &key, &options, false, &mut change).await {
             // Another look follows: the change that was faster woke the loop.
-            Err(status) if matches!(&*status.reason, "Conflict" | "NotFound") => Ok(()),
-            other => other.map(|_| ()),
+            Err(status) if matches!(&*status.reason, "Conflict" | "NotFound") => Ok(false),
+            other => other.map(|_| true),
         }
     }
 
@@ -350,3 +377,6 @@ fn head(stored: &Stored) -> Value {
 fn storage() -> StorageId {
     StorageId(format!("{GROUP}/{PLURAL}").into())
 }
+
+#[cfg(test)]
+mod tests;
