@@ -1,7 +1,7 @@
 //! What the site must still know after a power cut: desired state, cursor, outcomes, crash counters.
 //!
 //! One SQLite file with `synchronous=FULL`: what [`Ledger::commit`] returned from is on disk, and only then does
-//! the session acknowledge it (rule R13). What only saves work after a crash of the process (counters, outcomes)
+//! the session acknowledge it. What only saves work after a crash of the process (counters, outcomes)
 //! is written without waiting for the disk: lost in a power cut, it is found out again. The file is readable by its owner only: it holds Secrets.
 
 mod changes;

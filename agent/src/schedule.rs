@@ -2,8 +2,8 @@
 //!
 //! A session takes back one attempt for every [`EARNED`] that it stood, so that half a minute makes up for any outage,
 //! and one that breaks at once makes up for none. The count is persisted by the caller: an agent that is restarted in a
-//! loop must not hammer the hub (rule R9, which has a minute and no steps: after it a second outage within that minute
-//! would find the waits of the first, up to five minutes). What the hub asked for wins.
+//! loop must not hammer the hub. Why by degrees: if a minute of session forgave everything and less forgave nothing, a second
+//! outage within that minute would find the waits of the first, up to five minutes. What the hub asked for wins.
 
 use std::time::Duration;
 

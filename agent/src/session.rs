@@ -2,7 +2,7 @@
 //!
 //! Comes in: frames of the hub ([`Session::frame`]), time ([`Session::tick`]), the word that changes are on disk
 //! ([`Session::committed`]). Goes out, when asked for: changes to commit ([`Session::take_changes`]) before
-//! anything is acknowledged (rule R13), frames ([`Session::next_frame`]), and in the end why it ended
+//! anything is acknowledged, frames ([`Session::next_frame`]), and in the end why it ended
 //! ([`Session::ended`]). `now` is monotonic time since any fixed start. What Works do is in [`intake`].
 
 mod intake;
@@ -213,7 +213,7 @@ impl Session {
         let proved = self.seal_keys.verify(welcome.epoch, &welcome.epoch_seal);
         let ours_is_proved = self.seal_keys.verify(epoch, &self.seal);
         if welcome.epoch < epoch && (ours_is_proved || !proved) {
-            // Rule R12. The hub mints above what our hello proved; one that does not is not to be obeyed. An epoch of ours
+            // The hub mints above what our hello proved; one that does not is not to be obeyed. An epoch of ours
             // that nobody ever handed out gives way to one that is proved.
             let reason = format!("the hub is in epoch {}, this site has seen {}", welcome.epoch, epoch);
             self.end(reason, Advice::After(Duration::from_secs(60)));

@@ -1,5 +1,6 @@
-//! How each Work stands: the outcome of applying it, and what the interpreter reads from its objects (behaviour
-//! 49, 50). One row per Work, one slot per manifest; nothing of an object is kept but what is reported.
+//! How each Work stands: the outcome of applying it, and what the interpreter reads from its objects.
+//!
+//! One row per Work, one slot per manifest; nothing of an object is kept but what is reported.
 
 use std::collections::BTreeMap;
 

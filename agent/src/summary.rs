@@ -21,11 +21,11 @@ use crate::member::{Gvk, Member, MemberError, MemberEvent, ObjectId, Probe, Watc
 use crate::metrics::Counts;
 use crate::shared::Shared;
 
-/// Between two looks (behaviour 60).
+/// Between two looks.
 const PERIOD: Duration = Duration::from_secs(10);
 /// After the first news of nodes or pods, more is waited for this long.
 const SETTLE: Duration = Duration::from_millis(500);
-/// Readiness flips only after this long of the other answer (behaviour 61).
+/// Readiness flips only after this long of the other answer.
 const FLIP: Duration = Duration::from_secs(30);
 
 /// Readiness with hysteresis. Pure; `now` is monotonic.
@@ -148,7 +148,7 @@ impl View {
         counts.ready_nodes.store(number("readyNum"), Ordering::Relaxed);
     }
 
-    /// `Cluster.status`, free nodes counted by `models`; only the condition where the member does not answer (behaviour 63).
+    /// `Cluster.status`, free nodes counted by `models`; only the condition where the member does not answer.
     fn status(&self, shown: Probe, models: &[ResourceModel]) -> Value {
         if shown == Probe::Unreachable {
             return json!({"conditions": [ready_condition(shown)]});

@@ -3,19 +3,20 @@
 //! It signs three things: the hub's server certificate, the administrator's, and agents' certificates from their
 //! requests. A subject always comes from the caller, who has decided it; never from the request.
 
-use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SanType, SerialNumber, SigningKey,
+    BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    PublicKeyData, SerialNumber, SigningKey,
 };
 use ring::rand::{SecureRandom, SystemRandom};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
+use crate::key::{KeyedCertificate, new_key};
+use crate::subject::{Subject, alternative_name, distinguished_name};
 use crate::{CertError, CertificateRequest, PeerIdentity, Pin, files, usage};
 
 /// A certificate of ours is valid from this long before it was made: other clocks run behind.
@@ -26,30 +27,6 @@ const REQUESTED_BACKDATE: Duration = Duration::from_secs(300);
 
 /// Ten years: a CA outlives what it signs.
 const AUTHORITY_LIFE: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
-
-/// Who a certificate speaks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Subject {
-    /// The user's name in Kubernetes' eyes.
-    pub common_name: String,
-    /// The user's groups; at most two.
-    pub organizations: Vec<String>,
-}
-
-/// A certificate and the private key it is for, both PEM.
-#[derive(Clone)]
-pub struct KeyedCertificate {
-    /// Leaf first, then what leads to the CA.
-    pub certificate_pem: String,
-    /// PKCS#8.
-    pub key_pem: String,
-}
-
-impl std::fmt::Debug for KeyedCertificate {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("KeyedCertificate").finish_non_exhaustive()
-    }
-}
 
 /// The CA: its certificate, and the key that signs.
 pub struct Authority {
@@ -163,7 +140,7 @@ impl Authority {
         now: Timestamp,
     ) -> Result<String, CertError> {
         let mut params = CertificateParams::default();
-        params.distinguished_name = name(&request.subject)?;
+        params.distinguished_name = distinguished_name(&request.subject)?;
         params.subject_alt_names = request.names().to_vec();
         finish_leaf(&mut params, validity, now)?;
         // Who asks for an hour wants no certificate of two: backdated no further than kube-controller-manager does.
@@ -194,8 +171,10 @@ impl Authority {
     ) -> Result<KeyedCertificate, CertError> {
         let key = new_key()?;
         let mut params = CertificateParams::default();
-        params.distinguished_name =
-            name(&Subject { common_name: "karmada-apiserver".into(), organizations: Vec::new() })?;
+        params.distinguished_name = distinguished_name(&Subject {
+            common_name: "karmada-apiserver".into(),
+            organizations: Vec::new(),
+        })?;
         params.subject_alt_names = names.iter().map(|n| alternative_name(n)).collect::<Result<_, _>>()?;
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         finish_leaf(&mut params, validity, now)?;
@@ -255,7 +234,7 @@ fn authority_params(pin: &Pin) -> Result<CertificateParams, CertError> {
         vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
     // Its own name per key: a verifier that holds two CAs of one name would try the wrong one.
     let common_name = format!("karmada-ca-{}", &pin.hex()[..16]);
-    params.distinguished_name = name(&Subject { common_name, organizations: Vec::new() })?;
+    params.distinguished_name = distinguished_name(&Subject { common_name, organizations: Vec::new() })?;
     params.serial_number = Some(serial()?);
     Ok(params)
 }
@@ -266,7 +245,7 @@ fn client_params(
     now: Timestamp,
 ) -> Result<CertificateParams, CertError> {
     let mut params = CertificateParams::default();
-    params.distinguished_name = name(subject)?;
+    params.distinguished_name = distinguished_name(subject)?;
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
     finish_leaf(&mut params, validity, now)?;
     Ok(params)
@@ -286,31 +265,6 @@ fn set_validity(params: &mut CertificateParams, now: Timestamp, validity: Durati
     // Short lives (tests of rotation) are not backdated beyond themselves: not_before stays close.
     params.not_before = at(now.as_second() - backdate.min(validity).as_secs() as i64);
     params.not_after = at(now.as_second().saturating_add(validity.as_secs() as i64));
-}
-
-fn name(subject: &Subject) -> Result<DistinguishedName, CertError> {
-    let mut name = DistinguishedName::new();
-    // rcgen keeps one value per type; the second organisation goes in under its bare OID (2.5.4.10).
-    let types = [DnType::OrganizationName, DnType::CustomDnType(vec![2, 5, 4, 10])];
-    if subject.organizations.len() > types.len() {
-        return Err(CertError::TooManyOrganizations(subject.organizations.len()));
-    }
-    for (kind, organization) in types.into_iter().zip(&subject.organizations) {
-        name.push(kind, organization.as_str());
-    }
-    name.push(DnType::CommonName, subject.common_name.as_str());
-    Ok(name)
-}
-
-pub(crate) fn alternative_name(name: &str) -> Result<SanType, CertError> {
-    Ok(match name.parse::<IpAddr>() {
-        Ok(address) => SanType::IpAddress(address),
-        Err(_) => SanType::DnsName(name.try_into().map_err(|_| CertError::Malformed("server name"))?),
-    })
-}
-
-pub(crate) fn new_key() -> Result<KeyPair, CertError> {
-    KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(|_| CertError::Key)
 }
 
 /// 127 random bits (RFC 5280: positive, at most 20 bytes).

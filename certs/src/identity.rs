@@ -4,9 +4,9 @@ use jiff::Timestamp;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use x509_parser::prelude::{FromDer, X509Certificate};
-use x509_parser::x509::X509Name;
 
-use crate::{AGENT_COMMON_NAME, AGENT_ORGANIZATION, CertError, Pin, Subject};
+use crate::subject::{Subject, subject_of};
+use crate::{AGENT_COMMON_NAME, AGENT_ORGANIZATION, CertError, Pin};
 
 /// A verified peer. Put into a request's extensions by the listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,15 +82,6 @@ pub fn is_agent_name(common_name: &str, organizations: &[String]) -> bool {
     };
     begins(common_name, AGENT_COMMON_NAME)
         || organizations.iter().any(|group| begins(group, AGENT_ORGANIZATION))
-}
-
-/// Common name and organisations of an X.509 name.
-pub(crate) fn subject_of(name: &X509Name<'_>) -> Subject {
-    let text = |value: &x509_parser::x509::AttributeTypeAndValue<'_>| value.as_str().ok().map(str::to_owned);
-    Subject {
-        common_name: name.iter_common_name().find_map(text).unwrap_or_default(),
-        organizations: name.iter_organization().filter_map(text).collect(),
-    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use ring::signature::{
 use rustls_pki_types::PrivatePkcs8KeyDer;
 use rustls_pki_types::pem::PemObject;
 
-use crate::authority::new_key;
+use crate::key::new_key;
 use crate::{CertError, Pin, files};
 
 /// The key that signs and verifies service-account tokens.

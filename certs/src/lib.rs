@@ -14,22 +14,26 @@ pub mod files;
 mod handshake;
 mod identity;
 mod jwt;
+mod key;
 mod pin;
 mod request;
 mod seal;
+mod subject;
 mod tls;
 mod token;
 mod usage;
 
 pub use authorities::{Authorities, AuthorityEnd, bundle_revision};
-pub use authority::{Authority, KeyedCertificate, Subject, server_names};
+pub use authority::{Authority, server_names};
 pub use error::CertError;
 pub use handshake::HandshakeFailure;
 pub use identity::{PeerIdentity, is_agent_name};
 pub use jwt::ServiceAccountKey;
+pub use key::KeyedCertificate;
 pub use pin::Pin;
 pub use request::{AlternativeNames, CertificateRequest, ClientKey};
 pub use seal::SealKeys;
+pub use subject::Subject;
 pub use tls::{PinMismatch, SignedBy, Trust, certificates, client_config, client_config_h2, server_config};
 pub use token::JoinToken;
 

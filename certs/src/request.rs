@@ -5,9 +5,9 @@ use rustls_pki_types::CertificateSigningRequestDer;
 use rustls_pki_types::pem::PemObject;
 use x509_parser::prelude::{FromDer, X509CertificationRequest};
 
-use crate::authority::{alternative_name, new_key};
-use crate::identity::subject_of;
-use crate::{CertError, KeyedCertificate, Pin, Subject};
+use crate::key::{KeyedCertificate, new_key};
+use crate::subject::{Subject, alternative_name, subject_of};
+use crate::{CertError, Pin};
 
 /// A private key on the machine that made it.
 pub struct ClientKey(KeyPair);

@@ -1,7 +1,7 @@
 //! How JSON bodies travel: hashed, compressed where it pays, cut into chunks, put together again.
 //!
-//! Each body is its own compression context, so that a secret never shares one with data another writer chose
-//! (rule R18). The hash is over the decoded bytes: what counts is what the agent would apply.
+//! Each body is its own compression context, so that a secret never shares one with data another writer chose.
+//! The hash is over the decoded bytes: what counts is what the agent would apply.
 
 use std::cell::RefCell;
 use std::io;

@@ -94,7 +94,7 @@ impl Cadence {
     }
 }
 
-/// Silence of two and a half intervals is death (rule R6).
+/// Silence of two and a half intervals is death.
 pub fn dead_after(interval: Duration) -> Duration {
     interval * 5 / 2
 }

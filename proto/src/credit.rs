@@ -1,4 +1,4 @@
-//! Credit: what the receiver of a class of frames is ready to take (rule R19). The sender spends from a
+//! Credit: what the receiver of a class of frames is ready to take. The sender spends from a
 //! [`Purse`]; the receiver notes what it has dealt with in a [`Ledger`] and gives it back in lots, so that
 //! credit frames stay rare. A frame may be sent while any credit is left, so that the last one may run into debt: both
 //! sides count the debt, and so come to the same number.

@@ -31,7 +31,7 @@ pub mod v1 {
 /// The protocol versions this build speaks, lowest and highest.
 pub const PROTOCOL: (u32, u32) = (1, 1);
 
-/// No frame carries more body than this (rule R18): a slow link must get a word in between.
+/// No frame carries more body than this: a slow link must get a word in between.
 pub const CHUNK: usize = 64 * 1024;
 
 /// The largest decoded body of a Work: etcd's own limit for one object, and then some for the envelope.

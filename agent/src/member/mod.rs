@@ -225,7 +225,7 @@ pub trait Member: Send + Sync + 'static {
     async fn api_enablements(&self) -> Result<(Vec<ApiEnablement>, bool), MemberError>;
     /// The API server's version, `v1.34.1`.
     async fn version(&self) -> Result<String, MemberError>;
-    /// GET /readyz, or /healthz where there is none (behaviour 62).
+    /// GET /readyz, or /healthz where there is none.
     async fn probe(&self) -> Probe;
     /// How often a connection to the member failed or was ended by the other side so far: whoever answers after that
     /// may be another cluster.

@@ -204,7 +204,7 @@ fn unite(into: &mut Value, from: &Value) {
     }
 }
 
-/// The object for a plain update, where server-side apply cannot merge it (behaviour 45).
+/// The object for a plain update, where server-side apply cannot merge it.
 pub fn for_update(
     desired: &Value,
     observed: &Value,

@@ -1,5 +1,5 @@
 //! The order in which kinds depend on each other: definitions, namespaces, what workloads refer to, workloads,
-//! and last the webhooks that may refuse all of these (rule R24). Deletes go the other way.
+//! and last the webhooks that may refuse all of these. Deletes go the other way.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Binding controller: a binding that has clusters gets one Work in each; Works that nobody wants go (behaviour 28–42).
+//! Binding controller: a binding that has clusters gets one Work in each; Works that nobody wants go.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ const BINDING_API: &str = "work.karmada.io/v1alpha2";
 const KINDS: [&str; 2] = ["ResourceBinding", "ClusterResourceBinding"];
 const WORK_API: &str = "work.karmada.io/v1alpha1";
 
-/// How long to wait for Works that must go before new ones come (behaviour 31).
+/// How long to wait for Works that must go before new ones come.
 const PURGE_WAIT: Duration = Duration::from_secs(5);
 
 /// Works of one binding that are written at once.

@@ -1,4 +1,4 @@
-//! Cluster controller: what a Cluster needs on the hub, whether it is Ready, its taints, its end (behaviour 59–64).
+//! Cluster controller: what a Cluster needs on the hub, whether it is Ready, its taints, its end.
 //!
 //! In: Clusters, their Works, and what the gateway knows of the links. Out: the execution namespace, the finalizer, the Ready
 //! condition where a cluster fell silent, taints; at the end, namespace, Works and roles removed. A cluster that is gone for
@@ -188,7 +188,7 @@ impl ClusterLife {
         if !work.deleting {
             self.remove(works, &work.key.namespace, &work.key.name).await?;
         }
-        // Nobody is there to remove the objects: the member keeps them, the hub lets go (behaviour 64).
+        // Nobody is there to remove the objects: the member keeps them, the hub lets go.
         if lost {
             let found: Option<Value> =
                 fetch::get(self.api(), works, &work.key.namespace, &work.key.name).await?;

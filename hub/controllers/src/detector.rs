@@ -1,4 +1,4 @@
-//! Detector: every template finds its policy, and gets its binding (behaviour 1–21). `karmada-core` decides; this reads, writes
+//! Detector: every template finds its policy, and gets its binding. `karmada-core` decides; this reads, writes
 //! and tells.
 //!
 //! Woken by any change of any kind that may be propagated, its status aside, and by the policy controller when a policy changes. A
@@ -210,7 +210,7 @@ impl Detector {
         detector::missing_overrides(policy, &existing)
     }
 
-    /// The value of the policy's PriorityClass; the inner error says that it does not exist (behaviour 14).
+    /// The value of the policy's PriorityClass; the inner error says that it does not exist.
     async fn priority(&self, policy: &PropagationPolicy) -> Result<Result<Option<i32>, String>, Error> {
         let Some(source) = &policy.spec.schedule_priority else { return Ok(Ok(None)) };
         let api = &*self.shared.api;

@@ -1,4 +1,4 @@
-//! Execution controller: a Work that is held back says so (behaviour 40). Sending and applying is the gateway's and the agent's.
+//! Execution controller: a Work that is held back says so. Sending and applying is the gateway's and the agent's.
 
 use std::sync::Arc;
 

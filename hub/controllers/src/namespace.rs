@@ -1,4 +1,4 @@
-//! Namespace controller: the hub's namespaces go along to every cluster, so that what is placed there has a place (behaviour 65).
+//! Namespace controller: the hub's namespaces go along to every cluster, so that what is placed there has a place.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
 //! Policy controller: a PropagationPolicy that comes, changes or goes wakes the templates that it concerns; one that goes lets
-//! go of what it claimed first (behaviour 18, 19).
+//! go of what it claimed first.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Binding-status controller: what the Works report becomes the binding's and the template's status (behaviour 50–52).
+//! Binding-status controller: what the Works report becomes the binding's and the template's status.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A binding and its template become one Work per cluster (behaviour 28–42).
+//! A binding and its template become one Work per cluster.
 //!
 //! In: the binding, the template, the clusters, the override policies. Out: the Works as they shall be, one after the
 //! other, and what stands in the way of single ones.
@@ -100,7 +100,7 @@ fn replicas_by_cluster(binding: &ResourceBinding) -> BTreeMap<&str, i32> {
     binding.spec.clusters.iter().map(|target| (target.name.as_str(), target.replicas)).collect()
 }
 
-/// The completions of a divided Job, by cluster: divided as its replicas were (behaviour 32).
+/// The completions of a divided Job, by cluster: divided as its replicas were.
 fn completions<C, O>(input: &Input<'_, C, O>, replicas: &BTreeMap<&str, i32>) -> BTreeMap<String, i64> {
     let divided = input.binding.spec.replica_scheduling_type() == ReplicaSchedulingType::Divided;
     let job = object::kind(input.template) == "Job" && object::api_version(input.template) == "batch/v1";
@@ -194,8 +194,7 @@ impl Marks {
     }
 }
 
-/// What happens to an object of the member that is in the way: the template with its overrides says, else the binding
-/// (behaviour 35).
+/// What happens to an object of the member that is in the way: the template with its overrides says, else the binding.
 fn conflict_resolution(manifest: &Value, binding: &ResourceBinding) -> &'static str {
     match said_resolution(manifest) {
         Some(said) => said,
@@ -215,7 +214,7 @@ pub(crate) fn said_resolution(manifest: &Value) -> Option<&'static str> {
     }
 }
 
-/// Whether nothing is sent to a cluster now (behaviour 40).
+/// Whether nothing is sent to a cluster now.
 fn suspended(binding: &ResourceBinding, cluster: &str) -> bool {
     binding.spec.suspension.as_ref().is_some_and(|suspension| {
         let named = suspension.dispatching_on_clusters.as_ref();
@@ -224,7 +223,7 @@ fn suspended(binding: &ResourceBinding, cluster: &str) -> bool {
     })
 }
 
-/// Stamps a manifest with where it comes from (behaviour 34). Which keys are the hub's is recorded last, when the
+/// Stamps a manifest with where it comes from. Which keys are the hub's is recorded last, when the
 /// Work is admitted.
 fn stamp(
     manifest: &mut Value,

@@ -1,4 +1,4 @@
-//! Whether a cluster can be used, and how that shows in its conditions and taints (behaviour 59–62).
+//! Whether a cluster can be used, and how that shows in its conditions and taints.
 //!
 //! The agent reports Ready while it is in contact; the hub itself says Unknown when contact is lost.
 

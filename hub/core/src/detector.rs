@@ -1,4 +1,4 @@
-//! Which policy takes a template, and the binding that comes of it (behaviour 1–21).
+//! Which policy takes a template, and the binding that comes of it.
 //!
 //! In: a template, the policies, the binding as it is. Out: who claims it, the marks of the claim, the binding as it
 //! shall be. What others decide in a binding (clusters, evictions, who requires it, suspended scheduling) is never
@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::belonging;
 use crate::skip::SkipRules;
 
-/// How closely a selector means an object (behaviour 5).
+/// How closely a selector means an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rank {
     /// Not at all.
@@ -82,7 +82,7 @@ pub fn rank(subject: &Subject<'_>, selectors: &[ResourceSelector]) -> Rank {
 }
 
 /// The policy of one kind that wins an object: higher priority, then closer rank, then smaller name. A policy on its
-/// way out never wins (behaviour 6).
+/// way out never wins.
 pub fn best<'a>(
     subject: &Subject<'_>,
     policies: impl IntoIterator<Item = &'a PropagationPolicy>,
@@ -116,7 +116,7 @@ fn claim_of(object: &Value) -> Option<(&'static str, &str)> {
         .find_map(|key| object::label(object, key).filter(|id| !id.is_empty()).map(|id| (key, id)))
 }
 
-/// Which policy has a template (behaviour 7, 8, 10, 11). A policy that claimed it keeps it as long as it means it,
+/// Which policy has a template. A policy that claimed it keeps it as long as it means it,
 /// even where a better one came later. `namespaced` are PropagationPolicies of any namespace, `cluster_wide`
 /// ClusterPropagationPolicies.
 pub fn decide<'a, P: Borrow<PropagationPolicy>>(
@@ -186,7 +186,7 @@ const MARK_ANNOTATIONS: [&str; 3] = [
     annotations::CLUSTER_PROPAGATION_POLICY_NAME,
 ];
 
-/// Marks a template (or a binding) as claimed by `policy`, and by no other (behaviour 9). Whether it changed.
+/// Marks a template (or a binding) as claimed by `policy`, and by no other. Whether it changed.
 pub fn claim(object: &mut Value, policy: &PropagationPolicy) -> bool {
     let before = (object::labels(object), object::annotations(object));
     let marks = marks(policy);
@@ -201,7 +201,7 @@ pub fn claim(object: &mut Value, policy: &PropagationPolicy) -> bool {
     before != (object::labels(object), object::annotations(object))
 }
 
-/// Takes the marks of any claim away; the object, its binding and what runs in members stay (behaviour 18). Whether
+/// Takes the marks of any claim away; the object, its binding and what runs in members stay. Whether
 /// it changed.
 pub fn unclaim(object: &mut Value) -> bool {
     let mut changed = false;
@@ -214,7 +214,7 @@ pub fn unclaim(object: &mut Value) -> bool {
     changed
 }
 
-/// The override policies that a policy waits for and that do not exist (behaviour 13). `existing` are names of
+/// The override policies that a policy waits for and that do not exist. `existing` are names of
 /// OverridePolicies of the policy's namespace, or of ClusterOverridePolicies.
 pub fn missing_overrides(policy: &PropagationPolicy, existing: &BTreeSet<String>) -> Vec<String> {
     policy.spec.dependent_overrides.iter().filter(|name| !existing.contains(*name)).cloned().collect()
@@ -223,8 +223,8 @@ pub fn missing_overrides(policy: &PropagationPolicy, existing: &BTreeSet<String>
 /// Why a binding cannot be made now.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BindingError {
-    /// A binding of that name belongs to an older template of the same name; it goes when its owner is collected
-    /// (behaviour 16). Try again.
+    /// A binding of that name belongs to an older template of the same name; it goes when its owner is collected.
+    /// Try again.
     #[error("binding {name} belongs to another object (uid {owner}); waiting for it to be collected")]
     OtherOwner {
         /// The binding.
@@ -250,8 +250,8 @@ pub enum BindingChange {
     Nothing,
 }
 
-/// The binding of a claimed template. `priority` is the value of the policy's PriorityClass, where it names one
-/// (behaviour 14: look it up first, and fail without it).
+/// The binding of a claimed template. `priority` is the value of the policy's PriorityClass, where it names one:
+/// the caller looks it up first, and makes no binding where it does not exist.
 ///
 /// # Errors
 /// See [`BindingError`].

@@ -1,4 +1,4 @@
-//! Hub namespaces go along to every cluster (behaviour 65), so that what is placed there has a place.
+//! Hub namespaces go along to every cluster, so that what is placed there has a place.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;

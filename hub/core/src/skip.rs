@@ -1,4 +1,4 @@
-//! What is never propagated, whatever policies say (behaviour 2, features: skipped-propagating).
+//! What is never propagated, whatever policies say.
 
 use karmada_api::strings::labels;
 use karmada_api::{names, object};

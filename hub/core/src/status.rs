@@ -1,4 +1,4 @@
-//! How a template stands in all its clusters (behaviour 50–52).
+//! How a template stands in all its clusters.
 //!
 //! In: the Works of a binding. Out: the binding's aggregated status and its condition FullyApplied, and the
 //! template's status.
@@ -81,7 +81,7 @@ pub fn newly_left_out(before: &BindingStatus, after: &BindingStatus) -> Vec<Stri
         .collect()
 }
 
-/// Whether every target has it applied, and every cluster that is being left still has it (behaviour 51).
+/// Whether every target has it applied, and every cluster that is being left still has it.
 pub fn fully_applied(binding: &ResourceBinding, items: &[AggregatedStatusItem]) -> bool {
     let targets = target_clusters(binding);
     let applied: BTreeSet<&str> =
@@ -129,7 +129,7 @@ pub fn binding_status(
     (status != binding.status).then_some(status)
 }
 
-/// The conditions of a Work with what holds of its dispatching (behaviour 40); none if nothing changed. A Work that was never held
+/// The conditions of a Work with what holds of its dispatching; none if nothing changed. A Work that was never held
 /// back says nothing, so that the common case costs no write.
 pub fn dispatching(work: &Work, now: Timestamp) -> Option<Vec<Condition>> {
     let suspended = work.spec.suspend_dispatching == Some(true);
@@ -155,7 +155,7 @@ pub fn dispatching(work: &Work, now: Timestamp) -> Option<Vec<Condition>> {
 }
 
 /// The template with the status that its members report; none if nothing changed, or if nobody knows how to
-/// aggregate its kind (behaviour 52).
+/// aggregate its kind.
 ///
 /// # Errors
 /// A member's status cannot be read.

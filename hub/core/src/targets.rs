@@ -8,14 +8,13 @@ use karmada_api::binding::ResourceBinding;
 use karmada_api::names;
 use karmada_api::policy::PurgeMode;
 
-/// The clusters that shall have the template: those chosen, and those of bindings that require it (behaviour 29).
+/// The clusters that shall have the template: those chosen, and those of bindings that require it.
 pub fn target_clusters(binding: &ResourceBinding) -> BTreeSet<&str> {
     let required = binding.spec.required_by.iter().flat_map(|snapshot| &snapshot.clusters);
     binding.spec.clusters.iter().chain(required).map(|target| target.name.as_str()).collect()
 }
 
-/// The clusters whose Works stay while they are being left: those of evictions that do not purge at once
-/// (behaviour 30).
+/// The clusters whose Works stay while they are being left: those of evictions that do not purge at once.
 pub fn leaving(binding: &ResourceBinding) -> BTreeSet<&str> {
     from_clusters(binding, |mode| mode != Some(PurgeMode::Directly))
 }
@@ -39,12 +38,12 @@ impl<'a> Places<'a> {
         Self { kept, purged: from_clusters(binding, |mode| mode == Some(PurgeMode::Directly)) }
     }
 
-    /// Whether nobody wants a Work that stands there any more (behaviour 30).
+    /// Whether nobody wants a Work that stands there any more.
     pub fn is_orphan(&self, namespace: &str) -> bool {
         !names::cluster_of_execution_namespace(namespace).is_some_and(|cluster| self.kept.contains(cluster))
     }
 
-    /// Whether a Work that stands there must be gone before anything new is made (behaviour 31).
+    /// Whether a Work that stands there must be gone before anything new is made.
     pub fn goes_first(&self, namespace: &str) -> bool {
         names::cluster_of_execution_namespace(namespace).is_some_and(|cluster| self.purged.contains(cluster))
     }

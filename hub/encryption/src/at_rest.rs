@@ -12,24 +12,14 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
-use crate::configuration::{Configuration, Key, Provider};
+use crate::configuration::{Configuration, KMS_PREFIX, Key, Provider};
 use crate::envelope::{self, Read, Unwritable};
+use crate::failure::Failure;
 use crate::kms::Kms;
 use crate::symmetric::Random;
 
 /// What every encrypted value begins with.
 const ENCRYPTED: &[u8] = b"k8s:enc:";
-
-/// Why a value is not read or written.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
-    /// None of the providers can, now or later.
-    #[error("{0}")]
-    Unreadable(String),
-    /// A key management service is needed that does not answer now.
-    #[error("{0}")]
-    Unavailable(String),
-}
 
 /// A value that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,7 +145,7 @@ impl AtRest {
                     service.seeds.seal(place, &value, &*self.random, Instant::now())
                 });
                 let failed = |why| unwritable(&plugin.name, service.and_then(|s| s.trouble()), why);
-                (format!("{}{}:", envelope::PREFIX, plugin.name), sealed.map_err(failed)?)
+                (format!("{}{}:", KMS_PREFIX, plugin.name), sealed.map_err(failed)?)
             }
         };
         let mut stored = Vec::with_capacity(prefix.len() + sealed.len());
@@ -287,7 +277,7 @@ impl Generation {
 
     fn by_service(&self, service: &Arc<Kms>, key: &str, stored: &Bytes, is_first: bool) -> Look {
         let name = &service.plugin.name;
-        let rest = stored.strip_prefix(envelope::PREFIX.as_bytes());
+        let rest = stored.strip_prefix(KMS_PREFIX.as_bytes());
         let named = rest.and_then(|rest| rest.strip_prefix(name.as_bytes()));
         let Some(sealed) = named.and_then(|rest| rest.strip_prefix(b":")) else { return Look::Other };
         match service.seeds.open(key.as_bytes(), sealed) {

@@ -12,6 +12,9 @@ use zeroize::Zeroizing;
 
 use validate::Problems;
 
+/// What a value begins with that a key management service encrypted, before the name of the provider.
+pub(crate) const KMS_PREFIX: &str = "k8s:enc:kms:v2:";
+
 /// Why a file is not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -126,7 +129,7 @@ impl Configuration {
                 Some(Provider::Keyed(cipher, keys)) => {
                     format!("{}{}", cipher.prefix(), keys.first().map_or("", |key| &key.name))
                 }
-                Some(Provider::Kms(plugin)) => format!("{}{}", crate::envelope::PREFIX, plugin.name),
+                Some(Provider::Kms(plugin)) => format!("{}{}", KMS_PREFIX, plugin.name),
                 Some(Provider::Identity) | None => "identity".into(),
             };
             format!("{}.{}={first}\n", rule.resource, rule.group)

@@ -18,8 +18,6 @@ use zeroize::Zeroizing;
 use crate::symmetric::{Random, Refused, open_gcm, seal_gcm};
 use crate::v2::{EncryptedDekSourceType, EncryptedObject};
 
-/// What a stored value begins with, before the name of the provider.
-pub(crate) const PREFIX: &str = "k8s:enc:kms:v2:";
 /// A seed's length, a derived key's, and that of what derives it.
 const SIZE: usize = 32;
 /// How long values are still written after the service last said that it is well.

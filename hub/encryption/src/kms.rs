@@ -9,9 +9,9 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 use zeroize::Zeroizing;
 
-use crate::at_rest::Failure;
 use crate::configuration::Plugin;
 use crate::envelope::{Sealed, Seeds};
+use crate::failure::Failure;
 use crate::symmetric::Random;
 use crate::v2::key_management_service_client::KeyManagementServiceClient;
 use crate::v2::{DecryptRequest, EncryptRequest, StatusRequest, StatusResponse};

@@ -11,6 +11,7 @@
 mod at_rest;
 mod configuration;
 mod envelope;
+mod failure;
 mod kms;
 mod symmetric;
 
@@ -20,6 +21,7 @@ pub mod v2 {
     tonic::include_proto!("v2");
 }
 
-pub use at_rest::{AtRest, Failure, Opened, Trouble};
+pub use at_rest::{AtRest, Opened, Trouble};
 pub use configuration::{Configuration, Invalid};
+pub use failure::Failure;
 pub use symmetric::Random;

@@ -62,7 +62,7 @@ pub fn ahead(hello: &Hello, position: Position, sealed: bool) -> bool {
     sealed && hello.epoch > position.epoch
 }
 
-/// Where the watch may resume: only within the epoch the agent has seen (rule R12), and `in_our_past`.
+/// Where the watch may resume: only within the epoch the agent has seen, and `in_our_past`.
 pub fn resume(hello: &Hello, epoch: u64, in_our_past: bool) -> Option<u64> {
     (in_our_past && hello.epoch == epoch && hello.cursor > 0).then_some(hello.cursor)
 }

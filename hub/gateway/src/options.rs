@@ -17,7 +17,7 @@ pub struct Options {
     pub probe_timeout: Duration,
     /// What an agent may report ahead of what the hub has written.
     pub status_window: Credit,
-    /// Sessions the hub takes per second; spreads reconnects (rule R10).
+    /// Sessions the hub takes per second; spreads reconnects.
     pub accept_rate: u32,
     /// Report writes of one cluster under way at once.
     pub report_concurrency: usize,

@@ -166,7 +166,7 @@ pub trait Store: Send + Sync + 'static {
     fn revision(&self) -> Revision;
 
     /// The life this store is in: minted at creation, raised at every restore, so that (epoch, revision)
-    /// orders writes across restores. See design.md decision 7.
+    /// orders writes across restores.
     fn epoch(&self) -> u64;
 
     /// Raises the epoch above `seen` (an agent that saw a later life than ours proves that we are a copy

@@ -84,7 +84,7 @@ pub fn validate(
     }
 }
 
-/// Why an object of any kind may not be deleted: it is marked as protected (behaviour 79). To be answered with a
+/// Why an object of any kind may not be deleted: it is marked as protected. To be answered with a
 /// 403.
 pub fn refuse_deletion(object: &Value) -> Option<String> {
     use crate::strings::labels::{DELETION_PROTECTED, DELETION_PROTECTED_ALWAYS};

@@ -1,8 +1,7 @@
 //! What of a template may travel to a member: server-filled fields go, and what the hub set is recorded.
 //!
-//! In: a template as JSON. Out: the same object without what one API server filled in for itself (behaviour 33,
-//! vectors corrections 19 to 24), and with the lists by which an agent later tells the hub's labels and annotations
-//! from those that were added in the member (behaviour 45).
+//! In: a template as JSON. Out: the same object without what one API server filled in for itself, and with the lists by which an agent later tells the hub's labels and annotations
+//! from those that were added in the member.
 
 use serde_json::{Map, Value};
 
@@ -38,7 +37,7 @@ pub fn prune(manifest: &mut Value, drop_job_ttl: bool) {
             metadata.remove(field);
         }
     }
-    // The kind alone decides, whatever the group (correction 19).
+    // The kind alone decides, whatever the group.
     match kind.as_str() {
         "Deployment" => prune_deployment(manifest),
         "Job" => prune_job(manifest, drop_job_ttl),

@@ -70,7 +70,7 @@ pub fn cluster_of_execution_namespace(namespace: &str) -> Option<&str> {
     namespace.strip_prefix(namespaces::EXECUTION_PREFIX)
 }
 
-/// Whether `namespace` belongs to the control plane, so that nothing in it is propagated (behaviour 2).
+/// Whether `namespace` belongs to the control plane, so that nothing in it is propagated.
 pub fn is_reserved_namespace(namespace: &str) -> bool {
     namespace == namespaces::SYSTEM
         || namespace == namespaces::CLUSTER

@@ -57,7 +57,7 @@ pub struct RuleWithCluster {
     pub overriders: Overriders,
 }
 
-/// Changes, applied in the order image, command, args, labels, annotations, field, plaintext (behaviour 36).
+/// Changes, applied in the order image, command, args, labels, annotations, field, plaintext.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Overriders {

@@ -80,7 +80,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// Selects resources of one kind: by name, by labels, or all (behaviour 4).
+/// Selects resources of one kind: by name, by labels, or all.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceSelector {

@@ -1,4 +1,4 @@
-//! From single probes of an API server to the Ready condition of its Cluster (behaviour 61, 62).
+//! From single probes of an API server to the Ready condition of its Cluster.
 //!
 //! In: what each probe found, and when. Out: what to report. One failed probe is no news: Ready turns false only after
 //! failures for a while, and true again only after successes for a while. The first probe is reported at once.

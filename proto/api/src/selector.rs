@@ -101,7 +101,7 @@ fn field_matches(requirement: &FieldSelectorRequirement, cluster: &Cluster) -> b
     }
 }
 
-/// Whether a cluster's fields satisfy every requirement (vectors correction 8).
+/// Whether a cluster's fields satisfy every requirement.
 pub fn fields_match(selector: &FieldSelector, cluster: &Cluster) -> bool {
     selector.match_expressions.iter().all(|requirement| field_matches(requirement, cluster))
 }

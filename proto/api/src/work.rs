@@ -45,7 +45,7 @@ pub struct WorkSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadTemplate {
-    /// Exactly one in every Work that the hub makes (behaviour 28).
+    /// Exactly one in every Work that the hub makes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub manifests: Vec<Value>,
 }

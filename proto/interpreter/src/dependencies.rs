@@ -1,4 +1,4 @@
-//! What an object refers to, so that it can be sent along (behaviour 53).
+//! What an object refers to, so that it can be sent along.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -149,7 +149,7 @@ pub trait Interpreter: Send + Sync {
     fn dependencies(&self, object: &Value) -> Answer<Vec<DependentObject>>;
 }
 
-/// The health to report for a member object (behaviour 49): a kind without a hook counts as healthy, an object that
+/// The health to report for a member object: a kind without a hook counts as healthy, an object that
 /// cannot be read as unknown.
 pub fn health_of(interpreter: &dyn Interpreter, object: &Value) -> Health {
     match interpreter.health(object) {

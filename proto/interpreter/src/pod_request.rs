@@ -1,7 +1,7 @@
 //! What pods ask for: requests of containers, init containers and overhead, in the units the scheduler counts in.
 //!
 //! In: a pod spec as JSON. Out: amounts by resource, each container's amount rounded up to thousandths of a CPU and
-//! whole units of everything else (vectors correction 33).
+//! whole units of everything else.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What the hub wants of an object's metadata, merged with what the member has, whatever the kind (behaviour 44, 45).
+//! What the hub wants of an object's metadata, merged with what the member has, whatever the kind.
 
 use karmada_api::object;
 use karmada_api::strings::annotations::{CONFLICT_OVERWRITE, MANAGED_ANNOTATIONS, MANAGED_LABELS};

@@ -1,7 +1,7 @@
 //! What a member has: nodes, resources offered and asked for, and free nodes by grade.
 //!
 //! In: the member's nodes and pods as JSON (metadata, spec and status are enough), and the grades of its Cluster.
-//! Out: the pieces of `Cluster.status` (behaviour 63, vectors corrections 12 and 13).
+//! Out: the pieces of `Cluster.status`.
 
 use std::collections::BTreeMap;
 

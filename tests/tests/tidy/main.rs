@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod circles;
+mod texts;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -176,8 +177,6 @@ const CIRCLES: &[(&str, &[&str])] = &[
             "authorizer check check::literals check::report check::signatures check::unify check_functions cost evaluate functions functions::library functions::sequences functions::texts lists program syntax syntax::lexer syntax::macros syntax::read types value walk",
         ],
     ),
-    ("karmada-certs", &["authority identity request"]),
-    ("karmada-encryption", &["at_rest kms", "configuration configuration::validate envelope symmetric"]),
     ("karmada-hub", &["fleet::registrar fleet::tokens"]),
     (
         "karmada-store",
@@ -272,69 +271,4 @@ fn circles_are_found_and_families_are_none() {
     assert!(circles::of(&circle, root).is_empty(), "a child's tests and a parent's types close no circle");
     circle[1].1.push_str(" fn f(b: crate::b::B) {}");
     assert_eq!(circles::of(&circle, root), [["a", "a::child", "b"]]);
-}
-
-#[test]
-fn every_file_says_what_it_is() {
-    for (path, text) in all_rust_files() {
-        assert!(text.starts_with("//!"), "{} does not begin with what it is", path.display());
-    }
-}
-
-#[test]
-fn no_room_grows_too_large() {
-    for (path, text) in all_rust_files() {
-        let lines = text.lines().count();
-        assert!(lines <= 1000, "{} has {lines} lines", path.display());
-        if path.ends_with("src/main.rs") {
-            assert!(
-                lines <= 150,
-                "{} has {lines} lines: a main parses, builds, runs and drains",
-                path.display()
-            );
-        }
-    }
-}
-
-/// Every `KARMADA_…` in a text.
-fn variables(text: &str) -> BTreeSet<String> {
-    let starts = text.match_indices("KARMADA_").map(|(at, _)| &text[at..]);
-    let name = |rest: &str| rest.chars().take_while(|c| c.is_ascii_uppercase() || *c == '_').collect();
-    starts.map(name).collect()
-}
-
-/// The programs read them from their environment themselves: one that is not set is then no empty flag.
-#[test]
-fn a_units_variables_are_its_programs() {
-    for (unit, sources) in [
-        ("karmada-agent", &["agent/src/args.rs"][..]),
-        ("karmada-hub", &["hub/src/main.rs", "hub/src/flags.rs", "hub/src/logging.rs"][..]),
-    ] {
-        let read = |path: &str| std::fs::read_to_string(workspace_root().join(path)).expect("a text");
-        let service = read(&format!("deploy/systemd/{unit}.service"));
-        let sources: String = sources.iter().map(|path| read(path)).collect();
-        for variable in variables(&service) {
-            assert!(sources.contains(&format!("env = \"{variable}\"")), "{unit} does not read {variable}");
-        }
-        let start = service.lines().find(|line| line.starts_with("ExecStart=")).expect("a start");
-        assert!(
-            !start.contains("${KARMADA_"),
-            "{unit}: a variable that is not set would be an empty flag: {start}"
-        );
-    }
-}
-
-#[test]
-fn nothing_is_promised_in_comments() {
-    let promises = [
-        ["TO", "DO"].concat(),
-        ["FIX", "ME"].concat(),
-        ["todo", "!("].concat(),
-        ["unimplemented", "!("].concat(),
-    ];
-    for (path, text) in all_rust_files() {
-        for promise in &promises {
-            assert!(!text.contains(promise.as_str()), "{} holds a {promise}", path.display());
-        }
-    }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::containers::containers;
 
 /// The parts of `registry/repository:tag` or `registry/repository@digest`. An image with both tag and digest keeps
-/// the tag only (vectors correction 15).
+/// the tag only.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Image {
     registry: String,

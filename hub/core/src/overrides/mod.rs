@@ -1,4 +1,4 @@
-//! How a manifest differs from cluster to cluster (behaviour 36–38, vectors corrections 14–18).
+//! How a manifest differs from cluster to cluster.
 //!
 //! In: a manifest, a cluster, the override policies. Out: the changed manifest and which policies changed it, or why
 //! one of them cannot be applied: then nothing is sent to that cluster.
@@ -91,7 +91,7 @@ pub fn apply<O: Borrow<OverridePolicy>>(
 }
 
 /// Whether an override policy may mean an object of which its kind and place are known, in any cluster and whatever its labels
-/// are: whom to look at again when the policy changes (behaviour 39).
+/// are: whom to look at again when the policy changes.
 pub fn may_mean(policy: &OverridePolicy, object: &ObjectReference) -> bool {
     let near = policy.namespace().is_empty() || policy.namespace() == object.namespace;
     let selects = |wanted: &ResourceSelector| {

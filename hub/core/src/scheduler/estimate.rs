@@ -1,5 +1,4 @@
-//! How many more replicas a cluster could hold, from what it reports of itself (features: Capacity, vectors
-//! correction 9).
+//! How many more replicas a cluster could hold, from what it reports of itself.
 
 use karmada_api::binding::{ReplicaRequirements, ResourceList};
 use karmada_api::cluster::{AllocatableModeling, Cluster, ResourceModel, ResourceSummary};

@@ -1,7 +1,7 @@
 //! Which of the feasible clusters are used, where a placement says over how many groups to spread (features: Select).
 //!
 //! In: candidates in order of preference. Out: those to use, in order. Groups are clusters, or regions with clusters
-//! in them; other groups are refused, as upstream refuses them (quirk 7).
+//! in them; other groups are refused, as upstream refuses them.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ pub fn order(candidates: &mut [Candidate<'_>], previous: &[TargetCluster]) {
     });
 }
 
-/// Whether constraints do not count: fixed weights name the clusters themselves (vectors correction 1).
+/// Whether constraints do not count: fixed weights name the clusters themselves.
 fn ignores_constraints(strategy: &ReplicaSchedulingStrategy) -> bool {
     strategy.replica_scheduling_type != Some(ReplicaSchedulingType::Duplicated)
         && strategy.replica_division_preference == Some(ReplicaDivisionPreference::Weighted)
@@ -242,7 +242,7 @@ impl Selection<'_> {
 }
 
 /// Chooses regions. `regions` stand best first. A choice grows region by region, in that order, and is complete as
-/// soon as it has enough regions and enough clusters: it never grows further (vectors correction 10). Among complete
+/// soon as it has enough regions and enough clusters: it never grows further. Among complete
 /// choices the highest mean score wins, then the most clusters, then the one with the earlier regions. The positions
 /// chosen, rising.
 fn choose(regions: &[Region<'_>], bounds: Bounds, min_clusters: usize) -> Option<Vec<usize>> {

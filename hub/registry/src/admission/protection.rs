@@ -1,4 +1,4 @@
-//! Deletion protection: an object labelled for it cannot be deleted by anyone (behaviour 79).
+//! Deletion protection: an object labelled for it cannot be deleted by anyone.
 
 use karmada_definitions::status::Status;
 

@@ -10,7 +10,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 use super::schema::Meta;
 use crate::Revision;
@@ -37,7 +37,7 @@ impl Mark {
         record[..8].copy_from_slice(MAGIC);
         record[8..16].copy_from_slice(&self.epoch.to_le_bytes());
         record[16..24].copy_from_slice(&self.revision.to_le_bytes());
-        let sum = xxh3_64(&record[..24]);
+        let sum = XxHash3_64::oneshot(&record[..24]);
         record[24..].copy_from_slice(&sum.to_le_bytes());
         record
     }

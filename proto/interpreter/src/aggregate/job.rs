@@ -1,5 +1,5 @@
 //! Job and CronJob: counts are summed, times are the first start and the last end, and a Job is over when it is over
-//! in every cluster (vectors correction 30).
+//! in every cluster.
 
 use jiff::Timestamp;
 use karmada_api::binding::AggregatedStatusItem;

@@ -1,4 +1,4 @@
-//! Service and Ingress: the addresses of all clusters, each once (vectors correction 32).
+//! Service and Ingress: the addresses of all clusters, each once.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! The statuses that members report, made one status of the template on the hub (behaviour 52).
+//! The statuses that members report, made one status of the template on the hub.
 //!
 //! In: the template with its present status, and one item per cluster. Out: the template with its new status. An
 //! unchanged picture gives an unchanged status, times included.
