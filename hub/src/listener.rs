@@ -7,6 +7,7 @@
 
 mod connections;
 mod heard;
+mod peer;
 mod strangers;
 
 use std::convert::Infallible;
@@ -25,14 +26,11 @@ use hyper::rt::Executor;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use jiff::Timestamp;
-use karmada_access::ProxyPeer;
 use karmada_apiserver::audit::PeerAddress;
 use karmada_apiserver::http::{ApiServer, CertificateUser, HeavyRequests, RefusedCertificate};
-use karmada_certs::{CertError, PeerIdentity};
+use karmada_certs::PeerIdentity;
 use karmada_proto::pulse::Pulse;
 use karmada_registry::{Clock, User};
-use rustls::pki_types::CertificateDer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -42,10 +40,11 @@ use tower::Service;
 pub use self::connections::Connections;
 use self::connections::{Busy, Place};
 use self::heard::Heard;
+use self::peer::Peer;
 use self::strangers::Calls;
 pub use self::strangers::Strangers;
 use crate::lanes::Lanes;
-use crate::port_tls::{PortTls, Shown};
+use crate::port_tls::PortTls;
 
 /// A handshake that takes longer is given up: it holds a task and a socket.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -155,13 +154,14 @@ async fn connection(arrived: Arrived, services: Services, streams: Streams, stop
         Ok(Err(error)) => return tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => return tracing::debug!("a TLS handshake took too long"),
     };
-    let peer = match peer(stream.get_ref().1.peer_certificates(), &shown) {
+    let peer = match peer::read(stream.get_ref().1.peer_certificates(), &shown) {
         Ok(peer) => peer,
         Err(error) => return tracing::debug!(%error, "a client certificate cannot be read"),
     };
     drop(shown);
     let builder = settings(streams.clone(), peer.is_stranger());
     let (load, here, calls) = (streams.load, place.clone(), Calls::default());
+    let lapse = peer::lapse(&services, &peer, &place);
     let service = service_fn(move |mut request: Request<Incoming>| {
         let (services, peer, calls) = (services.clone(), peer.clone(), calls.clone());
         let busy = here.begin();
@@ -182,6 +182,7 @@ async fn connection(arrived: Arrived, services: Services, streams: Streams, stop
             serving.as_mut().graceful_shutdown();
             serving.await
         }
+        () = lapse => return,
         () = leaves(&place) => {
             serving.as_mut().graceful_shutdown();
             // What was asked in that very moment is answered; who does not take the farewell is cut.
@@ -265,34 +266,6 @@ fn settings(streams: Streams, is_stranger: bool) -> Builder<Streams> {
     builder
 }
 
-/// Whom the certificate speaks for: somebody whom the hub's own CA knows, a proxy in front, or both.
-#[derive(Clone, Default)]
-struct Peer {
-    identity: Option<PeerIdentity>,
-    proxy: Option<ProxyPeer>,
-    /// When the certificate ends.
-    ends: Option<Timestamp>,
-}
-
-impl Peer {
-    fn is_stranger(&self) -> bool {
-        self.identity.is_none() && self.proxy.is_none()
-    }
-}
-
-/// Where proxies have a CA of their own, who signed says what a certificate is good for.
-fn peer(chain: Option<&[CertificateDer<'static>]>, shown: &Shown) -> Result<Peer, CertError> {
-    let Some((leaf, _)) = chain.and_then(<[_]>::split_first) else { return Ok(Peer::default()) };
-    let identity = PeerIdentity::from_der(leaf)?;
-    let ends = Some(identity.not_after);
-    let Some(signers) = &shown.signers else {
-        return Ok(Peer { identity: Some(identity), proxy: None, ends });
-    };
-    let chain = chain.unwrap_or_default();
-    let proxy = signers.proxies.signed(chain).then(|| ProxyPeer(identity.common_name.clone()));
-    Ok(Peer { identity: signers.clients.signed(chain).then_some(identity), proxy, ends })
-}
-
 async fn answer(
     services: Services,
     peer: Peer,
@@ -300,7 +273,7 @@ async fn answer(
     mut request: Request<Incoming>,
 ) -> Response<Body> {
     // Asked at each request: a connection may outlive what it was opened with.
-    let has_ended = peer.ends.is_some_and(|ends| ends <= (services.clock)());
+    let has_ended = peer.has_ended((services.clock)());
     if is_grpc(&request) {
         let response = Box::pin(fleet(services, peer.identity, calls, request)).await;
         return response.map(|body| body.map_err(Into::into).boxed_unsync());

@@ -99,7 +99,9 @@ pub fn status_meta(definition: &ResourceDefinition) -> StatusMeta {
             | "apiextensions.k8s.io"
             | "flowcontrol.apiserver.k8s.io"
             | "resource.k8s.io"
-            | "storage.k8s.io",
+            | "storage.k8s.io"
+            // Annotations of a Cluster say by which key its site speaks: who may write its status alone changes none.
+            | "cluster.karmada.io",
             _,
         )
         | ("networking.k8s.io", "servicecidrs") => StatusMeta::Keeps(ALL),

@@ -17,6 +17,23 @@ async fn an_administrators_certificate_ends_on_a_live_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_watch_ends_with_the_certificate_that_opened_it() {
+    let world = World::start().await;
+    let mut watching = world.https(Some(&world.administrator(Duration::from_secs(600)))).await;
+    let mut lasting = world.https(Some(&world.administrator(Duration::from_secs(6000)))).await;
+    let path = "/api/v1/namespaces?watch=true&timeoutSeconds=60&resourceVersion=0";
+    let mut ended = tokio::spawn(async move { watching.text_until_cut(path).await });
+    let mut stays = tokio::spawn(async move { lasting.text_until_cut(path).await });
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert!(!ended.is_finished());
+    world.pass(601);
+    let text = tokio::time::timeout(Duration::from_secs(10), &mut ended).await.expect("it is cut").unwrap();
+    assert!(text.contains("kube-system"), "it had been answered: {text}");
+    assert!(tokio::time::timeout(Duration::from_secs(2), &mut stays).await.is_err(), "the other one goes on");
+    stays.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_agents_certificate_opens_no_route() {
     let world = World::start().await;
     let owner = ClientKey::generate().unwrap();
@@ -54,4 +71,24 @@ async fn an_agents_certificate_opens_no_route() {
     // A join writes no role for it.
     let roles = world.hub.registry.definition("rbac.authorization.k8s.io", "v1", "clusterroles").unwrap();
     assert!(world.hub.registry.get(&roles, "", "system:karmada:north:agent").is_err());
+}
+
+/// Annotations of a Cluster say by which key its site speaks and which one may take over.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_writes_a_clusters_status_changes_none_of_its_annotations() {
+    let world = World::start().await;
+    let owner = ClientKey::generate().unwrap();
+    world.join("north", "u1", &owner).await.certificate(&owner);
+    let before = world.cluster("north").unwrap()["metadata"].clone();
+    let mut admin = world.https(Some(&world.administrator(Duration::from_secs(600)))).await;
+    let patch = br#"{"metadata":{"annotations":{"edge.karmada.io/adopt-key":"stolen"},"labels":{"a":"b"},"finalizers":["x.io/y"]},"status":{"kubernetesVersion":"v1.2.3"}}"#;
+    let path = "/apis/cluster.karmada.io/v1alpha1/clusters/north/status";
+    let headers = [("content-type", "application/merge-patch+json")];
+    let (code, _) = admin.send_body("PATCH", path, &headers, patch).await;
+    assert_eq!(code, 200);
+    let after = world.cluster("north").unwrap();
+    assert_eq!(after["status"]["kubernetesVersion"], "v1.2.3");
+    for field in ["annotations", "labels", "finalizers"] {
+        assert_eq!(after["metadata"][field], before[field], "{field}");
+    }
 }

@@ -424,6 +424,19 @@ impl Https {
         String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
     }
 
+    /// A body as far as it came before it ended or the connection was cut.
+    pub async fn text_until_cut(&mut self, path: &str) -> String {
+        use http_body_util::BodyExt;
+        let request = http::Request::builder().uri(format!("https://localhost{path}"));
+        let request = request.body(http_body_util::Full::default()).unwrap();
+        let mut body = self.sender.send_request(request).await.unwrap().into_body();
+        let mut text = Vec::new();
+        while let Some(Ok(frame)) = body.frame().await {
+            text.extend_from_slice(&frame.into_data().unwrap_or_default());
+        }
+        String::from_utf8(text).unwrap()
+    }
+
     /// Whether the other end has said goodbye.
     pub fn is_closed(&self) -> bool {
         self.sender.is_closed()
