@@ -7,14 +7,14 @@
 
 mod connections;
 mod heard;
+mod held;
 mod peer;
 mod strangers;
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -38,8 +38,9 @@ use tokio_util::task::TaskTracker;
 use tower::Service;
 
 pub use self::connections::Connections;
-use self::connections::{Busy, Place};
+use self::connections::Place;
 use self::heard::Heard;
+use self::held::Held;
 use self::peer::Peer;
 use self::strangers::Calls;
 pub use self::strangers::Strangers;
@@ -160,18 +161,25 @@ async fn connection(arrived: Arrived, services: Services, streams: Streams, stop
     };
     drop(shown);
     let builder = settings(streams.clone(), peer.is_stranger());
+    if !peer.is_stranger() {
+        place.is_known();
+    }
     let (load, here, calls) = (streams.load, place.clone(), Calls::default());
+    // An agent's session has its own signs of life, over links on which a frame takes minutes.
+    let is_agent = peer.identity.as_ref().is_some_and(PeerIdentity::is_of_an_agent);
+    let answers = Arc::new(AtomicU64::new(0));
     let lapse = peer::lapse(&services, &peer, &place);
     let service = service_fn(move |mut request: Request<Incoming>| {
         let (services, peer, calls) = (services.clone(), peer.clone(), calls.clone());
         let busy = here.begin();
+        let number = (!is_agent).then(|| answers.fetch_add(1, Ordering::Relaxed));
         request.extensions_mut().insert(from);
         request.extensions_mut().insert(from.0);
         request.extensions_mut().insert(load.clone());
         request.extensions_mut().insert(pulse.clone());
         async move {
             let answer = answer(services, peer, calls, request).await;
-            Ok::<_, Infallible>(answer.map(|body| Held { body, _busy: busy }))
+            Ok::<_, Infallible>(answer.map(|body| Held::new(body, busy, number)))
         }
     });
     let serving = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
@@ -189,7 +197,7 @@ async fn connection(arrived: Arrived, services: Services, streams: Streams, stop
             loop {
                 match tokio::time::timeout(FAREWELL, &mut serving).await {
                     Ok(ended) => break ended,
-                    Err(_) if place.patience().is_some() || place.leave.is_cancelled() => return,
+                    Err(_) if place.patience().is_some() || place.leave.is_cancelled() || place.is_untaken() => return,
                     Err(_) => {}
                 }
             }
@@ -205,32 +213,6 @@ async fn leaves(place: &Place) {
     tokio::select! {
         () = place.leave.cancelled() => {}
         () = place.idled() => {}
-    }
-}
-
-/// An answer's body: while it is sent, its connection is busy.
-struct Held {
-    body: Body,
-    _busy: Busy,
-}
-
-impl http_body::Body for Held {
-    type Data = Bytes;
-    type Error = Box<dyn std::error::Error + Send + Sync>;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<http_body::Frame<Bytes>, Self::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> http_body::SizeHint {
-        self.body.size_hint()
     }
 }
 

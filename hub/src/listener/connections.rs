@@ -1,7 +1,8 @@
 //! Who is connected, from where, and since when nothing was asked: what bounds how much of the port one address takes.
 //!
 //! In: connections as they come and go, requests as they begin and end, time. Out: whether a connection may come, which one goes for
-//! it, and when one has been idle for too long. A connection with a request or a session on it is never sent away.
+//! it, and when one has been idle for too long, or its answers not taken. Who shows a certificate of the hub's and has a request or a
+//! session under way is never sent away; whoever shows none goes before that keeps anybody out.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -17,6 +18,12 @@ pub const IDLE: Duration = Duration::from_secs(120);
 
 /// File descriptors that are kept for everything else: the store, logs, calls of webhooks.
 const KEPT_FREE: u64 = 128;
+
+/// Of these, what connections may hold that were sent away and have not closed their socket yet.
+const LEAVING: usize = 64;
+
+/// An answer of which nothing is taken for this long breaks off, with its connection.
+pub const UNTAKEN: Duration = Duration::from_secs(60);
 
 /// Every connection of the port.
 pub struct Connections {
@@ -34,7 +41,12 @@ struct Open {
 
 struct State {
     requests: usize,
-    idle_since: Duration,
+    /// Since when it is idle, or busy.
+    since: Duration,
+    /// Whether it shows a certificate of the hub's.
+    is_known: bool,
+    /// Whether it was sent away.
+    leaves: bool,
     leave: CancellationToken,
 }
 
@@ -42,6 +54,8 @@ struct State {
 pub struct Place {
     connections: Arc<Connections>,
     key: (IpAddr, u64),
+    /// Since when the peer is waited for, by answer.
+    waiting: Mutex<BTreeMap<u64, Duration>>,
     /// Cancelled when it must make room.
     pub leave: CancellationToken,
 }
@@ -56,12 +70,12 @@ impl Connections {
     }
 
     fn bounded(per_address: usize, all: usize) -> Arc<Connections> {
-        let per_address = if per_address == 0 { all } else { per_address };
+        // One address never has all of the port.
+        let per_address = if per_address == 0 { all } else { per_address.min(all.div_ceil(2)) };
         Arc::new(Connections { started: Instant::now(), per_address, all, open: Mutex::default() })
     }
 
-    /// A place for a connection. Where there are too many of its address, or in all, the one that has been idle longest goes for
-    /// it; `None` where every one of them is busy.
+    /// A place for a connection. Where there are too many of its address, or in all, another one goes for it; `None` where none can.
     pub fn enter(self: &Arc<Self>, from: IpAddr) -> Option<Arc<Place>> {
         let from = network(from);
         let now = self.started.elapsed();
@@ -76,59 +90,114 @@ impl Connections {
         let key = (from, open.next);
         open.next += 1;
         let leave = CancellationToken::new();
-        open.connections.insert(key, State { requests: 0, idle_since: now, leave: leave.clone() });
+        let state = State { requests: 0, since: now, is_known: false, leaves: false, leave: leave.clone() };
+        open.connections.insert(key, state);
         drop(open);
-        Some(Arc::new(Place { connections: self.clone(), key, leave }))
+        Some(Arc::new(Place { connections: self.clone(), key, waiting: Mutex::default(), leave }))
     }
 
-    /// Lets the connection go that has been idle longest, whoever it is: the system gives no more.
+    /// Lets a connection go, whoever it is: the system gives no more.
     pub fn make_room(&self) {
         self.open.lock().make_room(None);
     }
 }
 
 impl Open {
-    /// True where one goes.
+    /// Sends one away: the one that has been idle longest, strangers first; else, of strangers that are busy, the one that has been for
+    /// longest, of the address that has most of them. True where one goes.
     fn make_room(&mut self, of: Option<IpAddr>) -> bool {
-        let idle = self
-            .connections
-            .iter()
-            .filter(|((from, _), state)| state.requests == 0 && of.is_none_or(|of| of == *from));
-        let Some(key) = idle.min_by_key(|(_, state)| state.idle_since).map(|(key, _)| *key) else {
+        if self.connections.values().filter(|state| state.leaves).count() >= LEAVING {
+            return false;
+        }
+        let idle = |state: &State| state.requests == 0;
+        let longest_idle = self.staying(of).filter(|(_, state)| idle(state));
+        let longest_idle = longest_idle.min_by_key(|(_, state)| (state.is_known, state.since));
+        let Some(key) = longest_idle.map(|(key, _)| *key).or_else(|| self.busy_stranger(of)) else {
             return false;
         };
-        if let Some(state) = self.connections.remove(&key) {
+        if let Some(state) = self.connections.get_mut(&key) {
+            state.leaves = true;
             state.leave.cancel();
         }
         true
+    }
+
+    fn staying(&self, of: Option<IpAddr>) -> impl Iterator<Item = (&(IpAddr, u64), &State)> {
+        self.connections
+            .iter()
+            .filter(move |((from, _), state)| !state.leaves && of.is_none_or(|of| of == *from))
+    }
+
+    fn busy_stranger(&self, of: Option<IpAddr>) -> Option<(IpAddr, u64)> {
+        let strangers = || self.staying(of).filter(|(_, state)| !state.is_known);
+        let mut by_address: BTreeMap<IpAddr, usize> = BTreeMap::new();
+        strangers().for_each(|((from, _), _)| *by_address.entry(*from).or_default() += 1);
+        let (most, _) = by_address.into_iter().max_by_key(|(_, count)| *count)?;
+        let of_most = strangers().filter(|((from, _), _)| *from == most);
+        of_most.min_by_key(|(_, state)| state.since).map(|(key, _)| *key)
     }
 }
 
 impl Place {
     /// A request begins.
     pub fn begin(self: &Arc<Self>) -> Busy {
+        let now = self.connections.started.elapsed();
         if let Some(state) = self.connections.open.lock().connections.get_mut(&self.key) {
+            if state.requests == 0 {
+                state.since = now;
+            }
             state.requests += 1;
         }
         Busy(self.clone())
+    }
+
+    /// It shows a certificate of the hub's.
+    pub fn is_known(&self) {
+        if let Some(state) = self.connections.open.lock().connections.get_mut(&self.key) {
+            state.is_known = true;
+        }
+    }
+
+    /// From now on the peer is waited for, to take what there is of an answer.
+    pub fn waits(&self, answer: u64) {
+        self.waiting.lock().insert(answer, self.connections.started.elapsed());
+    }
+
+    /// The peer has taken what there was of an answer.
+    pub fn took(&self, answer: u64) {
+        self.waiting.lock().remove(&answer);
+    }
+
+    /// Whether nothing of an answer was taken for too long.
+    pub fn is_untaken(&self) -> bool {
+        let now = self.connections.started.elapsed();
+        self.waiting.lock().values().any(|since| now.saturating_sub(*since) >= UNTAKEN)
     }
 
     /// How long it may still be idle; `None` while it is not.
     pub fn patience(&self) -> Option<Duration> {
         let open = self.connections.open.lock();
         let state = open.connections.get(&self.key).filter(|state| state.requests == 0)?;
-        Some((state.idle_since + IDLE).saturating_sub(self.connections.started.elapsed()))
+        Some((state.since + IDLE).saturating_sub(self.connections.started.elapsed()))
     }
 
-    /// Resolves when it has been idle for too long.
+    /// Resolves when it has been idle for too long, or what it asked for is not taken.
     pub async fn idled(&self) {
         loop {
             match self.patience() {
                 Some(Duration::ZERO) => return,
+                _ if self.is_untaken() => return,
                 // A request on its way out is looked for again later.
-                left => tokio::time::sleep(left.unwrap_or(IDLE)).await,
+                left => tokio::time::sleep(left.unwrap_or(UNTAKEN)).await,
             }
         }
+    }
+}
+
+impl Busy {
+    /// Where the request is.
+    pub fn place(&self) -> &Place {
+        &self.0
     }
 }
 
@@ -138,7 +207,7 @@ impl Drop for Busy {
         let now = place.connections.started.elapsed();
         if let Some(state) = place.connections.open.lock().connections.get_mut(&place.key) {
             state.requests -= 1;
-            state.idle_since = now;
+            state.since = now;
         }
     }
 }
@@ -189,15 +258,19 @@ mod tests {
         let other = all.enter(address(2)).unwrap();
         tokio::time::advance(Duration::from_secs(1)).await;
         let (two, three) = (enter().unwrap(), enter().unwrap());
+        for known in [&one, &three] {
+            known.is_known();
+        }
         let busy = one.begin();
         let four = enter().unwrap();
+        four.is_known();
         assert!(two.leave.is_cancelled(), "the first is busy, so the second goes");
         assert!(!one.leave.is_cancelled() && !three.leave.is_cancelled() && !other.leave.is_cancelled());
+        drop(two);
         let more = [three.begin(), four.begin()];
-        assert!(enter().is_none(), "no busy one goes");
+        assert!(enter().is_none(), "no busy one goes that is known");
         assert!(all.enter(address(3)).is_some(), "another address has its own places");
         drop(more);
-        drop(two);
         tokio::time::advance(Duration::from_secs(1)).await;
         drop(busy);
         enter().unwrap();
@@ -205,9 +278,64 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn busy_strangers_keep_nobody_out() {
+        let all = Connections::bounded(100, 8);
+        let flood: Vec<_> = (0..4).map(|_| all.enter(address(1)).unwrap()).collect();
+        let busy: Vec<_> = flood.iter().map(Place::begin).collect();
+        let guest = all.enter(address(2)).unwrap();
+        let (agent, also) = (all.enter(address(3)).unwrap(), all.enter(address(3)).unwrap());
+        let theirs = [guest.begin(), agent.begin(), also.begin()];
+        agent.is_known();
+        also.is_known();
+        let fifth = all.enter(address(1)).unwrap();
+        assert!(
+            flood[0].leave.is_cancelled(),
+            "one address has half of the port, its own longest goes above that"
+        );
+        assert!(all.enter(address(4)).is_some(), "whoever comes has a place");
+        assert!(fifth.leave.is_cancelled(), "who asks nothing goes first");
+        assert!(all.enter(address(5)).is_some());
+        assert!(!guest.leave.is_cancelled() && !agent.leave.is_cancelled() && !also.leave.is_cancelled());
+        drop((busy, theirs));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_was_sent_away_and_does_not_go_counts() {
+        let all = Connections::bounded(0, 200);
+        let held: Vec<_> = (0..=255).map(|last| all.enter(address(last))).collect();
+        let inside = held.iter().filter(|place| place.is_some()).count();
+        assert_eq!(inside, 200 + 56, "newcomers come as others are sent away");
+        let more: Vec<_> = (0..=255).map(|last| all.enter(address(last))).collect();
+        let more = more.iter().filter(|place| place.is_some()).count();
+        assert_eq!(inside + more, 200 + LEAVING, "and no more before those have gone");
+        drop(held);
+        assert!(all.enter(address(1)).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_nobody_takes_ends_its_connection() {
+        let all = Connections::bounded(9, 9);
+        let place = all.enter(address(1)).unwrap();
+        let _busy = place.begin();
+        place.waits(7);
+        tokio::time::advance(UNTAKEN / 2).await;
+        place.took(7);
+        assert!(
+            tokio::time::timeout(UNTAKEN * 5, place.idled()).await.is_err(),
+            "a watch that waits for news"
+        );
+        place.waits(7);
+        let start = Instant::now();
+        place.idled().await;
+        assert!(start.elapsed() >= UNTAKEN && start.elapsed() <= UNTAKEN * 2);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn in_all_there_are_as_many_as_files_and_places_come_back() {
         let all = Connections::bounded(0, 2);
         let (one, two) = (all.enter(address(1)).unwrap(), all.enter(address(2)).unwrap());
+        one.is_known();
+        two.is_known();
         let busy = [one.begin(), two.begin()];
         assert!(all.enter(address(3)).is_none());
         drop((busy, one));
