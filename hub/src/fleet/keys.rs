@@ -92,6 +92,12 @@ pub fn ask(cluster: &mut Value, request: Request) -> bool {
     true
 }
 
+/// Whether as many keys ask as are kept, and none of them is decided about.
+pub fn is_full(cluster: &Value) -> bool {
+    let all = requests(cluster);
+    all.len() >= MOST && !all.iter().any(|request| request.refused)
+}
+
 /// Gives the name to keys: the newest first.
 pub fn give(cluster: &mut Value, keys: &[&str]) {
     annotate(cluster, KEY, Some(keys.join(",")));

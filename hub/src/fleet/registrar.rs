@@ -82,6 +82,18 @@ enum Place {
     Taken,
     /// Another key holds it.
     Held,
+    /// Another key holds it, and as many wait for it as are kept.
+    Full,
+}
+
+/// What came of a join that a use of its token was counted for.
+enum Made {
+    /// The key may have the name at once.
+    Granted,
+    /// A person is asked.
+    Waits,
+    /// Nothing was written: there was no room any more.
+    Nothing,
 }
 
 impl HubRegistrar {
@@ -137,6 +149,7 @@ impl HubRegistrar {
             KeyStanding::Waiting => Place::Waiting,
             KeyStanding::Refused => Place::Taken,
             KeyStanding::Stranger if self.contacts.connected(&ask.cluster_name) => Place::Taken,
+            KeyStanding::Stranger if keys::is_full(&cluster.value()) => Place::Full,
             KeyStanding::Stranger => Place::Held,
         }
     }
@@ -187,6 +200,10 @@ impl HubRegistrar {
             }
             Place::Waiting => return Ok(Ok(JoinOutcome::Pending(WAITS))),
             Place::Leaving => return Ok(Ok(JoinOutcome::Pending(GIVEN_UP))),
+            Place::Full => {
+                self.tell_full(&ask.cluster_name);
+                return Ok(Ok(JoinOutcome::Pending(WAITS)));
+            }
             Place::Taken => {
                 self.tell_refused(
                     &ask.cluster_name,
@@ -213,8 +230,14 @@ impl HubRegistrar {
                 self.tokens.give_back(&ask.token).await;
                 Err(later(status))
             }
-            Ok(true) => self.grant(&ask.cluster_name, &ask.request).map(|g| Ok(JoinOutcome::Granted(g))),
-            Ok(false) => Ok(Ok(JoinOutcome::Pending(WAITS))),
+            Ok(Made::Granted) => {
+                self.grant(&ask.cluster_name, &ask.request).map(|g| Ok(JoinOutcome::Granted(g)))
+            }
+            Ok(Made::Waits) => Ok(Ok(JoinOutcome::Pending(WAITS))),
+            Ok(Made::Nothing) => {
+                self.tokens.give_back(&ask.token).await;
+                Ok(Ok(JoinOutcome::Pending(WAITS)))
+            }
         }
     }
 
@@ -227,8 +250,8 @@ impl HubRegistrar {
         }
     }
 
-    /// Writes onto the Cluster that another key asks for its name. Never granted: false.
-    async fn write_request(&self, ask: &JoinAsk) -> Result<bool, Status> {
+    /// Writes onto the Cluster that another key asks for its name.
+    async fn write_request(&self, ask: &JoinAsk) -> Result<Made, Status> {
         let definition = self.clusters()?;
         let mut written = false;
         let mut change = |live: Option<&Value>| {
@@ -239,31 +262,25 @@ impl HubRegistrar {
         };
         let at = ObjectKey::new("", &ask.cluster_name);
         self.registry.update(&definition, &at, &options(), false, &mut change).await?;
-        self.tell_refused(
-            &ask.cluster_name,
-            if written {
-                "another key asked for the cluster's name, and waits: karmadactl adopt gives it the name, karmadactl refuse does not"
-            } else {
-                "another key asked for the cluster's name, and more wait than are kept: karmadactl refuse clears them"
-            },
-        );
         if !written {
-            tracing::warn!(
-                cluster = ask.cluster_name,
-                "another key asks for the cluster's name, and more are waiting than are kept: karmadactl refuse clears them"
-            );
-            return Ok(false);
+            self.tell_full(&ask.cluster_name);
+            return Ok(Made::Nothing);
         }
-        tracing::warn!(
-            cluster = ask.cluster_name,
-            key = ask.request.key_fingerprint,
-            "another key asks for the cluster's name: karmadactl adopt gives it the name, karmadactl refuse does not"
-        );
-        Ok(false)
+        let asked = "another key asked for the cluster's name, and waits: karmadactl adopt gives it the name, karmadactl refuse does not";
+        self.tell_refused(&ask.cluster_name, asked);
+        tracing::warn!(cluster = ask.cluster_name, key = ask.request.key_fingerprint, "{asked}");
+        Ok(Made::Waits)
     }
 
-    /// Makes the Cluster. True where its key may have it at once.
-    async fn make(&self, ask: &JoinAsk) -> Result<bool, Status> {
+    /// Says that a key is not kept among those that wait.
+    fn tell_full(&self, cluster: &str) {
+        let full = "another key asked for the cluster's name, and more wait than are kept: karmadactl refuse clears them";
+        self.tell_refused(cluster, full);
+        tracing::warn!(cluster, "{full}");
+    }
+
+    /// Makes the Cluster. Granted where its key may have it at once.
+    async fn make(&self, ask: &JoinAsk) -> Result<Made, Status> {
         let definition = self.clusters()?;
         let mut object = json!({
             "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
@@ -296,7 +313,7 @@ impl HubRegistrar {
         }
         let (cluster, id) = (&ask.cluster_name, &ask.cluster_uid);
         tracing::info!(cluster, id, approved, "a cluster joined");
-        Ok(approved)
+        Ok(if approved { Made::Granted } else { Made::Waits })
     }
 
     async fn write_namespace(&self, cluster: &str) -> Result<(), Status> {

@@ -268,3 +268,25 @@ async fn a_token_that_is_over_is_told_as_such_to_who_holds_it() {
         assert_eq!(told["details"]["causes"][0]["reason"].as_str().unwrap_or(""), why, "{token}");
     }
 }
+
+/// As many keys wait for a name as are kept: one more asks again and again, as it is told to, and takes no use of the token from
+/// other sites.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_not_kept_waiting_uses_no_token_up() {
+    let world = World::start().await;
+    let token = "waits0.0123456789abcdef";
+    world.token(token, &[("uses-left", "6")]).await;
+    let owner = key();
+    world.send(world.ask(token, "north", "u1", &owner)).await.certificate(&owner);
+    for n in 0..4 {
+        assert_eq!(world.send(world.ask(token, "north", &format!("w{n}"), &key())).await, Answer::Pending);
+    }
+    assert_eq!(world.uses_left(token), "1");
+    let late = key();
+    for _ in 0..3 {
+        assert_eq!(world.send(world.ask(token, "north", "late", &late)).await, Answer::Pending);
+    }
+    assert_eq!(world.uses_left(token), "1");
+    let south = key();
+    world.send(world.ask(token, "south", "u2", &south)).await.certificate(&south);
+}
