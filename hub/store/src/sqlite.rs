@@ -4,7 +4,7 @@
 //! Out: answers after the commit's fdatasync, pages, events. The parts: [`schema`] is the file's layout and
 //! how it is opened and locked; [`writer`] is the thread and its queue; [`batch`] is what one transaction
 //! does; [`checked`] has the checksums of rows and [`acknowledged`] what must be there at the next start, [`salvage`] goes on without
-//! it; [`reserve`] is room for a full disk; [`recent`] has the keys that the file's index lacks; [`reader`] has the connections that read, [`lookup`] gets and
+//! it; [`reserve`] is room for a full disk; [`in_place`] notices that the file was taken away; [`recent`] has the keys that the file's index lacks; [`reader`] has the connections that read, [`lookup`] gets and
 //! lists; [`checkpoint`] moves the log into the file beside the writer; [`compaction`] forgets old events in small steps; [`rewrite`] puts
 //! the same values down in other bytes.
 
@@ -13,6 +13,7 @@ mod batch;
 mod checked;
 mod checkpoint;
 mod compaction;
+mod in_place;
 mod kept;
 mod lookup;
 mod reader;

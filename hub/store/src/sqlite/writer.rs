@@ -17,6 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use super::acknowledged::{Acknowledged, Mark};
 use super::batch::{Answer, Batch, Operation};
 use super::checkpoint::{CHECKPOINT_PAGES, WalUse};
+use super::in_place::InPlace;
 use super::kept::Kept;
 use super::reader::Readers;
 use super::recent::Recent;
@@ -116,6 +117,7 @@ struct Writer {
     meta: Meta,
     acknowledged: Acknowledged,
     reserve: Reserve,
+    in_place: InPlace,
     is_short: bool,
     trouble: Arc<Mutex<Option<StoreError>>>,
     /// False after a failure, until the file has told where the store stands.
@@ -147,6 +149,8 @@ pub(super) fn start(
     let room = Arc::new(Semaphore::new(QUEUE_BYTES));
     let Opened { db, meta, lock, acknowledged } = opened;
     let trouble = Arc::new(Mutex::new(None));
+    let in_place = InPlace::of(&options.path)
+        .map_err(|error| StoreError::Backend(format!("{}: {error}", options.path.display())))?;
     let Surroundings { feed, epoch, wal, recent, readers, others, alive } = surroundings;
     db.set_prepared_statement_cache_capacity(32);
     let mut writer = Writer {
@@ -163,6 +167,7 @@ pub(super) fn start(
         meta,
         acknowledged,
         reserve: Reserve::open(&options.path, options.reserve_bytes),
+        in_place,
         is_short: false,
         trouble: trouble.clone(),
         sure: true,
@@ -291,6 +296,7 @@ impl Writer {
         let done = done.map_err(|error| {
             if self.is_short && self.reserve.is_full(&error) { StoreError::Full } else { failed(&error) }
         })?;
+        self.in_place.check().map_err(StoreError::Backend)?;
         self.acknowledge(&done.0)?;
         Ok(done)
     }

@@ -294,3 +294,30 @@ async fn large_values_that_change_again_and_again_do_not_fill_the_disk() {
     let bytes = std::fs::metadata(&options.path).unwrap().len();
     assert!(bytes < 60 << 20, "{bytes}");
 }
+
+/// Writes go on into a file that has no name any more, and are gone with the process: they must not be acknowledged.
+#[tokio::test]
+async fn a_file_that_is_taken_away_is_noticed_at_the_next_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let away = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(&options(folder.path())).unwrap();
+    fill(&store, 3).await;
+    let put = |key: &str| store.put(key, Bytes::from_static(b"v"), Expect::Absent);
+    for name in ["hub.db", "hub.db-wal"] {
+        let (here, there) = (folder.path().join(name), away.path().join(name));
+        std::fs::rename(&here, &there).unwrap();
+        let told = put(&format!("/while-{name}-is-gone")).await.unwrap_err().to_string();
+        assert!(told.contains("removed, moved or replaced") && told.contains(name), "{told}");
+        assert!(store.health().is_err());
+        assert!(store.get("/0001").await.unwrap().is_some(), "what is there is read");
+        std::fs::rename(&there, &here).unwrap();
+        put(&format!("/after-{name}-came-back")).await.unwrap();
+        assert!(store.health().is_ok());
+    }
+    store.close().await;
+    let store = SqliteStore::open(&options(folder.path())).unwrap();
+    for key in ["/0002", "/after-hub.db-came-back", "/after-hub.db-wal-came-back"] {
+        assert!(store.get(key).await.unwrap().is_some(), "{key}");
+    }
+    store.close().await;
+}
