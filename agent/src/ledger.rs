@@ -126,6 +126,12 @@ impl Entry {
         self.placed || self.unanswered
     }
 
+    /// No Work of the hub's: objects ([`Entry::former`]) that were found in the member with the marks of one that nobody holds. A Work
+    /// of the hub's has a uid.
+    pub fn is_stray(&self) -> bool {
+        self.uid.is_empty() && self.phase == Phase::Desired
+    }
+
     /// This body was applied, and successfully.
     pub fn is_applied(&self) -> bool {
         matches!(&self.applied, Some((applied, true)) if applied.ok)
@@ -374,6 +380,20 @@ impl Ledger {
             let forget = "UPDATE works SET former = '' WHERE key = ?1 AND hash = ?2";
             transaction.prepare_cached(forget)?.execute(params![key, hash.as_ref()]).map(drop)
         })
+    }
+
+    /// The member has `objects` with the marks of Work `key`. Where no such Work is held it is from now on, by name alone: suspended and
+    /// with nothing to apply, so that only a word on it touches them. True where that is news.
+    pub fn found(&self, key: &str, objects: &[ObjectId]) -> Result<bool, LedgerError> {
+        let (news, _) = self.with(|connection| {
+            let transaction = connection.transaction()?;
+            let news = changes::found(&transaction, key, objects)?;
+            transaction.commit().map(|()| news)
+        })?;
+        if news {
+            self.desired.send_modify(|count| *count += 1);
+        }
+        Ok(news)
     }
 
     /// Nothing comes any more of what these had begun.

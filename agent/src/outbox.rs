@@ -72,7 +72,7 @@ pub struct Outbox {
     due: BTreeSet<(Duration, String)>,
     removed: BTreeMap<String, (Removed, bool)>,
     removals_held: bool,
-    orphans: Vec<String>,
+    orphans: BTreeSet<String>,
     cluster: Option<(Bytes, bool)>,
     events: VecDeque<EventReport>,
 }
@@ -132,6 +132,7 @@ impl Outbox {
     pub fn forget(&mut self, key: &str) {
         self.drop_work(key);
         self.removed.remove(key);
+        self.orphans.remove(key);
     }
 
     /// The cluster's status, JSON. True where that is news.
@@ -153,7 +154,12 @@ impl Outbox {
 
     /// Works that a full listing lacked.
     pub fn orphans(&mut self, keys: Vec<String>) {
-        self.orphans = keys;
+        self.orphans = keys.into_iter().collect();
+    }
+
+    /// A Work of which the member has objects and that nobody holds. True where that is news.
+    pub fn orphan(&mut self, key: &str) -> bool {
+        self.orphans.insert(key.to_owned())
     }
 
     /// A new session: everything is told again.
@@ -184,8 +190,7 @@ impl Outbox {
             return Some(agent_frame::Body::Removed(removed.clone()));
         }
         if !self.orphans.is_empty() {
-            let rest = self.orphans.split_off(self.orphans.len().min(ORPHANS));
-            let keys = std::mem::replace(&mut self.orphans, rest);
+            let keys: Vec<String> = std::iter::from_fn(|| self.orphans.pop_first()).take(ORPHANS).collect();
             return Some(agent_frame::Body::Orphans(Orphans { keys }));
         }
         self.events.pop_front().map(agent_frame::Body::Event)

@@ -8,6 +8,7 @@
 //! - [`body`]: what is sent, and whether it is there already (pure).
 //! - [`meanwhile`]: which is newer, what a watch told or what a write was answered (pure).
 //! - [`unanswered`]: what the member may still carry out though nobody waits for it (pure).
+//! - [`strays`]: what bears our marks though nobody holds its Work (pure). [`look`]: where no watch tells of it.
 //! - [`fence`]: whether this agent is the one that may act (pure).
 //! - [`guard`]: an odd object is an error, not a panic.
 //! - [`apply`]: one Work, applied or removed. [`watcher`]: a kind's events. [`engine`]: the loop.
@@ -17,9 +18,11 @@ pub mod body;
 pub mod engine;
 pub mod fence;
 pub mod guard;
+mod look;
 mod meanwhile;
 pub mod order;
 pub mod pace;
+mod strays;
 mod targets;
 pub mod todo;
 mod unanswered;
