@@ -79,6 +79,8 @@ struct Engine {
     fence: Fence,
     todo: Todo,
     waits: Waits,
+    /// Of removals, whatever else failed of the same Work.
+    removals: Waits,
     unanswered: Unanswered,
     limit: Adaptive,
     board: Board,
@@ -118,6 +120,7 @@ pub async fn run(mut parts: Parts, stop: CancellationToken) -> Result<(), Ledger
         fence: Fence::default(),
         todo,
         waits: Waits::default(),
+        removals: Waits::of_removals(),
         unanswered: Unanswered::default(),
         limit: Adaptive::default(),
         board: Board::default(),
@@ -311,6 +314,7 @@ impl Engine {
         self.retarget(key, &[]);
         self.todo.drop_key(key);
         self.waits.clear(key);
+        self.removals.clear(key);
         self.board.forget(key);
         self.quarantined.remove(key);
     }

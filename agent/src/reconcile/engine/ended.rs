@@ -99,6 +99,7 @@ impl Engine {
             self.todo.again(key, class, due);
         } else {
             self.waits.clear(key);
+            self.recovered();
             if drifted {
                 self.todo.push(key, class, Cause::Drift);
             }
@@ -182,7 +183,8 @@ impl Engine {
         self.removed.entry(key.to_owned()).or_default().extend(removal.uids);
         let open = self.unanswered.until(key);
         if removal.done && open.is_none() {
-            self.waits.clear(key);
+            self.removals.clear(key);
+            self.recovered();
             self.parts.shared.counts.removed.fetch_add(1, Ordering::Relaxed);
             self.parts.shared.ledger.removed(&[key.to_owned()])?;
             // Unless a new life began meanwhile.
@@ -211,7 +213,7 @@ impl Engine {
                 true
             });
         }
-        let mut due = self.now() + self.waits.failed(key);
+        let mut due = self.now() + self.removals.failed(key);
         if removal.done {
             due = due.min(open.unwrap_or(due));
         }
@@ -226,16 +228,24 @@ impl Engine {
         }
         let open = self.unanswered.until(key);
         if removal.done && open.is_none() {
-            self.waits.clear(key);
+            self.removals.clear(key);
             return self.parts.shared.ledger.former_removed(key, hash);
         }
         let paused = self.paused(&removal.failure);
         if let Some(failure) = removal.failure {
             tracing::warn!(work = key, %failure, "removing what a newer body does not name any more");
         }
-        let due = self.now() + self.waits.failed(key);
+        let due = self.now() + self.removals.failed(key);
         self.todo.again(key, removal_class(3), paused.max(due));
         Ok(())
+    }
+
+    /// The member took something: removals that it failed over are not kept waiting for what is over.
+    fn recovered(&mut self) {
+        let now = self.now();
+        for (key, wait) in self.removals.recovered() {
+            self.todo.sooner(&key, now + wait);
+        }
     }
 
     /// Until when the member asked for a pause, by any of `failures`: nothing is begun before.
