@@ -9,6 +9,13 @@ use crate::member::ObjectId;
 use crate::reconcile::apply::manifests;
 use crate::session::{Change, Phase};
 
+/// In `unanswered`: nothing of a write of the Work may come.
+pub(super) const NOTHING_COMES: i64 = 0;
+/// In `unanswered`: a write was begun of which it is not known whether the member carries it out.
+pub(super) const UNANSWERED: i64 = 1;
+/// In `unanswered`: a write is next. It is synced with what asks for the write, so that no power cut takes the knowledge away that the
+/// member may have been asked. To this process it means nothing more; to the next one, what [`UNANSWERED`] does.
+pub(super) const TO_BE_WRITTEN: i64 = 2;
 /// The body of what is held by name alone.
 const NOTHING: &[u8] = br#"{"manifests":[]}"#;
 /// What keeps the proof of the epoch.
@@ -117,10 +124,11 @@ pub(super) fn apply(connection: &Connection, change: &Change) -> Result<(), rusq
                 .prepare_cached(
                     "INSERT INTO works (key, uid, revision, hash, encoding, decoded_size, body, suspended, preserve,
                         generation, retry, placed, unanswered, former)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 0, 0, '')
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 0, ?13, '')
                      ON CONFLICT (key) DO UPDATE SET uid = ?2, revision = ?3, hash = ?4, encoding = ?5,
                         decoded_size = ?6, body = ?7, suspended = ?8, preserve = ?9, generation = ?10,
                         retry = ?11, phase = 0, former = ?12,
+                        unanswered = CASE WHEN unanswered = 1 OR (hash = ?4 AND phase = 0) THEN unanswered ELSE ?13 END,
                         applied_ok = CASE WHEN phase = 0 THEN applied_ok END,
                         applied_hash = CASE WHEN hash = ?4 THEN applied_hash END,
                         crashes = CASE WHEN hash = ?4 AND retry = ?11 THEN crashes ELSE 0 END",
@@ -137,7 +145,8 @@ pub(super) fn apply(connection: &Connection, change: &Change) -> Result<(), rusq
                     preserve,
                     *generation as i64,
                     retry,
-                    former_text(&former)
+                    former_text(&former),
+                    if *suspended { NOTHING_COMES } else { TO_BE_WRITTEN }
                 ])?;
         }
         Change::Touch { key, uid, revision, suspended, preserve, generation, retry } => {

@@ -143,7 +143,7 @@ impl Engine {
         if current && !same {
             ledger.ended(&[outcome])?;
         } else {
-            ledger.came_back(&key, outcome.unanswered)?;
+            ledger.came_back(&key, outcome.unanswered, !current || !applied.ok)?;
             if outcome.placed {
                 ledger.placed(&key)?;
             }
@@ -190,7 +190,7 @@ impl Engine {
             // Unless a new life began meanwhile.
             return self.entry_changed(key, false);
         }
-        self.parts.shared.ledger.came_back(key, open.is_some())?;
+        self.parts.shared.ledger.came_back(key, open.is_some(), false)?;
         if removal.done {
             tracing::info!(
                 work = key,
