@@ -118,17 +118,7 @@ async fn what_lost_its_marks_is_removed_all_the_same_and_what_another_work_took_
         });
         let change = delete("a", 2);
         shared.ledger.commit(&[change]).unwrap();
-        let stop = CancellationToken::new();
-        let parts = Parts {
-            namespaces: Arc::from([]),
-            shared: shared.clone(),
-            member: Arc::new(member.clone()),
-            interpreter: Arc::new(Native),
-            cluster: "m".into(),
-            drift_rate: 5.0,
-        };
-        let engine = tokio::spawn(run(parts, stop.clone()));
-        let rig = Rig { member, shared, stop, engine };
+        let rig = Rig::over(member, shared);
         rig.until("done", |rig| phase(rig, "a") == Phase::Removed).await;
         assert_eq!(rig.value("a").is_some(), other, "{mark}, another's: {other}");
     }
