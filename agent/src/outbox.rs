@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use karmada_proto::body;
+use karmada_proto::one_line;
 use karmada_proto::v1::{Applied, ClusterStatus, EventReport, Orphans, Removed, WorkStatus, agent_frame};
 
 /// Between two reports of one Work that say the same of applying it.
@@ -144,8 +145,9 @@ impl Outbox {
         true
     }
 
-    /// An event.
+    /// An event. What it says may be anybody's words: on one line, and short.
     pub fn event(&mut self, event: EventReport) {
+        let event = EventReport { message: one_line(&event.message), ..event };
         if self.events.len() == EVENTS {
             self.events.pop_front();
         }
@@ -292,6 +294,14 @@ mod tests {
         assert_eq!(outbox.next_prompt(), None, "nor to a new session");
         outbox.hold_removals(false);
         assert!(matches!(outbox.next_prompt(), Some(agent_frame::Body::Removed(_))));
+    }
+
+    #[test]
+    fn an_event_is_one_short_line() {
+        let mut outbox = Outbox::default();
+        outbox.event(EventReport { message: "a\r\nb".repeat(100_000), ..EventReport::default() });
+        let Some(agent_frame::Body::Event(told)) = outbox.next_prompt() else { panic!() };
+        assert!(told.message.len() < 3000 && told.message.starts_with("a  ba"), "{}", told.message.len());
     }
 
     #[test]
