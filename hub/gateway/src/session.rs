@@ -82,6 +82,8 @@ pub enum Effect {
 #[derive(Debug)]
 pub struct Session {
     epoch: u64,
+    /// This start of the hub.
+    timeline: u64,
     dispatch: Dispatch,
     out: VecDeque<hub_frame::Body>,
     effects: VecDeque<Effect>,
@@ -145,6 +147,7 @@ impl Session {
         };
         let mut session = Self {
             epoch: opening.epoch,
+            timeline: opening.timeline,
             dispatch: Dispatch::new(opening.epoch, hello, opening.resumed, opening.holds_deletes),
             out: [hub_frame::Body::Welcome(welcome)].into(),
             effects: [Effect::Stands(false)].into(),
@@ -455,7 +458,8 @@ impl Session {
         }
         let frame = self.dispatch.next_frame(&mut self.purse, &mut self.inbox);
         if let Some((revision, held)) = self.dispatch.take_held() {
-            self.effects.push_back(Effect::DeletesHeld(Batch { epoch: self.epoch, revision }, held));
+            let batch = Batch { epoch: self.epoch, revision, timeline: self.timeline };
+            self.effects.push_back(Effect::DeletesHeld(batch, held));
         }
         frame
     }

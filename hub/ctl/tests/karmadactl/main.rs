@@ -433,7 +433,7 @@ async fn clusters_are_shown_cordoned_tainted_and_deleted() {
 async fn a_word_to_a_cluster_that_is_not_there_or_away_or_said_twice_has_words() {
     let hub = Cluster::start().await;
     let all = [
-        "confirm nowhere --batch 3/7",
+        "confirm nowhere --batch 3/7/1f",
         "release w --cluster nowhere",
         "adopt nowhere",
         "refuse nowhere",
@@ -462,13 +462,13 @@ async fn a_word_to_a_cluster_that_is_not_there_or_away_or_said_twice_has_words()
         "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
     hub.merge(&format!("{clusters}/shop/status"), away).await;
     assert!(hub.fail("release w --cluster shop").await.contains("there is no work w for cluster shop"));
-    assert!(hub.fail("confirm shop --batch 3").await.contains("EPOCH/REVISION"));
-    let said = hub.succeed("confirm shop --batch 3/7").await;
+    assert!(hub.fail("confirm shop --batch 3").await.contains("EPOCH/REVISION/START"));
+    let said = hub.succeed("confirm shop --batch 3/7/1f").await;
     assert!(
-        said.contains("batch 3/7 may go out to shop") && said.contains("told once it is back"),
+        said.contains("batch 3/7/1f may go out to shop") && said.contains("told once it is back"),
         "{said}"
     );
-    assert!(hub.succeed("confirm shop --batch 3/7").await.contains("were let out to shop before"));
+    assert!(hub.succeed("confirm shop --batch 3/7/1f").await.contains("were let out to shop before"));
     assert!(hub.fail("adopt shop").await.contains("no key asks for the name shop"));
     assert!(hub.succeed("cordon shop").await.contains("shop cluster cordoned"));
     assert!(hub.succeed("cordon shop").await.contains("already cordoned"));
