@@ -558,7 +558,7 @@ fn entry_of(row: &rusqlite::Row<'_>) -> Result<Entry, rusqlite::Error> {
     let applied = match row.get::<_, Option<bool>>(11)? {
         Some(ok) => {
             let message: Option<String> = row.get(12)?;
-            let applied = crate::reconcile::outcome(ok, message.unwrap_or_default());
+            let applied = crate::reconcile::outcome(ok, &message.unwrap_or_default());
             Some((applied, applied_hash.as_deref() == Some(&hash[..])))
         }
         None => None,

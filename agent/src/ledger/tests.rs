@@ -20,7 +20,7 @@ fn put(key: &str, revision: u64, body: &'static [u8]) -> Change {
 
 /// Applying `a` came to its end.
 fn ended(ledger: &Ledger, hash: Bytes, placed: bool) {
-    let applied = outcome(placed, String::new());
+    let applied = outcome(placed, "");
     let written = vec![7; usize::from(placed)];
     ledger.ended(&[Outcome { key: "a".into(), hash, applied, placed, written, unanswered: false }]).unwrap();
 }

@@ -285,7 +285,7 @@ impl Engine {
         let (crashes, cluster) = (entry.crashes, self.parts.cluster.clone());
         let failure = Failure::Quarantined { crashes, key: key.to_owned(), cluster }.to_string();
         self.todo.drop_key(key);
-        self.board.set_applied(key, outcome(false, failure.clone()));
+        self.board.set_applied(key, outcome(false, &failure));
         if self.quarantined.insert(key.to_owned()) {
             tracing::error!(work = key, failure, "quarantined");
             self.event(key, &Some(entry.clone()), Some(failure));
@@ -299,7 +299,7 @@ impl Engine {
             return self.conclude(Outcome {
                 key: key.to_owned(),
                 hash: entry.hash.clone(),
-                applied: outcome(false, failure.to_string()),
+                applied: outcome(false, &failure.to_string()),
                 placed: false,
                 written: Vec::new(),
                 unanswered: self.unanswered.until(key).is_some(),
@@ -380,7 +380,10 @@ impl Engine {
             let names = guard::read(|| strays::work_of(object, &self.parts.cluster)).flatten();
             return match names {
                 Some(key) => self.found(id.clone(), key),
-                None => Ok(self.strays.gone(id)),
+                None => {
+                    self.strays.gone(id);
+                    Ok(())
+                }
             };
         };
         let Some(digest) = guard::read(|| body::digest(object)) else { return Ok(()) };

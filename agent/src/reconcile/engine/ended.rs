@@ -44,7 +44,7 @@ impl Engine {
         } else {
             tracing::error!(work = key, "working on it panicked");
             let failure = Failure::Panicked.to_string();
-            if self.board.set_applied(key, outcome(false, failure.clone())) {
+            if self.board.set_applied(key, outcome(false, &failure)) {
                 self.event(key, &Some(entry), Some(failure));
             }
             let due = self.now() + self.waits.failed(key);
@@ -107,7 +107,7 @@ impl Engine {
         self.conclude(Outcome {
             key: key.to_owned(),
             hash: hash.clone(),
-            applied: outcome(message.is_none(), message.unwrap_or_default()),
+            applied: outcome(message.is_none(), &message.unwrap_or_default()),
             placed: left_open || results.iter().any(|(_, result)| result.is_ok()),
             written,
             unanswered: self.unanswered.until(key).is_some(),
