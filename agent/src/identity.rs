@@ -71,8 +71,9 @@ impl Identity {
             token_id: String::new(),
         };
         // What has worked is tried first.
-        identity.endpoints.retain(|endpoint| endpoint != dialled);
+        identity.endpoints.retain(|endpoint| endpoint != dialled && is_endpoint(endpoint));
         identity.endpoints.insert(0, dialled.to_owned());
+        identity.endpoints.truncate(ENDPOINTS);
         identity
     }
 
@@ -139,12 +140,21 @@ impl Identity {
         self.earlier = Some(self.shown(now).to_owned());
         self.certificate = reply.certificate;
         for endpoint in reply.endpoints {
-            if !self.endpoints.contains(&endpoint) {
+            let is_news = is_endpoint(&endpoint) && !self.endpoints.contains(&endpoint);
+            if is_news && self.endpoints.len() < ENDPOINTS {
                 self.endpoints.push(endpoint);
             }
         }
         Ok(before != (new.issuer, self.trust_revision()))
     }
+}
+
+/// Endpoints of a hub that are kept.
+const ENDPOINTS: usize = 16;
+
+/// Whether what a hub names may be an endpoint: a name of DNS, a port, and what parts them.
+fn is_endpoint(text: &str) -> bool {
+    text.len() <= 260 && text.chars().all(|c| c.is_ascii_graphic())
 }
 
 /// Why an identity cannot be kept or found.
@@ -314,6 +324,20 @@ mod tests {
         let subject = agent_subject(cluster);
         let request = CertificateRequest::from_der(&key.request(&subject).unwrap()).unwrap();
         ca.issue_client(&subject, &request, Duration::from_secs(600), now).unwrap()
+    }
+
+    #[test]
+    fn a_hub_names_a_few_endpoints_that_can_be_such() {
+        let (ca, _) = Authority::create(Timestamp::now()).unwrap();
+        let key = ClientKey::generate().unwrap();
+        let mut identity = identity(&ca, &key);
+        let (certificate, now) = (issue(&ca, &key, "site1"), Timestamp::now());
+        let odd = ["a b:1".to_owned(), "c\n:1".to_owned(), "x".repeat(1 << 20)];
+        let many = (0..10_000).map(|at| format!("h{at}:1"));
+        let endpoints = odd.into_iter().chain(many).collect();
+        identity.renewed(RenewReply { certificate, endpoints, ..RenewReply::default() }, now).unwrap();
+        assert_eq!((identity.endpoints.len(), &*identity.endpoints[0]), (ENDPOINTS, "a:1"));
+        assert!(identity.endpoints.iter().all(|endpoint| is_endpoint(endpoint)), "{:?}", identity.endpoints);
     }
 
     /// Hub and agent had the same wrong clock, and both are right again.

@@ -144,7 +144,7 @@ async fn patiently(
         async move {
             let joined = Box::pin(once(connector, key, ask, &endpoint)).await;
             joined.inspect_err(|error| {
-                let view = LinkView::Away { cause: error.into(), reason: error.to_string() };
+                let view = LinkView::away(error.into(), error);
                 // What is waited for is said once, however often it is asked for.
                 if link.send_if_modified(|shown| {
                     *shown != view && {

@@ -2,7 +2,8 @@
 //!
 //! One SQLite file with `synchronous=FULL`: what [`Ledger::commit`] returned from is on disk, and only then does
 //! the session acknowledge it. What only saves work after a crash of the process (counters, outcomes)
-//! is written without waiting for the disk: lost in a power cut, it is found out again. The file is readable by its owner only: it holds Secrets.
+//! is written without waiting for the disk: lost in a power cut, it is found out again. That the member may have been asked for a write
+//! cannot be found out again: it is synced before, with the body where that is new. The file is readable by its owner only: it holds Secrets.
 
 mod changes;
 mod copy;
@@ -19,7 +20,7 @@ use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::watch;
 
-use self::changes::{SEAL, apply, set_number};
+use self::changes::{NOTHING_COMES, SEAL, TO_BE_WRITTEN, UNANSWERED, apply, set_number};
 pub use self::copy::{Row, Snapshot};
 use self::refuge::Store;
 pub use self::refuge::{Standing, run as keep_on_disk};
@@ -124,6 +125,12 @@ impl Entry {
     /// An object of it may be in the member: one is, or the member was asked.
     fn may_be_placed(&self) -> bool {
         self.placed || self.unanswered
+    }
+
+    /// No Work of the hub's: objects ([`Entry::former`]) that were found in the member with the marks of one that nobody holds. A Work
+    /// of the hub's has a uid.
+    pub fn is_stray(&self) -> bool {
+        self.uid.is_empty() && self.phase == Phase::Desired
     }
 
     /// This body was applied, and successfully.
@@ -335,6 +342,11 @@ impl Ledger {
     /// What was under way when the process before ended may have ended it. It counts against a Work that was alone; of several,
     /// nobody knows which it was.
     fn after_a_crash(&self) -> Result<Vec<String>, LedgerError> {
+        // How far the process before came with what was next, nobody knows.
+        self.relaxed(|connection| {
+            let next = "UPDATE works SET unanswered = ?1 WHERE unanswered = ?2";
+            connection.execute(next, [UNANSWERED, TO_BE_WRITTEN]).map(drop)
+        })?;
         let suspects: Vec<String> = self.read(|connection| {
             let mut query = connection.prepare("SELECT key FROM works WHERE attempts > 0 ORDER BY key")?;
             let rows = query.query_map([], |row| row.get(0))?;
@@ -352,19 +364,49 @@ impl Ledger {
         Ok(suspects)
     }
 
-    /// Work on these begins: said before it begins. The member may be asked to write what is desired, and the process may not be there any
-    /// more when it does.
-    pub fn begins(&self, keys: &[String]) -> Result<(), LedgerError> {
-        let begin = "UPDATE works SET attempts = 1, unanswered = CASE phase WHEN 0 THEN 1 ELSE unanswered END WHERE key = ?1";
-        self.each(keys, begin)
+    /// Work on these begins: said before it begins. The member may be asked to write what is desired, and neither the process nor the
+    /// machine may be there any more when it does. True where that was synced: that a write is next is on disk already with a new body
+    /// and after a failure; of what was applied, one sync says it for all that begin together.
+    pub fn begins(&self, keys: &[String]) -> Result<bool, LedgerError> {
+        if keys.is_empty() {
+            return Ok(false);
+        }
+        let begin = |connection: &Connection| {
+            for key in keys {
+                let begin = "UPDATE works SET attempts = 1, unanswered = CASE phase WHEN 0 THEN ?2 ELSE unanswered END WHERE key = ?1";
+                connection.prepare_cached(begin)?.execute(params![key, UNANSWERED])?;
+            }
+            Ok(())
+        };
+        if self.all_are_to_be_written(keys)? {
+            return self.relaxed(begin).map(|()| false);
+        }
+        self.read(|connection| {
+            let transaction = connection.transaction()?;
+            begin(&transaction)?;
+            transaction.commit()
+        })?;
+        Ok(true)
     }
 
-    /// Work on this one ended, whatever came of it; `unanswered` as in [`Entry::unanswered`].
-    pub fn came_back(&self, key: &str, unanswered: bool) -> Result<(), LedgerError> {
+    /// Whether it is on disk of each of these that something may come of a write, as far as one is desired.
+    fn all_are_to_be_written(&self, keys: &[String]) -> Result<bool, LedgerError> {
+        self.read(|connection| {
+            let news = "SELECT 1 FROM works WHERE key = ?1 AND phase = 0 AND unanswered = ?2";
+            let mut news = connection.prepare_cached(news)?;
+            let mut is_known =
+                |key: &String| news.exists(params![key, NOTHING_COMES]).map(|is_news| !is_news);
+            keys.iter().try_fold(true, |all, key| Ok(all && is_known(key)?))
+        })
+    }
+
+    /// Work on this one ended, whatever came of it; `unanswered` as in [`Entry::unanswered`], `next`: a write of it is to be tried again.
+    pub fn came_back(&self, key: &str, unanswered: bool, next: bool) -> Result<(), LedgerError> {
+        let open = still_open(unanswered, next);
         self.relaxed(|transaction| {
             let end = "UPDATE works SET attempts = 0, crashes = 0, unanswered = ?2
                  WHERE key = ?1 AND (attempts > 0 OR crashes > 0 OR unanswered <> ?2)";
-            transaction.prepare_cached(end)?.execute(params![key, unanswered]).map(drop)
+            transaction.prepare_cached(end)?.execute(params![key, open]).map(drop)
         })
     }
 
@@ -374,6 +416,20 @@ impl Ledger {
             let forget = "UPDATE works SET former = '' WHERE key = ?1 AND hash = ?2";
             transaction.prepare_cached(forget)?.execute(params![key, hash.as_ref()]).map(drop)
         })
+    }
+
+    /// The member has `objects` with the marks of Work `key`. Where no such Work is held it is from now on, by name alone: suspended and
+    /// with nothing to apply, so that only a word on it touches them. True where that is news.
+    pub fn found(&self, key: &str, objects: &[ObjectId]) -> Result<bool, LedgerError> {
+        let (news, _) = self.with(|connection| {
+            let transaction = connection.transaction()?;
+            let news = changes::found(&transaction, key, objects)?;
+            transaction.commit().map(|()| news)
+        })?;
+        if news {
+            self.desired.send_modify(|count| *count += 1);
+        }
+        Ok(news)
     }
 
     /// Nothing comes any more of what these had begun.
@@ -396,7 +452,10 @@ impl Ledger {
     /// The process ends on purpose: what is under way is no crash, though it may have placed something.
     pub fn stops(&self) -> Result<(), LedgerError> {
         self.relaxed(|connection| {
-            connection.execute("UPDATE works SET attempts = 0, placed = 1 WHERE attempts > 0", []).map(drop)
+            connection.execute("UPDATE works SET attempts = 0, placed = 1 WHERE attempts > 0", [])?;
+            // What was not begun is not under way.
+            let not_begun = "UPDATE works SET unanswered = ?1 WHERE unanswered = ?2";
+            connection.execute(not_begun, [NOTHING_COMES, TO_BE_WRITTEN]).map(drop)
         })
     }
 
@@ -450,11 +509,20 @@ impl Ledger {
                         applied.message,
                         placed,
                         written_bytes(written),
-                        unanswered
+                        still_open(*unanswered, !applied.ok)
                     ])?;
             }
             Ok(())
         })
+    }
+}
+
+/// What `unanswered` is after an application ended.
+fn still_open(unanswered: bool, next: bool) -> i64 {
+    match (unanswered, next) {
+        (true, _) => UNANSWERED,
+        (false, true) => TO_BE_WRITTEN,
+        (false, false) => NOTHING_COMES,
     }
 }
 
@@ -490,7 +558,7 @@ fn entry_of(row: &rusqlite::Row<'_>) -> Result<Entry, rusqlite::Error> {
     let applied = match row.get::<_, Option<bool>>(11)? {
         Some(ok) => {
             let message: Option<String> = row.get(12)?;
-            let applied = crate::reconcile::outcome(ok, message.unwrap_or_default());
+            let applied = crate::reconcile::outcome(ok, &message.unwrap_or_default());
             Some((applied, applied_hash.as_deref() == Some(&hash[..])))
         }
         None => None,
@@ -509,7 +577,7 @@ fn entry_of(row: &rusqlite::Row<'_>) -> Result<Entry, rusqlite::Error> {
         retry: row.get(15)?,
         crashes: row.get(16)?,
         written: written_marks(&row.get::<_, Vec<u8>>(17)?),
-        unanswered: row.get(18)?,
+        unanswered: row.get::<_, i64>(18)? == UNANSWERED,
         former: changes::former_of(&row.get::<_, String>(19)?),
     })
 }

@@ -194,7 +194,7 @@ pub async fn run(config: Config, parts: Parts, stop: CancellationToken) -> Resul
         () = async { said.await; std::future::pending().await } => Ok(()),
     };
     if let Err(error) = &worked {
-        link.send_replace(LinkView::Away { cause: error.into(), reason: error.to_string() });
+        link.send_replace(LinkView::away(error.into(), error));
         let view = link.borrow().clone();
         announce::farewell(&keeper, &sources, &view).await;
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use karmada_proto::body;
+use karmada_proto::one_line;
 use karmada_proto::v1::{Applied, ClusterStatus, EventReport, Orphans, Removed, WorkStatus, agent_frame};
 
 /// Between two reports of one Work that say the same of applying it.
@@ -72,7 +73,7 @@ pub struct Outbox {
     due: BTreeSet<(Duration, String)>,
     removed: BTreeMap<String, (Removed, bool)>,
     removals_held: bool,
-    orphans: Vec<String>,
+    orphans: BTreeSet<String>,
     cluster: Option<(Bytes, bool)>,
     events: VecDeque<EventReport>,
 }
@@ -132,6 +133,7 @@ impl Outbox {
     pub fn forget(&mut self, key: &str) {
         self.drop_work(key);
         self.removed.remove(key);
+        self.orphans.remove(key);
     }
 
     /// The cluster's status, JSON. True where that is news.
@@ -143,8 +145,9 @@ impl Outbox {
         true
     }
 
-    /// An event.
+    /// An event. What it says may be anybody's words: on one line, and short.
     pub fn event(&mut self, event: EventReport) {
+        let event = EventReport { message: one_line(&event.message), ..event };
         if self.events.len() == EVENTS {
             self.events.pop_front();
         }
@@ -153,7 +156,12 @@ impl Outbox {
 
     /// Works that a full listing lacked.
     pub fn orphans(&mut self, keys: Vec<String>) {
-        self.orphans = keys;
+        self.orphans = keys.into_iter().collect();
+    }
+
+    /// A Work of which the member has objects and that nobody holds. True where that is news.
+    pub fn orphan(&mut self, key: &str) -> bool {
+        self.orphans.insert(key.to_owned())
     }
 
     /// A new session: everything is told again.
@@ -184,8 +192,7 @@ impl Outbox {
             return Some(agent_frame::Body::Removed(removed.clone()));
         }
         if !self.orphans.is_empty() {
-            let rest = self.orphans.split_off(self.orphans.len().min(ORPHANS));
-            let keys = std::mem::replace(&mut self.orphans, rest);
+            let keys: Vec<String> = std::iter::from_fn(|| self.orphans.pop_first()).take(ORPHANS).collect();
             return Some(agent_frame::Body::Orphans(Orphans { keys }));
         }
         self.events.pop_front().map(agent_frame::Body::Event)
@@ -287,6 +294,14 @@ mod tests {
         assert_eq!(outbox.next_prompt(), None, "nor to a new session");
         outbox.hold_removals(false);
         assert!(matches!(outbox.next_prompt(), Some(agent_frame::Body::Removed(_))));
+    }
+
+    #[test]
+    fn an_event_is_one_short_line() {
+        let mut outbox = Outbox::default();
+        outbox.event(EventReport { message: "a\r\nb".repeat(100_000), ..EventReport::default() });
+        let Some(agent_frame::Body::Event(told)) = outbox.next_prompt() else { panic!() };
+        assert!(told.message.len() < 3000 && told.message.starts_with("a  ba"), "{}", told.message.len());
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! functions can be replaced without touching anybody else. It draws its own randomness; the session's reconnect
 //! schedule, which must be a function of a seed, is therefore not built on it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::time::Duration;
 
@@ -21,22 +21,83 @@ fn per_object() -> ExponentialBackoff {
         .build()
 }
 
+/// Waits of a removal that fails: about a second to half a minute, of which the crate's own randomness takes or adds half.
+fn per_removal() -> ExponentialBackoff {
+    ExponentialBackoffBuilder::new()
+        .with_initial_interval(Duration::from_secs(1))
+        .with_multiplier(2.0)
+        .with_max_interval(Duration::from_secs(20))
+        .with_max_elapsed_time(None)
+        .build()
+}
+
 /// The waits of many objects, each with its own.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Waits {
-    failing: BTreeMap<String, ExponentialBackoff>,
+    policy: fn() -> ExponentialBackoff,
+    failing: BTreeMap<String, Failing>,
+    /// Those whose waits have grown, and that did not begin anew in this row of failures.
+    grown: BTreeSet<String>,
+}
+
+#[derive(Debug)]
+struct Failing {
+    waits: ExponentialBackoff,
+    failures: u32,
+    began_anew: bool,
+}
+
+impl Failing {
+    fn next(&mut self) -> Duration {
+        self.waits.next_backoff().unwrap_or(self.waits.max_interval)
+    }
+}
+
+impl Default for Waits {
+    fn default() -> Self {
+        Self::by(per_object)
+    }
 }
 
 impl Waits {
+    /// Those of removals.
+    pub fn of_removals() -> Self {
+        Self::by(per_removal)
+    }
+
+    fn by(policy: fn() -> ExponentialBackoff) -> Self {
+        Self { policy, failing: BTreeMap::new(), grown: BTreeSet::new() }
+    }
+
     /// `key` failed: when to try again.
     pub fn failed(&mut self, key: &str) -> Duration {
-        let waits = self.failing.entry(key.to_owned()).or_insert_with(per_object);
-        waits.next_backoff().unwrap_or(Duration::from_secs(120))
+        let new = || Failing { waits: (self.policy)(), failures: 0, began_anew: false };
+        let failing = self.failing.entry(key.to_owned()).or_insert_with(new);
+        failing.failures += 1;
+        if failing.failures > 1 && !failing.began_anew {
+            self.grown.insert(key.to_owned());
+        }
+        failing.next()
     }
 
     /// `key` succeeded, or is gone.
     pub fn clear(&mut self, key: &str) {
         self.failing.remove(key);
+        self.grown.remove(key);
+    }
+
+    /// Something else of the same member succeeded. Those that fail begin anew, each once in a row of failures: one that fails on beside
+    /// what succeeds has a trouble of its own. Out: when to try each.
+    pub fn recovered(&mut self) -> Vec<(String, Duration)> {
+        let mut anew = Vec::new();
+        for key in std::mem::take(&mut self.grown) {
+            if let Some(failing) = self.failing.get_mut(&key) {
+                failing.waits.reset();
+                failing.began_anew = true;
+                anew.push((key, failing.next()));
+            }
+        }
+        anew
     }
 }
 
@@ -82,6 +143,28 @@ mod tests {
         assert!(waits.failed("b") < Duration::from_secs(1));
         waits.clear("a");
         assert!(waits.failed("a") < Duration::from_secs(1));
+    }
+
+    #[test]
+    fn removals_wait_half_a_minute_at_most_and_begin_anew_once_when_the_member_recovers() {
+        let mut waits = Waits::of_removals();
+        let first = waits.failed("a");
+        assert!(first >= Duration::from_millis(500) && first <= Duration::from_millis(1500), "{first:?}");
+        assert_eq!(waits.recovered(), [], "it waits no longer than it would anew");
+        for _ in 0..100 {
+            assert!(waits.failed("a") <= Duration::from_secs(30));
+        }
+        assert!(waits.failed("a") >= Duration::from_secs(10), "grown");
+        let anew = waits.recovered();
+        assert!(
+            matches!(&anew[..], [(key, wait)] if key == "a" && *wait < Duration::from_secs(2)),
+            "{anew:?}"
+        );
+        (0..10).for_each(|_| _ = waits.failed("a"));
+        assert_eq!(waits.recovered(), [], "it is its own trouble");
+        waits.clear("a");
+        (0..10).for_each(|_| _ = waits.failed("a"));
+        assert_eq!(waits.recovered().len(), 1, "another row of failures");
     }
 
     #[tokio::test(start_paused = true)]

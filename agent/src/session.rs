@@ -338,8 +338,10 @@ impl Session {
             return None;
         }
         if let Some(body) = outbox.next_prompt() {
-            if let agent_frame::Body::Removed(removed) = &body {
-                self.intake.removed(&removed.key);
+            match &body {
+                agent_frame::Body::Removed(removed) => self.intake.removed(&removed.key),
+                agent_frame::Body::Orphans(orphans) => self.intake.found(&orphans.keys),
+                _ => {}
             }
             self.purse.spend(credit::cost(&body));
             return Some(body);

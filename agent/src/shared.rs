@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use karmada_api::cluster::ResourceModel;
 use karmada_api::defaulting::cluster::standard_models;
+use karmada_proto::one_line;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
@@ -31,6 +32,13 @@ pub enum LinkView {
         /// In plain words.
         reason: String,
     },
+}
+
+impl LinkView {
+    /// Away for this reason, which may hold a peer's words: it is shown in a Secret of the member, on one line and short.
+    pub fn away(cause: Cause, reason: impl std::fmt::Display) -> Self {
+        Self::Away { cause, reason: one_line(&reason.to_string()) }
+    }
 }
 
 /// Shared by the agent's tasks; none of them calls another.
@@ -106,5 +114,17 @@ impl Shared {
         if put(&mut self.outbox.lock()) {
             self.tell.notify_one();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn why_the_hub_is_away_is_one_short_line() {
+        let said = format!("TCP: no connection to {}\n2026-01-01 INFO all is well", "h".repeat(1 << 20));
+        let LinkView::Away { reason, .. } = LinkView::away(Cause::Tcp, said) else { panic!() };
+        assert!(reason.len() < 3000 && !reason.contains('\n'), "{}", reason.len());
     }
 }

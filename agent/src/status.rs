@@ -142,8 +142,8 @@ mod tests {
             "spec": {"replicas": 2}, "status": {"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2, "readyReplicas": 2}});
         board.observe(&Native, "w", 0, "deployments", &object);
         assert_eq!(board.standing("w").unwrap().manifest_statuses, None);
-        assert!(board.set_applied("w", outcome(true, String::new())));
-        assert!(!board.set_applied("w", outcome(true, String::new())));
+        assert!(board.set_applied("w", outcome(true, "")));
+        assert!(!board.set_applied("w", outcome(true, "")));
         let standing = board.standing("w").unwrap();
         assert_eq!(standing.generation, 2, "what is told is told for the generation that is held");
         let statuses: Vec<ManifestStatus> =

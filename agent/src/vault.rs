@@ -336,7 +336,7 @@ mod tests {
         let ended = crate::ledger::Outcome {
             key: "a".into(),
             hash: body::hash(b"one"),
-            applied: crate::reconcile::outcome(true, String::new()),
+            applied: crate::reconcile::outcome(true, ""),
             placed: true,
             written: vec![1, u64::MAX],
             unanswered: false,

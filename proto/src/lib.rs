@@ -14,7 +14,7 @@ pub mod pulse;
 pub mod quote;
 
 pub use codec::SmallCodec;
-pub use quote::{one_line, quoted};
+pub use quote::{one_line, one_line_of, quoted};
 
 /// The generated types of package `fleet.v1`. Documented in the `.proto`.
 #[allow(

@@ -22,11 +22,16 @@ const WORDS: usize = 2048;
 
 /// A peer's words on one line and bounded, where they are a part of what is told: in errors, conditions, events.
 pub fn one_line(text: &str) -> String {
+    one_line_of(text, WORDS)
+}
+
+/// The same with at most so many characters.
+pub fn one_line_of(text: &str, most: usize) -> String {
     // What changes the direction of writing makes a text say something else than it holds.
     let turns = |c| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}');
     let plain = text.chars().map(|c| if c.is_control() || turns(c) { ' ' } else { c });
     let mut characters = plain.peekable();
-    let mut line: String = characters.by_ref().take(WORDS).collect();
+    let mut line: String = characters.by_ref().take(most).collect();
     if characters.peek().is_some() {
         line.push('…');
     }

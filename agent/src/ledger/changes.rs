@@ -1,5 +1,6 @@
 //! What a change of the session does to the ledger's tables.
 
+use bytes::Bytes;
 use karmada_proto::body;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -8,6 +9,15 @@ use crate::member::ObjectId;
 use crate::reconcile::apply::manifests;
 use crate::session::{Change, Phase};
 
+/// In `unanswered`: nothing of a write of the Work may come.
+pub(super) const NOTHING_COMES: i64 = 0;
+/// In `unanswered`: a write was begun of which it is not known whether the member carries it out.
+pub(super) const UNANSWERED: i64 = 1;
+/// In `unanswered`: a write is next. It is synced with what asks for the write, so that no power cut takes the knowledge away that the
+/// member may have been asked. To this process it means nothing more; to the next one, what [`UNANSWERED`] does.
+pub(super) const TO_BE_WRITTEN: i64 = 2;
+/// The body of what is held by name alone.
+const NOTHING: &[u8] = br#"{"manifests":[]}"#;
 /// What keeps the proof of the epoch.
 pub(super) const SEAL: &str = "epoch_seal";
 
@@ -38,6 +48,43 @@ fn objects_in(body: &[u8]) -> Vec<ObjectId> {
     manifests(body).unwrap_or_default().iter().map(ObjectId::of).collect()
 }
 
+/// Notes objects that were found with the marks of Work `key`, where no Work of the hub's has its name. True where some are new.
+pub(super) fn found(
+    connection: &Connection,
+    key: &str,
+    objects: &[ObjectId],
+) -> Result<bool, rusqlite::Error> {
+    let select = format!("SELECT {} FROM works WHERE key = ?1", COLUMNS.join(", "));
+    let before = connection.prepare_cached(&select)?.query_row([key], entry_of).optional()?;
+    if before.as_ref().is_some_and(|entry| !entry.is_stray()) {
+        return Ok(false);
+    }
+    let known = before.map(|entry| entry.former).unwrap_or_default();
+    let mut former = known.clone();
+    former.extend_from_slice(objects);
+    former.sort();
+    former.dedup();
+    if former == known {
+        return Ok(false);
+    }
+    let nothing = Bytes::from_static(NOTHING);
+    let encoded = body::encode(&nothing);
+    connection
+        .prepare_cached(
+            "INSERT INTO works (key, uid, revision, hash, encoding, decoded_size, body, suspended, preserve, placed, unanswered, former)
+             VALUES (?1, '', 0, ?2, ?3, ?4, ?5, 1, 0, 1, 0, ?6) ON CONFLICT (key) DO UPDATE SET former = ?6",
+        )?
+        .execute(params![
+            key,
+            body::hash(NOTHING).as_ref(),
+            encoded.encoding as i32,
+            encoded.decoded_size as i64,
+            encoded.bytes.as_ref(),
+            former_text(&former)
+        ])?;
+    Ok(true)
+}
+
 /// What bodies of a Work before `body` named, and that does not: a newer body that does not name an object is the hub's word that it is
 /// to be there no longer.
 fn former_after(
@@ -50,6 +97,10 @@ fn former_after(
     let Some(before) = connection.prepare_cached(&select)?.query_row([key], entry_of).optional()? else {
         return Ok(Vec::new());
     };
+    if before.is_stray() {
+        // They were found, and named by no body that this agent had: what they are is a person's to say.
+        return Ok(Vec::new());
+    }
     if before.hash == hash || before.phase == Phase::Removed {
         return Ok(before.former);
     }
@@ -73,10 +124,11 @@ pub(super) fn apply(connection: &Connection, change: &Change) -> Result<(), rusq
                 .prepare_cached(
                     "INSERT INTO works (key, uid, revision, hash, encoding, decoded_size, body, suspended, preserve,
                         generation, retry, placed, unanswered, former)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 0, 0, '')
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 0, ?13, '')
                      ON CONFLICT (key) DO UPDATE SET uid = ?2, revision = ?3, hash = ?4, encoding = ?5,
                         decoded_size = ?6, body = ?7, suspended = ?8, preserve = ?9, generation = ?10,
                         retry = ?11, phase = 0, former = ?12,
+                        unanswered = CASE WHEN unanswered = 1 OR (hash = ?4 AND phase = 0) THEN unanswered ELSE ?13 END,
                         applied_ok = CASE WHEN phase = 0 THEN applied_ok END,
                         applied_hash = CASE WHEN hash = ?4 THEN applied_hash END,
                         crashes = CASE WHEN hash = ?4 AND retry = ?11 THEN crashes ELSE 0 END",
@@ -93,14 +145,16 @@ pub(super) fn apply(connection: &Connection, change: &Change) -> Result<(), rusq
                     preserve,
                     *generation as i64,
                     retry,
-                    former_text(&former)
+                    former_text(&former),
+                    if *suspended { NOTHING_COMES } else { TO_BE_WRITTEN }
                 ])?;
         }
         Change::Touch { key, uid, revision, suspended, preserve, generation, retry } => {
             connection
                 .prepare_cached(
                     "UPDATE works SET uid = ?2, revision = ?3, suspended = ?4, preserve = ?5, generation = ?6,
-                        retry = ?7, crashes = CASE WHEN retry = ?7 THEN crashes ELSE 0 END
+                        retry = ?7, crashes = CASE WHEN retry = ?7 THEN crashes ELSE 0 END,
+                        former = CASE WHEN uid = '' AND phase = 0 THEN '' ELSE former END
                      WHERE key = ?1",
                 )?
                 .execute(params![

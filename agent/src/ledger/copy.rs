@@ -128,8 +128,8 @@ impl Ledger {
                         applied.map(|(ok, _)| ok),
                         applied.map(|(_, message)| message),
                         super::written_bytes(&row.written),
-                        // A copy may be of before an application began.
-                        row.unanswered || row.applied.is_none(),
+                        // A copy may be of before an application began, or was tried again.
+                        row.unanswered || row.applied.as_ref().is_none_or(|(ok, _)| !ok),
                         changes::former_text(&row.former)
                     ],
                 )?;

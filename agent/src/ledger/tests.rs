@@ -20,7 +20,7 @@ fn put(key: &str, revision: u64, body: &'static [u8]) -> Change {
 
 /// Applying `a` came to its end.
 fn ended(ledger: &Ledger, hash: Bytes, placed: bool) {
-    let applied = outcome(placed, String::new());
+    let applied = outcome(placed, "");
     let written = vec![7; usize::from(placed)];
     ledger.ended(&[Outcome { key: "a".into(), hash, applied, placed, written, unanswered: false }]).unwrap();
 }
@@ -144,11 +144,11 @@ fn only_a_crash_over_one_work_alone_counts() {
     );
     // Of two, one had ended.
     ledger.begins(&["a".into(), "b".into()]).unwrap();
-    ledger.came_back("b", false).unwrap();
+    ledger.came_back("b", false, false).unwrap();
     ledger = crash(dir.path(), ledger);
     assert_eq!((crashes(&ledger, "a"), crashes(&ledger, "b")), (1, 0));
     ledger.begins(&["a".into()]).unwrap();
-    ledger.came_back("a", false).unwrap();
+    ledger.came_back("a", false, false).unwrap();
     ledger = crash(dir.path(), ledger);
     assert_eq!((crashes(&ledger, "a"), ledger.suspects().len()), (0, 0), "it came back");
 }
@@ -313,4 +313,65 @@ fn a_life_goes_from_desired_over_deleting_to_removed_and_may_begin_anew() {
     assert_eq!((ledger.held().unwrap()["a"].revision, ledger.position().unwrap()), (0, (9, 0)));
     ledger.commit(&[Change::Forget { key: "a".into() }]).unwrap();
     assert!(ledger.entry("a").unwrap().is_none());
+}
+
+/// What a power cut leaves: what was synced, and nothing that was written since. Here everything was synced that is there.
+fn as_after_a_power_cut(ledger: &Path) -> tempfile::TempDir {
+    let left = tempfile::tempdir().unwrap();
+    for file in ["ledger.sqlite", "ledger.sqlite-wal"] {
+        std::fs::copy(ledger.join(file), left.path().join(file)).unwrap();
+    }
+    left
+}
+
+#[test]
+fn that_a_create_may_come_outlives_a_power_cut_with_the_body_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let ledger = Ledger::open(dir.path()).unwrap();
+    assert!(ledger.commit(&[put("a", 3, b"one")]).unwrap());
+    // The note that work begins on it is not synced, and may be lost.
+    let left = as_after_a_power_cut(dir.path());
+    ledger.begins(&["a".into()]).unwrap();
+    let after = Ledger::open(left.path()).unwrap().entry("a").unwrap().unwrap();
+    assert!(after.unanswered && !after.is_nowhere(), "the member may have been asked");
+    // Where it was told to leave the member alone, it did.
+    ledger
+        .commit(&[Change::Put {
+            key: "s".into(),
+            uid: "u".into(),
+            revision: 4,
+            hash: body::hash(b"s"),
+            body: Bytes::from_static(b"s"),
+            suspended: true,
+            preserve: false,
+            generation: 1,
+            retry: String::new(),
+        }])
+        .unwrap();
+    let left = as_after_a_power_cut(dir.path());
+    assert!(!Ledger::open(left.path()).unwrap().entry("s").unwrap().unwrap().unanswered);
+}
+
+#[test]
+fn a_sync_of_its_own_is_for_what_was_applied_and_one_for_all_that_begin_together() {
+    let ledger = Ledger::in_memory().unwrap();
+    let body = Bytes::from_static(b"one");
+    ledger.commit(&[put("a", 3, b"one"), put("b", 4, b"one")]).unwrap();
+    assert!(!ledger.begins(&["a".into()]).unwrap(), "it came with the body");
+    ended(&ledger, body::hash(&body), false);
+    assert!(!ledger.begins(&["a".into()]).unwrap(), "it failed: that it is tried again is known");
+    ended(&ledger, body::hash(&body), true);
+    assert!(ledger.begins(&["a".into(), "b".into()]).unwrap(), "it was applied, and drifted");
+    assert!(ledger.entry("b").unwrap().unwrap().unanswered);
+    ended(&ledger, body::hash(&body), true);
+    ledger.commit(&[put("a", 5, b"two")]).unwrap();
+    assert!(!ledger.begins(&["a".into()]).unwrap(), "a new body");
+    // A newer one came while it was under way.
+    ledger.commit(&[put("a", 6, b"three")]).unwrap();
+    ledger.came_back("a", false, true).unwrap();
+    assert!(!ledger.begins(&["a".into()]).unwrap());
+    let of_a_removal = Change::Delete { key: "a".into(), uid: "u".into(), revision: 7, preserve: false };
+    ledger.came_back("a", false, false).unwrap();
+    ledger.commit(&[of_a_removal]).unwrap();
+    assert!(!ledger.begins(&["a".into()]).unwrap(), "a removal makes nothing");
 }

@@ -113,7 +113,7 @@ pub async fn run(mut link: Link, stop: CancellationToken) -> Result<(), LedgerEr
         remember(&link.shared, &carried)?;
         tracing::info!(reason = %quoted(&ended.reason), code = ?ended.code, wait_ms = wait.as_millis() as u64, "not connected");
         let cause = carried.refused.take().unwrap_or_else(|| ended.code.into());
-        link.shared.link.send_replace(LinkView::Away { cause, reason: ended.reason });
+        link.shared.link.send_replace(LinkView::away(cause, ended.reason));
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
@@ -157,7 +157,7 @@ async fn one_session(
     let ended = converse(link, carried, &mut session, frames, (inbound, pulse), (relists, stop)).await?;
     if session.welcomed() {
         let (cause, reason) = (ended.code.into(), ended.reason.clone());
-        link.shared.link.send_replace(LinkView::Away { cause, reason });
+        link.shared.link.send_replace(LinkView::away(cause, reason));
     } else {
         carried.next_endpoint += 1;
     }
@@ -188,10 +188,8 @@ async fn joined_anew(link: &mut Link, stop: &CancellationToken) -> bool {
             true
         }
         Err(error) => {
-            tracing::warn!(%error, "joining anew");
-            link.shared
-                .link
-                .send_replace(LinkView::Away { cause: (&error).into(), reason: error.to_string() });
+            tracing::warn!(error = %quoted(&error.to_string()), "joining anew");
+            link.shared.link.send_replace(LinkView::away((&error).into(), &error));
             false
         }
     }

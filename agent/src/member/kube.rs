@@ -14,7 +14,7 @@ use futures::stream::BoxStream;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use karmada_api::cluster::ApiEnablement;
-use karmada_proto::one_line;
+use karmada_proto::{one_line, one_line_of};
 use kube::client::Body;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -39,6 +39,8 @@ use super::{FIELD_MANAGER, Gvk, Member, MemberError, MemberEvent, ObjectId, Prob
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// No answer may be larger.
 const ANSWER_LIMIT: usize = 32 * 1024 * 1024;
+/// No version is longer.
+const VERSION: usize = 64;
 /// Discovery for a kind not found is asked again this seldom.
 const DISCOVERY_PAUSE: Duration = Duration::from_secs(3);
 const AGGREGATED: &str =
@@ -321,7 +323,8 @@ impl Member for KubeMember {
 
     async fn version(&self) -> Result<String, MemberError> {
         let version = self.inner.json(built(Request::get("/version").body(Body::empty()))?).await?;
-        Ok(version.get("gitVersion").and_then(Value::as_str).unwrap_or_default().to_owned())
+        let version = version.get("gitVersion").and_then(Value::as_str).unwrap_or_default();
+        Ok(one_line_of(version, VERSION))
     }
 
     async fn probe(&self) -> Probe {

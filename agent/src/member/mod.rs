@@ -134,6 +134,9 @@ pub enum MemberError {
     /// It failed over a request, which may have been carried out all the same, or may be yet.
     #[error("{0}")]
     Internal(String),
+    /// The same, and it asks for a pause.
+    #[error("{0}")]
+    Overloaded(String, Duration),
     /// Nothing is written before the member is known to be the one that was joined, and it could not be asked.
     #[error("nothing is written before the member is known to be the one that was joined: {0}")]
     Unproven(String),
@@ -145,7 +148,7 @@ pub enum MemberError {
 impl MemberError {
     /// Whether a write that ended with this may have been carried out, or may be yet.
     pub fn leaves_open(&self) -> bool {
-        matches!(self, Self::Unanswered(_) | Self::Internal(_))
+        matches!(self, Self::Unanswered(_) | Self::Internal(_) | Self::Overloaded(..))
     }
 }
 

@@ -75,7 +75,10 @@ impl Failure {
         matches!(
             self,
             Self::Member(
-                MemberError::Throttled(_) | MemberError::Unreachable(_) | MemberError::Unanswered(_)
+                MemberError::Throttled(_)
+                    | MemberError::Overloaded(..)
+                    | MemberError::Unreachable(_)
+                    | MemberError::Unanswered(_)
             )
         )
     }
@@ -92,7 +95,9 @@ impl Failure {
     /// The pause that the member asked for, where it did: never more than some minutes, whatever it says.
     pub fn pause(&self) -> Option<Duration> {
         match self {
-            Self::Member(MemberError::Throttled(pause)) => Some((*pause).min(LONGEST_PAUSE)),
+            Self::Member(MemberError::Throttled(pause) | MemberError::Overloaded(_, pause)) => {
+                Some((*pause).min(LONGEST_PAUSE))
+            }
             _ => None,
         }
     }

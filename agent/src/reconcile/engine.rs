@@ -22,11 +22,12 @@ use super::fence::Fence;
 use super::guard::{self, Guarded};
 use super::meanwhile::Meanwhile;
 use super::pace::Adaptive;
+use super::strays::{self, Looks, Strays};
 use super::targets::{Target, Targets};
 use super::todo::{Cause, Todo, removal_class};
 use super::unanswered::Unanswered;
 use super::watcher::{self, Watched};
-use super::{body, order, outcome};
+use super::{body, look, order, outcome};
 use crate::ledger::{CRASHES, Entry, LedgerError, Outcome};
 use crate::member::{Gvk, Member, MemberEvent, ObjectId};
 use crate::retry::Waits;
@@ -78,16 +79,24 @@ struct Engine {
     fence: Fence,
     todo: Todo,
     waits: Waits,
+    /// Of removals, whatever else failed of the same Work.
+    removals: Waits,
     unanswered: Unanswered,
     limit: Adaptive,
     board: Board,
     targets: Targets,
     meanwhile: Meanwhile,
+    strays: Strays,
+    looks: Looks,
     listings: BTreeMap<Gvk, BTreeSet<ObjectId>>,
+    /// Kinds whose watch has listed once.
+    listed: BTreeSet<Gvk>,
     watches: BTreeMap<Gvk, AbortHandle>,
     watchers: JoinSet<()>,
     running: JoinSet<Finished>,
     events: mpsc::Sender<Watched>,
+    /// Objects with our marks that a look at all kinds finds.
+    marked: mpsc::Sender<(ObjectId, String)>,
     plurals: BTreeMap<Gvk, String>,
     /// Works that are left alone because they crashed the agent.
     quarantined: BTreeSet<String>,
@@ -101,6 +110,7 @@ struct Engine {
 /// The ledger cannot be read or written: what is not durable must not be acted on.
 pub async fn run(mut parts: Parts, stop: CancellationToken) -> Result<(), LedgerError> {
     let (events, mut incoming) = mpsc::channel(EVENTS);
+    let (marked, mut finds) = mpsc::channel(EVENTS);
     parts.interpreter = Arc::new(Guarded(parts.interpreter));
     let mut todo = Todo::new(parts.drift_rate);
     parts.shared.ledger.suspects().iter().for_each(|key| todo.suspect(key));
@@ -110,16 +120,21 @@ pub async fn run(mut parts: Parts, stop: CancellationToken) -> Result<(), Ledger
         fence: Fence::default(),
         todo,
         waits: Waits::default(),
+        removals: Waits::of_removals(),
         unanswered: Unanswered::default(),
         limit: Adaptive::default(),
         board: Board::default(),
         targets: Targets::default(),
         meanwhile: Meanwhile::default(),
+        strays: Strays::default(),
+        looks: Looks::default(),
         listings: BTreeMap::new(),
+        listed: BTreeSet::new(),
         watches: BTreeMap::new(),
         watchers: JoinSet::new(),
         running: JoinSet::new(),
         events,
+        marked,
         plurals: BTreeMap::new(),
         quarantined: BTreeSet::new(),
         removed: BTreeMap::new(),
@@ -133,6 +148,7 @@ pub async fn run(mut parts: Parts, stop: CancellationToken) -> Result<(), Ledger
     }
     loop {
         engine.settle()?;
+        engine.judge()?;
         engine.start_ready()?;
         engine.count();
         let due = engine.due().map(|due| engine.started + due);
@@ -149,6 +165,7 @@ pub async fn run(mut parts: Parts, stop: CancellationToken) -> Result<(), Ledger
                 engine.plurals.entry(gvk.clone()).or_insert(plural);
                 engine.member_event(gvk, event)?;
             }
+            Some((id, key)) = finds.recv() => engine.found(id, &key)?,
             Some(_) = engine.watchers.join_next() => {}
             Ok(()) = link.changed() => engine.fence.sees(&link.borrow_and_update()),
             () = sleep_until(due) => {}
@@ -191,7 +208,7 @@ impl Engine {
     fn due(&mut self) -> Option<Duration> {
         let now = self.now();
         let begins = if self.fence.is_open(now) { self.todo.due(now) } else { self.fence.opens_at() };
-        begins.into_iter().chain(self.unanswered.due()).min()
+        begins.into_iter().chain(self.unanswered.due()).chain([self.found_due()]).min()
     }
 
     /// Nothing comes any more of what was left open long ago.
@@ -241,6 +258,9 @@ impl Engine {
 
     fn desired(&mut self, key: &str, entry: &Entry, manifests: &[Value], boot: bool) {
         self.removed.remove(key);
+        if entry.is_stray() {
+            self.parts.shared.report(|outbox| outbox.orphan(key));
+        }
         let known = self.targets.has(key);
         self.board.set_entry(key, entry, manifests.len());
         self.retarget(key, if entry.suspended { &[] } else { manifests });
@@ -265,7 +285,7 @@ impl Engine {
         let (crashes, cluster) = (entry.crashes, self.parts.cluster.clone());
         let failure = Failure::Quarantined { crashes, key: key.to_owned(), cluster }.to_string();
         self.todo.drop_key(key);
-        self.board.set_applied(key, outcome(false, failure.clone()));
+        self.board.set_applied(key, outcome(false, &failure));
         if self.quarantined.insert(key.to_owned()) {
             tracing::error!(work = key, failure, "quarantined");
             self.event(key, &Some(entry.clone()), Some(failure));
@@ -279,7 +299,7 @@ impl Engine {
             return self.conclude(Outcome {
                 key: key.to_owned(),
                 hash: entry.hash.clone(),
-                applied: outcome(false, failure.to_string()),
+                applied: outcome(false, &failure.to_string()),
                 placed: false,
                 written: Vec::new(),
                 unanswered: self.unanswered.until(key).is_some(),
@@ -294,6 +314,7 @@ impl Engine {
         self.retarget(key, &[]);
         self.todo.drop_key(key);
         self.waits.clear(key);
+        self.removals.clear(key);
         self.board.forget(key);
         self.quarantined.remove(key);
     }
@@ -308,6 +329,7 @@ impl Engine {
             let used = targets.has_kind(gvk);
             if !used {
                 handle.abort();
+                self.listed.remove(gvk);
             }
             used
         });
@@ -328,6 +350,9 @@ impl Engine {
     fn member_event(&mut self, gvk: Gvk, event: MemberEvent) -> Result<(), LedgerError> {
         match event {
             MemberEvent::Listing => {
+                if self.listed.contains(&gvk) {
+                    self.looks.went_back();
+                }
                 self.listings.insert(gvk, BTreeSet::new());
             }
             MemberEvent::Object(object) => {
@@ -340,6 +365,8 @@ impl Engine {
             MemberEvent::Gone(id) => self.gone(&id),
             MemberEvent::Listed => {
                 let Some(listed) = self.listings.remove(&gvk) else { return Ok(()) };
+                self.strays.listed(&gvk, &listed);
+                self.listed.insert(gvk.clone());
                 let missing = self.targets.of_kind(&gvk).filter(|id| !listed.contains(id));
                 let missing: Vec<ObjectId> = missing.cloned().collect();
                 missing.iter().for_each(|id| self.gone(id));
@@ -350,7 +377,14 @@ impl Engine {
 
     fn observed(&mut self, id: &ObjectId, object: &Value) -> Result<(), LedgerError> {
         let Some(Target { key, ordinal, digest: known }) = self.targets.get(id).cloned() else {
-            return Ok(());
+            let names = guard::read(|| strays::work_of(object, &self.parts.cluster)).flatten();
+            return match names {
+                Some(key) => self.found(id.clone(), key),
+                None => {
+                    self.strays.gone(id);
+                    Ok(())
+                }
+            };
         };
         let Some(digest) = guard::read(|| body::digest(object)) else { return Ok(()) };
         if self.todo.is_running(&key) {
@@ -395,6 +429,7 @@ impl Engine {
     }
 
     fn gone(&mut self, id: &ObjectId) {
+        self.strays.gone(id);
         let Some(Target { key, ordinal, .. }) = self.targets.get(id).cloned() else { return };
         self.targets.set_digest(id, None);
         if self.todo.is_running(&key) {
@@ -469,6 +504,7 @@ impl Engine {
 }
 
 mod ended;
+mod found;
 mod task;
 #[cfg(test)]
 mod tests;

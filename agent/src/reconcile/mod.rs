@@ -8,6 +8,7 @@
 //! - [`body`]: what is sent, and whether it is there already (pure).
 //! - [`meanwhile`]: which is newer, what a watch told or what a write was answered (pure).
 //! - [`unanswered`]: what the member may still carry out though nobody waits for it (pure).
+//! - [`strays`]: what bears our marks though nobody holds its Work (pure). [`look`]: where no watch tells of it.
 //! - [`fence`]: whether this agent is the one that may act (pure).
 //! - [`guard`]: an odd object is an error, not a panic.
 //! - [`apply`]: one Work, applied or removed. [`watcher`]: a kind's events. [`engine`]: the loop.
@@ -17,23 +18,42 @@ pub mod body;
 pub mod engine;
 pub mod fence;
 pub mod guard;
+mod look;
 mod meanwhile;
 pub mod order;
 pub mod pace;
+mod strays;
 mod targets;
 pub mod todo;
 mod unanswered;
 mod watcher;
 
 use karmada_api::strings::conditions as c;
+use karmada_proto::one_line;
 use karmada_proto::v1::Applied;
 
-/// The outcome of an application, with upstream's reasons.
-pub fn outcome(ok: bool, message: String) -> Applied {
+/// The outcome of an application, with upstream's reasons. What went wrong is of the member's words, and of as many manifests as there
+/// are: it is told on one line, and short.
+pub fn outcome(ok: bool, message: &str) -> Applied {
     let (reason, message) = if ok {
         (c::APPLIED_SUCCESSFUL, c::APPLIED_SUCCESSFUL_MESSAGE.to_owned())
     } else {
-        (c::APPLIED_FAILED, message)
+        (c::APPLIED_FAILED, one_line(message))
     };
     Applied { ok, reason: reason.to_owned(), message, retriable: !ok }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_thousand_manifests_failed_over_is_one_short_line() {
+        let message = "denied\n\u{1b}[2J2026-01-01 INFO all is well; ".repeat(1000);
+        let told = outcome(false, &message).message;
+        assert!(
+            told.len() < 3000 && told.starts_with("denied  [2J2026") && !told.contains(char::is_control),
+            "{told}"
+        );
+    }
 }

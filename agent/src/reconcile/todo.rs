@@ -92,6 +92,13 @@ impl Todo {
         self.tasks.entry(key.to_owned()).or_insert(Task { class, cause: Cause::New, due, again: true });
     }
 
+    /// What failed of `key` is tried again at `due`, where it was to be later.
+    pub fn sooner(&mut self, key: &str, due: Duration) {
+        if let Some(task) = self.tasks.get_mut(key).filter(|task| task.again) {
+            task.due = task.due.min(due);
+        }
+    }
+
     /// The agent may have crashed over `key`: it is tried before the others, and alone, until it ended once.
     pub fn suspect(&mut self, key: &str) {
         self.suspects.insert(key.to_owned());
@@ -235,6 +242,9 @@ mod tests {
         todo.again("crd", 0, NOW + NOW);
         todo.done("deploy");
         assert_eq!((keys(todo.take(NOW, 8)), todo.due(NOW)), (vec![], Some(NOW + NOW)));
+        todo.sooner("crd", NOW + Duration::from_secs(1));
+        todo.sooner("crd", NOW + Duration::from_secs(2));
+        assert_eq!(todo.due(NOW), Some(NOW + Duration::from_secs(1)));
         todo.push("crd", 0, Cause::New);
         assert_eq!(keys(todo.take(NOW, 8)), ["crd"], "news do not wait for the retry");
     }

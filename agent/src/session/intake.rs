@@ -472,6 +472,14 @@ impl Intake {
         }
     }
 
+    /// These are told as orphans: what the ledger noted since the session began is held, so that a word on it is carried out.
+    pub(super) fn found(&mut self, keys: &[String]) {
+        for key in keys.iter().filter(|key| !self.held.contains_key(*key)).cloned().collect::<Vec<_>>() {
+            let (uid, hash) = (String::new(), Bytes::new());
+            self.held.insert(key, Held { uid, revision: 0, hash, phase: Phase::Desired });
+        }
+    }
+
     /// Up to here nothing of ours has changed: worth writing now and then.
     pub(super) fn lazily(&mut self, cursor: u64) {
         self.lazy_cursor = self.lazy_cursor.max(cursor);

@@ -161,6 +161,20 @@ fn absence_never_deletes_and_what_was_removed_is_forgotten() {
     assert_eq!(said(&mut session), ["ack 10", "orphans [\"orphan\"]"]);
 }
 
+/// The agent found marked objects of a Work that nobody holds after the session began, and a person decided.
+#[test]
+fn a_word_on_what_was_found_since_is_carried_out() {
+    let mut session = open(7, 3, &[("a", held("u-a", 5, b"x"))]);
+    said(&mut session);
+    welcome(&mut session, 7);
+    let mut outbox = Outbox::default();
+    assert!(outbox.orphan("found") && outbox.orphan("a") && !outbox.orphan("a"));
+    let told = session.next_frame(&mut outbox, Duration::ZERO).and_then(|frame| frame.body);
+    assert!(matches!(told, Some(agent_frame::Body::Orphans(all)) if all.keys == ["a", "found"]));
+    hear(&mut session, tombstone("found", "", i64::MAX as u64, TombstoneReason::Released));
+    assert_eq!(written(&mut session), [format!("delete found@{}", i64::MAX), format!("cursor {}", i64::MAX)]);
+}
+
 #[test]
 fn a_tombstone_removes_its_own_uid_or_what_is_older_and_nothing_newer() {
     use TombstoneReason::{Deleted, Released};

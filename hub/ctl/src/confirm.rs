@@ -1,7 +1,8 @@
 //! `karmadactl confirm`: a person's word that deletes which a restored hub holds back for a site may go out. In: a Cluster and the batch
 //! that its event `DeletesHeld` names. Out: the annotation `edge.karmada.io/confirm-deletes` on the Cluster.
 //!
-//! The word is for that batch: what is held after it waits for another one.
+//! The word is for that batch: what is held after it waits for another one, and so does what another life of the hub, which was restored
+//! once more, lists under the same epoch and revision.
 
 use anyhow::Result;
 use karmada_api::strings::annotations::CONFIRM_DELETES;
@@ -15,7 +16,7 @@ use crate::{output, site};
 pub struct Arguments {
     /// The cluster whose deletes are held back.
     cluster: String,
-    /// The batch that the event `DeletesHeld` of the Cluster names: EPOCH/REVISION.
+    /// The batch that the event `DeletesHeld` of the Cluster names: EPOCH/REVISION/START.
     #[arg(long, value_parser = batch)]
     batch: String,
     /// Only say what would be done.
@@ -40,11 +41,14 @@ pub async fn run(access: &Access, arguments: &Arguments) -> Result<()> {
 }
 
 fn batch(text: &str) -> Result<String, String> {
-    let numbers =
-        text.split_once('/').map(|(epoch, revision)| (epoch.parse::<u64>(), revision.parse::<u64>()));
-    match numbers {
-        Some((Ok(_), Ok(_))) => Ok(text.to_owned()),
-        _ => Err("it is EPOCH/REVISION, as the event DeletesHeld of the Cluster names it".to_owned()),
+    let is_number = |text: &str, radix| u64::from_str_radix(text, radix).is_ok();
+    match text.split('/').collect::<Vec<_>>()[..] {
+        [epoch, revision, start]
+            if is_number(epoch, 10) && is_number(revision, 10) && is_number(start, 16) =>
+        {
+            Ok(text.to_owned())
+        }
+        _ => Err("it is EPOCH/REVISION/START, as the event DeletesHeld of the Cluster names it".to_owned()),
     }
 }
 
@@ -59,9 +63,12 @@ mod tests {
     #[test]
     fn the_word_is_for_one_batch() {
         assert_eq!(
-            patch("7/12").pointer("/metadata/annotations/edge.karmada.io~1confirm-deletes"),
-            Some(&json!("7/12"))
+            patch("7/12/1f").pointer("/metadata/annotations/edge.karmada.io~1confirm-deletes"),
+            Some(&json!("7/12/1f"))
         );
-        assert!(batch("7/12").is_ok() && batch("7").is_err() && batch("7/x").is_err());
+        assert!(batch("7/12/1f").is_ok());
+        for wrong in ["7", "7/12", "7/x/1", "7/12/g", "7/12/1/1"] {
+            assert!(batch(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -59,6 +59,11 @@ impl ApiError {
             ApiError::Unreachable { .. } => None,
         }
     }
+
+    /// Whether nobody is there who could answer, or only who stands in front.
+    pub fn is_away(&self) -> bool {
+        self.code().is_none_or(|code| (502..=504).contains(&code))
+    }
 }
 
 fn hint(code: u16) -> &'static str {
@@ -96,6 +101,18 @@ impl Connection {
         let client =
             Client::try_from(config).with_context(|| format!("preparing the connection to {server}"))?;
         Ok(Connection { client, server, chosen, ca })
+    }
+
+    /// Whether the server answers within `patience`; an error that says so where it does not. What it answers does not matter.
+    pub async fn answers(&self, patience: Duration) -> Result<(), ApiError> {
+        match tokio::time::timeout(patience, self.get("/version")).await {
+            Ok(Err(error)) if error.is_away() => Err(error),
+            Ok(_) => Ok(()),
+            Err(_) => Err(ApiError::Unreachable {
+                server: self.server.clone(),
+                cause: format!("no answer in {}", crate::duration::human(patience)),
+            }),
+        }
     }
 
     /// Sends one request; an empty `body` sends none. `headers` are (name, value).

@@ -76,7 +76,7 @@ enum Command {
     Confirm(confirm::Arguments),
     /// Have a site try again a Work that it has put aside because it crashed the agent.
     Release(release::Arguments),
-    /// Show what a site enforces and the hub knows nothing of, or have the site release or delete it.
+    /// Show what a site has of Works that the hub knows nothing of, or have the site release or delete it.
     Orphans(orphans::Arguments),
     /// Add taints to clusters, or remove them.
     Taint(taint::Arguments),

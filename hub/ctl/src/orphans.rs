@@ -1,5 +1,5 @@
-//! `karmadactl orphans`: the Works that a site enforces and the hub knows nothing of, and a person's word on what becomes of them. In: a
-//! Cluster, names. Out: a list; or the annotation `edge.karmada.io/orphans` on the Cluster, with the word beside the names.
+//! `karmadactl orphans`: the Works that a site enforces, or has marked objects of, and that the hub knows nothing of, and a person's word
+//! on what becomes of them. In: a Cluster, names. Out: a list; or the annotation `edge.karmada.io/orphans` on the Cluster, with the word beside the names.
 
 use std::collections::BTreeMap;
 
@@ -77,7 +77,7 @@ fn orphans(cluster: &Value) -> BTreeMap<String, String> {
 
 fn listed(cluster: &str, all: &BTreeMap<String, String>) -> String {
     if all.is_empty() {
-        return format!("{cluster} enforces nothing that the hub does not know of\n");
+        return format!("{cluster} has nothing of the hub's that the hub does not know of\n");
     }
     let lines = all.iter().map(|(name, word)| format!("{word:<10} {name}\n"));
     format!("{:<10} WORK\n{}", "DECISION", lines.collect::<String>())

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::access::Access;
-use crate::connection::Connection;
+use crate::connection::{ApiError, Connection};
 use crate::duration;
 use crate::output::{self, Progress};
 use crate::register::manifests::{ACCOUNT, AGENT, IDENTITY, JOIN, LEDGER, MANAGED_BY, MANAGER, POD_LABEL};
@@ -51,19 +51,24 @@ pub struct Arguments {
     /// Only say what would be removed.
     #[arg(long)]
     dry_run: bool,
-    /// For a site that is gone: do not wait for its agent. What the agent had applied there stays there.
+    /// For a site that is gone, or a hub: do what can be done on the other side, and say what is not done. What the agent had applied in
+    /// the member stays there.
     #[arg(long)]
     force: bool,
 }
 
 /// Removes the cluster from the hub, and the agent from the member.
 pub async fn run(access: &Access, arguments: &Arguments) -> Result<()> {
+    let began = Instant::now();
     let hub_file = arguments.karmada_config.as_deref().or(access.kubeconfig.as_deref());
     let hub = Connection::open(hub_file, access.karmada_context.as_deref()).await.context("the hub")?;
+    // Half of the time is the member's.
+    let away = if arguments.force { hub.answers(arguments.wait / 2).await.err() } else { None };
     let mut member = member(access, arguments).await?;
+    let asked = wrong_member::Hub { api: &hub, is_away: away.is_some() };
     if let Some(found) = &member
         && let Err(wrong) =
-            wrong_member::refuse(&hub, found, access.agent_namespace(), &arguments.cluster).await
+            wrong_member::refuse(asked, found, access.agent_namespace(), &arguments.cluster).await
     {
         if !(arguments.force && wrong.is::<wrong_member::Another>()) {
             return Err(wrong);
@@ -72,14 +77,24 @@ pub async fn run(access: &Access, arguments: &Arguments) -> Result<()> {
         member = None;
     }
     let mut progress = Progress::new();
-    let placed = leave_hub(&hub, arguments, &mut progress).await?;
+    let placed = match away {
+        Some(away) => Err(away.into()),
+        None => leave_hub(&hub, arguments, &mut progress).await,
+    };
+    let placed = match placed {
+        Err(error) if arguments.force && error.downcast_ref().is_some_and(ApiError::is_away) => {
+            return without_hub(&error, member, access, arguments, began + arguments.wait).await;
+        }
+        placed => placed?,
+    };
     let Some(member) = member else { return output::line("member: nothing is removed there") };
     let left = if arguments.dry_run {
         Vec::new()
     } else {
         placed::left(&member, &arguments.cluster, &placed).await?
     };
-    leave_member(&member, access.agent_namespace(), arguments, &mut progress).await?;
+    let deadline = Instant::now() + arguments.wait;
+    leave_member(&member, access.agent_namespace(), arguments, deadline, &mut progress).await?;
     match placed::left_in_words(&left) {
         Some(words) if arguments.force => output::line(&format!("member: {words}")),
         Some(words) => bail!("{} is unregistered, but {words}", arguments.cluster),
@@ -87,10 +102,43 @@ pub async fn run(access: &Access, arguments: &Arguments) -> Result<()> {
     }
 }
 
+/// The member's side alone, of a hub that is not there, and what is not done by that. Ends by `deadline`.
+async fn without_hub(
+    away: &anyhow::Error,
+    member: Option<Connection>,
+    access: &Access,
+    arguments: &Arguments,
+    deadline: Instant,
+) -> Result<()> {
+    let cluster = &arguments.cluster;
+    let Some(member) = member else {
+        bail!("neither the hub nor the member is there, and nothing is done: {away}");
+    };
+    output::line(&format!("hub: {away}"))?;
+    output::line(&format!(
+        "not done: the cluster {cluster} is still registered there, with its Works; what it placed in the member stays there, with the hub's \
+         marks. If the hub comes back: karmadactl unregister {cluster} --force with the same flags"
+    ))?;
+    let mut progress = Progress::new();
+    // What only waits ends a little before, and says what it waited for.
+    let polite = deadline - arguments.wait / 10;
+    let leaves = leave_member(&member, access.agent_namespace(), arguments, polite, &mut progress);
+    match tokio::time::timeout_at(deadline, leaves).await {
+        Ok(left) => left,
+        Err(_) => bail!(
+            "the member did not let everything go in {}: run this again with a longer --wait",
+            duration::human(arguments.wait)
+        ),
+    }
+}
+
 /// The member; `None` if it is gone and that is known.
 async fn member(access: &Access, arguments: &Arguments) -> Result<Option<Connection>> {
     let opened = async {
         let member = access.member().await?;
+        if arguments.force {
+            member.answers(arguments.wait / 4).await?;
+        }
         member.get("/version").await?;
         anyhow::Ok(member)
     };
@@ -225,6 +273,7 @@ async fn leave_member(
     member: &Connection,
     namespace: &str,
     arguments: &Arguments,
+    deadline: Instant,
     progress: &mut Progress,
 ) -> Result<()> {
     let rbac = "/apis/rbac.authorization.k8s.io/v1";
@@ -252,12 +301,12 @@ async fn leave_member(
         } else if member.delete(&path).await? {
             progress.step(&format!("deleted {path}"));
             if path.ends_with(&format!("/deployments/{AGENT}")) {
-                agent_gone(member, namespace, arguments.wait, progress).await?;
+                agent_gone(member, namespace, deadline, progress).await?;
             }
         }
     }
     let made = made_here(member, "/api/v1/namespaces").await?;
-    namespaces::leave(member, &made, arguments, progress).await?;
+    namespaces::leave(member, &made, arguments, deadline, progress).await?;
     if arguments.dry_run {
         Ok(())
     } else {
@@ -292,11 +341,10 @@ async fn list(api: &Connection, path: &str) -> Result<Vec<Value>> {
 async fn agent_gone(
     member: &Connection,
     namespace: &str,
-    wait: Duration,
+    deadline: Instant,
     progress: &mut Progress,
 ) -> Result<()> {
     let pods = format!("/api/v1/namespaces/{namespace}/pods?labelSelector={}%3D{}", POD_LABEL.0, POD_LABEL.1);
-    let deadline = Instant::now() + wait;
     while !list(member, &pods).await?.is_empty() && Instant::now() < deadline {
         progress.step("waiting for the agent's Pod to end");
         tokio::time::sleep(POLL).await;

@@ -108,7 +108,7 @@ where
     let epoch = position.epoch;
     let busy = |error: PortError| admission::busy(error.message);
     let feed = gateway.ports.works.watch(&cluster, resume).await.map_err(busy)?;
-    let at = Batch { epoch, revision: position.revision };
+    let at = Batch { epoch, revision: position.revision, timeline: position.timeline };
     let holds_deletes = holds_deletes(gateway, &cluster, &hello, at).await.map_err(busy)?;
     let session_seq = gateway.ports.sessions.next_session(&cluster).await.map_err(busy)?;
     // What was decided before all that was waited for may hold no more: asked again, before another session is replaced...
@@ -204,7 +204,7 @@ async fn probe_other(gateway: &Gateway, cluster: &str, hello: &Hello) -> Result<
 }
 
 /// Which deletes that are listed to this agent wait for a person: since its site saw a life of the hub that was taken back, and until
-/// somebody says otherwise. A word for an earlier life is none for this one.
+/// somebody says otherwise. A word for an earlier life is none for this one, though its epoch and revision were reached again.
 async fn holds_deletes(
     gateway: &Gateway,
     cluster: &str,
@@ -213,10 +213,11 @@ async fn holds_deletes(
 ) -> Result<Option<Holding>, PortError> {
     let (sessions, statuses) = (&gateway.ports.sessions, &gateway.ports.statuses);
     let in_our_past = sessions.in_our_past(hello.timeline, hello.cursor);
-    // A word for an epoch that is still to come is none.
-    let confirmed = statuses.deletes_confirmed(cluster).filter(|confirmed| confirmed.epoch <= now.epoch);
-    let open = |held: &Batch| confirmed.is_none_or(|confirmed| confirmed < *held);
     let mut held = sessions.holds_deletes(cluster).await?;
+    // A word for an epoch that is still to come is none.
+    let counts = |word: &Batch| word.epoch <= now.epoch && word.is_of_this_history(&**sessions, held);
+    let confirmed = statuses.deletes_confirmed(cluster).filter(counts);
+    let open = |held: &Batch| confirmed.is_none_or(|confirmed| !confirmed.covers(*held));
     let waits = held.as_ref().is_some_and(|held| open(held) && held.epoch == now.epoch);
     if admission::saw_another_life(hello, now.epoch, in_our_past) && !waits {
         sessions.hold_deletes(cluster, now).await?;

@@ -371,7 +371,7 @@ impl<D: Clone> Fleet<D> {
     /// A person let these deletes go out.
     pub fn confirmed(&mut self, cluster: &str, batch: Batch) {
         if let Some(link) = self.links.get_mut(cluster) {
-            link.hold.take_if(|hold| hold.batch <= batch);
+            link.hold.take_if(|hold| batch.covers(hold.batch));
         }
     }
 

@@ -152,8 +152,12 @@ impl Gateway {
         true
     }
 
-    /// A person let these deletes, which are held back from `cluster`, go out. Harmless where none are.
+    /// A person let these deletes, which are held back from `cluster`, go out. Harmless where none are, and where they were listed in a
+    /// life of the hub that was taken back.
     pub fn confirm_deletes(&self, cluster: &str, batch: Batch) {
+        if !batch.is_of_this_history(&*self.ports.sessions, None) {
+            return;
+        }
         self.links.confirmed(cluster, batch);
         if let Some(door) = self.links.door(cluster) {
             door.order(Control::ConfirmDeletes(batch));

@@ -417,19 +417,38 @@ pub trait Registrar: Send + Sync + 'static {
 
 // -------------------------------------------------------------------------------------- what outlives us
 
-/// The deletes of an epoch up to a revision. A later one is greater.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// The deletes of an epoch up to a revision, as one start of the hub listed them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Batch {
     /// The epoch.
     pub epoch: u64,
     /// The newest revision of what is in it.
     pub revision: u64,
+    /// The hub's start that listed it: in another life of the hub the same revision is of something else. Zero: of an earlier version,
+    /// which did not say.
+    pub timeline: u64,
 }
 
-/// `EPOCH/REVISION`, as a person's word and the store have it.
+impl Batch {
+    /// Whether `other` is in it, where both are of one history.
+    pub fn covers(self, other: Batch) -> bool {
+        (self.epoch, self.revision) >= (other.epoch, other.revision)
+    }
+
+    /// Whether it was listed in the history that the hub has, and not in a life that was taken back. One that does not say of which start
+    /// it is counts for nothing but what an earlier version `held`.
+    pub fn is_of_this_history(self, sessions: &dyn SessionStore, held: Option<Batch>) -> bool {
+        match self.timeline {
+            0 => held.is_some_and(|held| held.timeline == 0),
+            timeline => sessions.in_our_past(timeline, self.revision),
+        }
+    }
+}
+
+/// `EPOCH/REVISION/START`, as a person's word and the store have it.
 impl std::fmt::Display for Batch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", self.epoch, self.revision)
+        write!(f, "{}/{}/{:x}", self.epoch, self.revision, self.timeline)
     }
 }
 
@@ -437,9 +456,12 @@ impl std::str::FromStr for Batch {
     type Err = std::num::ParseIntError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        // Without a revision it is of an earlier version, and covers nothing.
-        let (epoch, revision) = text.split_once('/').unwrap_or((text, "0"));
-        Ok(Batch { epoch: epoch.parse()?, revision: revision.parse()? })
+        // Without a start it is of an earlier version; without a revision, of one before, and covers nothing.
+        let mut parts = text.splitn(3, '/');
+        let mut next = |or| parts.next().unwrap_or(or);
+        let (epoch, revision, timeline) = (next(""), next("0"), next("0"));
+        let timeline = u64::from_str_radix(timeline, 16)?;
+        Ok(Batch { epoch: epoch.parse()?, revision: revision.parse()?, timeline })
     }
 }
 
@@ -481,6 +503,17 @@ pub trait SessionStore: Send + Sync + 'static {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_batch_is_read_as_it_is_written_and_as_earlier_versions_wrote_it() {
+        let batch = Batch { epoch: 5, revision: 8, timeline: 0xbeef };
+        assert_eq!((batch.to_string().as_str(), "5/8/beef".parse()), ("5/8/beef", Ok(batch)));
+        assert_eq!("5/8".parse(), Ok(Batch { timeline: 0, ..batch }));
+        assert_eq!("5".parse(), Ok(Batch { epoch: 5, revision: 0, timeline: 0 }));
+        for wrong in ["", "5/x", "5/8/xyz", "5/8/1/2"] {
+            assert!(wrong.parse::<Batch>().is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_works_json_is_read_where_it_matters() {

@@ -82,6 +82,8 @@ pub enum Effect {
 #[derive(Debug)]
 pub struct Session {
     epoch: u64,
+    /// This start of the hub.
+    timeline: u64,
     dispatch: Dispatch,
     out: VecDeque<hub_frame::Body>,
     effects: VecDeque<Effect>,
@@ -145,6 +147,7 @@ impl Session {
         };
         let mut session = Self {
             epoch: opening.epoch,
+            timeline: opening.timeline,
             dispatch: Dispatch::new(opening.epoch, hello, opening.resumed, opening.holds_deletes),
             out: [hub_frame::Body::Welcome(welcome)].into(),
             effects: [Effect::Stands(false)].into(),
@@ -255,8 +258,8 @@ impl Session {
                 key: event.key,
                 uid: event.uid,
                 warning: event.r#type == "Warning",
-                reason: bounded(event.reason, REASON),
-                message: bounded(event.message, MESSAGE),
+                reason: bounded(&event.reason, REASON),
+                message: bounded(&event.message, MESSAGE),
             })),
             B::Credit(credit) => self.purse.add(&credit),
             B::Unsupported(_) => {}
@@ -320,11 +323,10 @@ impl Session {
             Some(agent_frame::Body::Removed(removed)) if !removed.never_held && removed.key.len() <= NAME => {
                 let v1::Removed { key, object_uids, .. } = &removed;
                 if self.dispatch.has_let_go(key) {
-                    let objects =
-                        object_uids.iter().take(EVIDENCE).map(|uid| bounded(uid.clone(), 64)).collect();
+                    let objects = object_uids.iter().take(EVIDENCE).map(|uid| bounded(uid, 64)).collect();
                     self.inbox.put(Report::Finalize { key: key.clone(), uid: String::new(), objects });
                 }
-                self.dispatch.release(v1::Removed { uid: bounded(removed.uid, NAME), ..removed });
+                self.dispatch.release(v1::Removed { uid: bounded(&removed.uid, NAME), ..removed });
             }
             _ => self.refused += 1,
         }
@@ -340,7 +342,7 @@ impl Session {
         // Who does not say that the body was held has looked for nothing.
         if !never_held && (held || !object_uids.is_empty()) {
             self.dispatch.removed(&key);
-            let objects = object_uids.into_iter().take(EVIDENCE).map(|uid| bounded(uid, 64)).collect();
+            let objects = object_uids.iter().take(EVIDENCE).map(|uid| bounded(uid, 64)).collect();
             self.inbox.put(Report::Finalize { key, uid, objects });
             return;
         }
@@ -375,8 +377,8 @@ impl Session {
             outdated,
             applied: status.applied.map(|a| Applied {
                 ok: a.ok,
-                reason: bounded(a.reason, REASON),
-                message: bounded(a.message, MESSAGE),
+                reason: bounded(&a.reason, REASON),
+                message: bounded(&a.message, MESSAGE),
             }),
             manifest_statuses: None,
         };
@@ -389,7 +391,7 @@ impl Session {
             self.refused += 1;
             return;
         };
-        let message = bounded(nack.message.clone(), MESSAGE);
+        let message = bounded(&nack.message, MESSAGE);
         if nack.code() == NackCode::UnknownReason {
             let reason = "CleanupWorkFailed".to_owned();
             let notice = WorkNotice { key: nack.key, uid, warning: true, reason, message };
@@ -456,7 +458,8 @@ impl Session {
         }
         let frame = self.dispatch.next_frame(&mut self.purse, &mut self.inbox);
         if let Some((revision, held)) = self.dispatch.take_held() {
-            self.effects.push_back(Effect::DeletesHeld(Batch { epoch: self.epoch, revision }, held));
+            let batch = Batch { epoch: self.epoch, revision, timeline: self.timeline };
+            self.effects.push_back(Effect::DeletesHeld(batch, held));
         }
         frame
     }

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use karmada_api::cluster::{ApiEnablement, NodeSummary, ResourceSummary};
+use karmada_proto::one_line_of;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -49,14 +50,28 @@ struct Condition {
 /// # Errors
 /// What is wrong with it, for the log.
 pub(super) fn read(json: &[u8]) -> Result<Value, String> {
-    let reported: Value = serde_json::from_slice(json).map_err(|error| format!("it is no JSON: {error}"))?;
+    let mut reported: Value =
+        serde_json::from_slice(json).map_err(|error| format!("it is no JSON: {error}"))?;
     let typed = Report::deserialize(&reported)
         .map_err(|error| format!("it has not the shape of a cluster's status: {error}"))?;
     if !has_objects(&reported) {
         return Err("a list stands where an object should".to_owned());
     }
     check(&typed)?;
+    say_plainly(&mut reported);
     Ok(reported)
+}
+
+/// What a site says in its conditions is shown in terminals: on one line, without what such would obey.
+fn say_plainly(reported: &mut Value) {
+    let conditions = reported.get_mut("conditions").and_then(Value::as_array_mut).into_iter().flatten();
+    for condition in conditions {
+        for field in ["reason", "message"] {
+            if let Some(Value::String(text)) = condition.get_mut(field) {
+                *text = one_line_of(text, MESSAGE);
+            }
+        }
+    }
 }
 
 /// Whether what is read by the names of its fields has names: a list of values in their order is taken for a struct too.
@@ -121,5 +136,8 @@ mod tests {
             assert!(read(bad.to_string().as_bytes()).is_err(), "{bad:.80}");
         }
         assert!(read(b"{").is_err());
+        let hostile = json!({"conditions": [{"type": "Ready", "reason": "R", "message": "a\u{1b}[2J\n2026-01-01 INFO all is well"}]});
+        let told = read(hostile.to_string().as_bytes()).unwrap();
+        assert_eq!(told["conditions"][0]["message"], "a [2J 2026-01-01 INFO all is well");
     }
 }

@@ -1,5 +1,6 @@
-//! Works that a site enforces and the hub knows nothing of: its ledger is an older copy, or the hub's history of them is gone. They
-//! stand on the Cluster until a person says what becomes of them. Pure.
+//! Works that a site enforces, or has marked objects of, and that the hub knows nothing of: its ledger is an older copy, its member was
+//! restored from an older backup, or the hub's history of them is gone. They stand on the Cluster until a person says what becomes of
+//! them. Pure.
 //!
 //! In: what the agent reports, what a person decided, what the site let go of. Out: the annotation's text, and which are to go how.
 

@@ -31,7 +31,7 @@ const COLUMNS: [LiveColumn; 5] = [
     },
     LiveColumn {
         name: "Orphans",
-        description: "Works that the site enforces and the hub knows nothing of: see karmadactl orphans.",
+        description: "Works that the site enforces or has objects of, and the hub knows nothing of: see karmadactl orphans.",
     },
 ];
 

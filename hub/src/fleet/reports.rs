@@ -316,9 +316,9 @@ impl StatusSink for Reports {
             return Ok(());
         }
         let shown: Vec<_> = keys.iter().take(ORPHANS_SHOWN).map(|key| quoted(key)).collect();
-        tracing::warn!(cluster, count, keys = ?shown, "the agent enforces Works that the hub does not hold; nothing is removed");
+        tracing::warn!(cluster, count, keys = ?shown, "the site has Works, or objects with their marks, that the hub does not hold; nothing is removed");
         let message = format!(
-            "the site enforces {count} Works that the hub knows nothing of, and goes on until somebody decides: karmadactl orphans {cluster}"
+            "the site has {count} Works, or objects with their marks, that the hub knows nothing of, and keeps them until somebody decides: karmadactl orphans {cluster}"
         );
         self.recorder.record(&about(cluster), EventType::Warning, "OrphansFound", &message);
         Ok(())

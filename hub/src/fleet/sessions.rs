@@ -19,7 +19,7 @@ use crate::data_dir::DataDir;
 
 /// Session numbers live here, one key a cluster.
 const PREFIX: &str = "/fleet/sessions/";
-/// Since when the deletes of a cluster are held, `EPOCH/REVISION`, one key a cluster.
+/// Since when the deletes of a cluster are held, `EPOCH/REVISION/START`, one key a cluster.
 const HELD: &str = "/fleet/held-deletes/";
 /// The hub's starts, JSON, oldest first.
 const STARTS: &str = "/fleet/starts";
@@ -210,7 +210,7 @@ mod tests {
             assert!(next > last);
             last = next;
         }
-        sessions.hold_deletes("north", Batch { epoch: 4, revision: 1 }).await.unwrap();
+        sessions.hold_deletes("north", Batch { epoch: 4, revision: 1, timeline: 1 }).await.unwrap();
         sessions.next_session("south").await.unwrap();
         sessions.forget("north").await.unwrap();
         sessions.forget("north").await.unwrap();

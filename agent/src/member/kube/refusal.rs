@@ -27,7 +27,10 @@ pub(super) fn of_answer(status: StatusCode, headers: &http::HeaderMap, body: &[u
         400..=599 if not_mergeable(&message) => MemberError::NotMergeable(message),
         400..=499 => MemberError::Invalid(message),
         502..=504 => MemberError::Unreachable(message),
-        500.. => MemberError::Internal(message),
+        500.. => match pause(headers) {
+            Some(pause) => MemberError::Overloaded(message, pause),
+            None => MemberError::Internal(message),
+        },
         _ => MemberError::Other(message),
     }
 }
@@ -107,6 +110,10 @@ mod tests {
             let asked = of_answer(status, &asks, b"");
             assert_eq!(asked, MemberError::Throttled(Duration::from_secs(7)), "{status}");
         }
+        // A write that it failed over may have been carried out all the same, and is not tried again before the pause is over.
+        let failed = of_answer(StatusCode::INTERNAL_SERVER_ERROR, &asks, br#"{"message":"timed out"}"#);
+        assert_eq!(failed, MemberError::Overloaded("timed out".into(), Duration::from_secs(7)));
+        assert!(failed.leaves_open());
         let duplicate = r#"{"message":"failed to create typed patch object (a/b; apps/v1, Kind=Deployment): .spec.template.spec.containers[name=\"a\"].env: duplicate entries for key [name=\"X\"]"}"#;
         assert!(matches!(of(500, duplicate), MemberError::NotMergeable(_)));
     }

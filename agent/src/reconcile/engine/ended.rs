@@ -44,7 +44,7 @@ impl Engine {
         } else {
             tracing::error!(work = key, "working on it panicked");
             let failure = Failure::Panicked.to_string();
-            if self.board.set_applied(key, outcome(false, failure.clone())) {
+            if self.board.set_applied(key, outcome(false, &failure)) {
                 self.event(key, &Some(entry), Some(failure));
             }
             let due = self.now() + self.waits.failed(key);
@@ -99,6 +99,7 @@ impl Engine {
             self.todo.again(key, class, due);
         } else {
             self.waits.clear(key);
+            self.recovered();
             if drifted {
                 self.todo.push(key, class, Cause::Drift);
             }
@@ -106,7 +107,7 @@ impl Engine {
         self.conclude(Outcome {
             key: key.to_owned(),
             hash: hash.clone(),
-            applied: outcome(message.is_none(), message.unwrap_or_default()),
+            applied: outcome(message.is_none(), &message.unwrap_or_default()),
             placed: left_open || results.iter().any(|(_, result)| result.is_ok()),
             written,
             unanswered: self.unanswered.until(key).is_some(),
@@ -142,7 +143,7 @@ impl Engine {
         if current && !same {
             ledger.ended(&[outcome])?;
         } else {
-            ledger.came_back(&key, outcome.unanswered)?;
+            ledger.came_back(&key, outcome.unanswered, !current || !applied.ok)?;
             if outcome.placed {
                 ledger.placed(&key)?;
             }
@@ -182,13 +183,14 @@ impl Engine {
         self.removed.entry(key.to_owned()).or_default().extend(removal.uids);
         let open = self.unanswered.until(key);
         if removal.done && open.is_none() {
-            self.waits.clear(key);
+            self.removals.clear(key);
+            self.recovered();
             self.parts.shared.counts.removed.fetch_add(1, Ordering::Relaxed);
             self.parts.shared.ledger.removed(&[key.to_owned()])?;
             // Unless a new life began meanwhile.
             return self.entry_changed(key, false);
         }
-        self.parts.shared.ledger.came_back(key, open.is_some())?;
+        self.parts.shared.ledger.came_back(key, open.is_some(), false)?;
         if removal.done {
             tracing::info!(
                 work = key,
@@ -211,7 +213,7 @@ impl Engine {
                 true
             });
         }
-        let mut due = self.now() + self.waits.failed(key);
+        let mut due = self.now() + self.removals.failed(key);
         if removal.done {
             due = due.min(open.unwrap_or(due));
         }
@@ -226,16 +228,24 @@ impl Engine {
         }
         let open = self.unanswered.until(key);
         if removal.done && open.is_none() {
-            self.waits.clear(key);
+            self.removals.clear(key);
             return self.parts.shared.ledger.former_removed(key, hash);
         }
         let paused = self.paused(&removal.failure);
         if let Some(failure) = removal.failure {
             tracing::warn!(work = key, %failure, "removing what a newer body does not name any more");
         }
-        let due = self.now() + self.waits.failed(key);
+        let due = self.now() + self.removals.failed(key);
         self.todo.again(key, removal_class(3), paused.max(due));
         Ok(())
+    }
+
+    /// The member took something: removals that it failed over are not kept waiting for what is over.
+    fn recovered(&mut self) {
+        let now = self.now();
+        for (key, wait) in self.removals.recovered() {
+            self.todo.sooner(&key, now + wait);
+        }
     }
 
     /// Until when the member asked for a pause, by any of `failures`: nothing is begun before.

@@ -1,6 +1,7 @@
 //! The engine against a member in memory, on paused time.
 
 mod departures;
+mod strays;
 
 use bytes::Bytes;
 use karmada_api::strings::labels;
@@ -55,13 +56,21 @@ impl Rig {
 
     fn linked(member: MemoryMember, ledger: Ledger, view: LinkView) -> Self {
         let (link, _) = watch::channel(view);
-        let shared = Shared::new(ledger, link);
+        Self::over(member, Shared::new(ledger, link))
+    }
+
+    /// An engine that begins over what another one left.
+    fn over(member: MemoryMember, shared: Arc<Shared>) -> Self {
+        Self::reading(member, shared, Arc::new(Native))
+    }
+
+    fn reading(member: MemoryMember, shared: Arc<Shared>, interpreter: Arc<dyn Interpreter>) -> Self {
         let stop = CancellationToken::new();
         let parts = Parts {
             namespaces: Arc::from([]),
             shared: shared.clone(),
             member: Arc::new(member.clone()),
-            interpreter: Arc::new(Native),
+            interpreter,
             cluster: "m".into(),
             drift_rate: 5.0,
         };
@@ -353,17 +362,7 @@ async fn an_object_that_makes_the_interpreter_panic_is_reported_and_the_agent_go
     let (link, _) = watch::channel(LinkView::default());
     let shared = Shared::new(Ledger::in_memory().unwrap(), link);
     let member = MemoryMember::new("m", 1, Duration::ZERO);
-    let parts = Parts {
-        namespaces: Arc::from([]),
-        shared: shared.clone(),
-        member: Arc::new(member.clone()),
-        interpreter: Arc::new(guard::tests::Odd),
-        cluster: "m".into(),
-        drift_rate: 5.0,
-    };
-    let stop = CancellationToken::new();
-    let engine = tokio::spawn(run(parts, stop.clone()));
-    let rig = Rig { member, shared, stop, engine };
+    let rig = Rig::reading(member, shared, Arc::new(guard::tests::Odd));
     let mut odd = config("odd", "1");
     karmada_api::object::set_label(&mut odd, "odd", "yes");
     rig.commit(&[put("odd", 1, &[odd.clone()], false), put("a", 2, &[config("a", "1")], false)]);

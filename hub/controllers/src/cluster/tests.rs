@@ -205,26 +205,13 @@ async fn a_link_that_broke_just_now_does_not_let_the_works_go() {
     tasks.join_all().await;
 }
 
-/// An agent that is there.
-struct Present;
-
-impl ContactSource for Present {
-    fn contact(&self, _: &str, now: Timestamp) -> Contact {
-        Contact { last_heard: Some(now), listening_since: now }
-    }
-
-    fn connected(&self, _: &str) -> bool {
-        true
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_joins_gets_what_it_needs_whatever_happens_between() {
     let mut cluster = crate::rig::cluster("m1", &json!({}))[0].clone();
     cluster["metadata"]["finalizers"] = json!([]);
     cluster["status"] = json!({});
     let look = async |rig: &crate::rig::Rig| {
-        let life = ClusterLife::new(rig.shared.clone(), Arc::new(Present), Grace::default());
+        let life = ClusterLife::new(rig.shared.clone(), Arc::new(crate::rig::Present), Grace::default());
         life.reconcile(&crate::rig::key("", "m1")).await?;
         // Its own changes wake it again.
         life.reconcile(&crate::rig::key("", "m1")).await

@@ -2,27 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
-use karmada_core::cluster::Contact;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::*;
 use crate::port::Api;
-use crate::rig::{self, BINDING_API, CLUSTER_API, POLICY_API, Rig, WORK_API, key};
-
-/// Every agent is there.
-struct Present;
-
-impl ContactSource for Present {
-    fn contact(&self, _: &str, now: Timestamp) -> Contact {
-        Contact { last_heard: Some(now), listening_since: now }
-    }
-
-    fn connected(&self, _: &str) -> bool {
-        true
-    }
-}
+use crate::rig::{self, BINDING_API, CLUSTER_API, POLICY_API, Present, Rig, WORK_API, key};
 
 /// Calls of the port by verb and kind, and keys by loop.
 type Costs = BTreeMap<String, u64>;

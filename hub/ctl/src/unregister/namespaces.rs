@@ -4,6 +4,8 @@
 //! What is in a namespace is asked of every kind that the member serves, kinds that a user brought included. What cannot be asked keeps
 //! the namespace as an object does: nothing is deleted because it was not seen.
 
+use std::collections::BTreeSet;
+
 use anyhow::Result;
 use karmada_api::strings::{annotations, labels};
 use serde_json::Value;
@@ -24,6 +26,7 @@ pub async fn leave(
     member: &Connection,
     made: &[Value],
     arguments: &Arguments,
+    deadline: Instant,
     progress: &mut Progress,
 ) -> Result<()> {
     let mut leaving = Vec::new();
@@ -39,7 +42,6 @@ pub async fn leave(
             leaving.push(path);
         }
     }
-    let deadline = Instant::now() + arguments.wait;
     for path in &leaving {
         while member.find(path).await?.is_some() {
             if Instant::now() >= deadline {
@@ -64,19 +66,31 @@ struct Served {
 async fn discover(member: &Connection) -> Result<Served> {
     let groups = member.get("/apis").await?;
     let groups = groups["groups"].as_array().into_iter().flatten();
-    let preferred = groups.filter_map(|group| group["preferredVersion"]["groupVersion"].as_str());
-    let roots = preferred.map(|version| format!("/apis/{version}"));
     let mut served = Served::default();
-    for root in std::iter::once("/api/v1".to_owned()).chain(roots) {
+    let mut known = BTreeSet::new();
+    for root in std::iter::once("/api/v1".to_owned()).chain(groups.flat_map(roots)) {
         match member.get(&root).await {
             Ok(list) => {
+                let group = root.rsplit_once('/').map_or("", |(group, _)| group).to_owned();
                 let plurals = listable(&list).into_iter();
-                served.kinds.extend(plurals.map(|plural| (root.clone(), plural)));
+                let news = plurals.filter(|plural| known.insert((group.clone(), plural.clone())));
+                served.kinds.extend(news.map(|plural| (root.clone(), plural)));
             }
             Err(error) => unanswered(error, &root, &mut served.unknown)?,
         }
     }
     Ok(served)
+}
+
+/// The paths of a group's versions, the preferred one first: a kind may be served as another one alone.
+fn roots(group: &Value) -> Vec<String> {
+    let preferred = &group["preferredVersion"]["groupVersion"];
+    let versions = group["versions"].as_array().into_iter().flatten().map(|version| &version["groupVersion"]);
+    let others = versions.filter(|version| *version != preferred);
+    std::iter::once(preferred)
+        .chain(others)
+        .filter_map(|version| Some(format!("/apis/{}", version.as_str()?)))
+        .collect()
 }
 
 /// An answer that is none is noted; a member that does not answer at all is an error.
@@ -179,6 +193,15 @@ mod tests {
         ] {
             assert_eq!(is_placed(&json!({"metadata": metadata})), placed, "{metadata}");
         }
+    }
+
+    #[test]
+    fn every_version_of_a_group_is_asked_and_the_preferred_one_first() {
+        let version = |name: &str| json!({"groupVersion": format!("example.com/{name}")});
+        let group =
+            json!({"preferredVersion": version("v1"), "versions": [version("v2alpha1"), version("v1")]});
+        assert_eq!(roots(&group), ["/apis/example.com/v1", "/apis/example.com/v2alpha1"]);
+        assert_eq!(roots(&json!({})), [""; 0]);
     }
 
     #[test]

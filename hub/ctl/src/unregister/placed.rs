@@ -44,21 +44,50 @@ pub fn fate(counts: &BTreeMap<String, usize>, keep: bool) -> String {
     format!("{total} {fate}: {}", kinds.join(", "))
 }
 
-/// What the Works of `cluster` placed and is in the member yet, marked as theirs. A kind that the member does not serve holds nothing that
-/// could be seen.
+/// What a member serves, as far as it was asked for.
+struct Served<'a> {
+    member: &'a Connection,
+    /// The resources of groups' versions.
+    resources: BTreeMap<String, Value>,
+}
+
+impl Served<'_> {
+    async fn resources(&mut self, version: &str) -> Result<&Value, ApiError> {
+        if !self.resources.contains_key(version) {
+            let root = if version.contains('/') { "/apis" } else { "/api" };
+            let list = self.member.find(&format!("{root}/{version}")).await?.unwrap_or_default();
+            self.resources.insert(version.to_owned(), list);
+        }
+        Ok(&self.resources[version])
+    }
+
+    /// Where a manifest's object is: in its own version, or in another one of its group where the member serves its own no more.
+    async fn path(&mut self, manifest: &Value) -> Result<Option<String>, ApiError> {
+        let own = object::api_version(manifest);
+        if let Some(path) = path_in(self.resources(own).await?, own, manifest) {
+            return Ok(Some(path));
+        }
+        let Some((group, _)) = own.split_once('/') else { return Ok(None) };
+        let versions = self.member.find(&format!("/apis/{group}")).await?.unwrap_or_default();
+        for version in versions["versions"].as_array().into_iter().flatten() {
+            let version = version["groupVersion"].as_str().unwrap_or_default();
+            if let Some(path) = path_in(self.resources(version).await?, version, manifest) {
+                return Ok(Some(path));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// What the Works of `cluster` placed and is in the member yet, marked as theirs. A kind that the member does not serve in any version
+/// holds nothing that could be seen.
 pub async fn left(member: &Connection, cluster: &str, works: &[Value]) -> Result<Vec<String>, ApiError> {
-    let mut kinds = BTreeMap::new();
+    let mut served = Served { member, resources: BTreeMap::new() };
     let mut left = Vec::new();
     for work in works {
         let manifests = work["spec"]["workload"]["manifests"].as_array();
         for manifest in manifests.into_iter().flatten() {
-            let version = object::api_version(manifest);
-            if !kinds.contains_key(version) {
-                let root = if version.contains('/') { "/apis" } else { "/api" };
-                let list = member.find(&format!("{root}/{version}")).await?.unwrap_or_default();
-                kinds.insert(version.to_owned(), list);
-            }
-            let Some(path) = path_in(&kinds[version], manifest) else { continue };
+            let Some(path) = served.path(manifest).await? else { continue };
             if let Some(found) = member.find(&path).await?
                 && is_marked(&found, cluster)
                 && found["metadata"]["deletionTimestamp"].is_null()
@@ -72,9 +101,9 @@ pub async fn left(member: &Connection, cluster: &str, works: &[Value]) -> Result
     Ok(left)
 }
 
-/// Where a manifest's object is, by the resources of its version.
-fn path_in(resources: &Value, manifest: &Value) -> Option<String> {
-    let (version, kind) = (object::api_version(manifest), object::kind(manifest));
+/// Where a manifest's object is, by the resources of a version.
+fn path_in(resources: &Value, version: &str, manifest: &Value) -> Option<String> {
+    let kind = object::kind(manifest);
     let is_it = |resource: &&Value| {
         resource["kind"] == kind && resource["name"].as_str().is_some_and(|name| !name.contains('/'))
     };

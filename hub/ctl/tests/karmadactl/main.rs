@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod fleet;
+mod unregister;
 
 use std::process::Output;
 use std::sync::Arc;
@@ -429,104 +430,10 @@ async fn clusters_are_shown_cordoned_tainted_and_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unregister_leaves_a_namespace_that_holds_anything_of_anybody_elses() {
-    let (hub, member) = (Cluster::start().await, Cluster::member().await);
-    let (line, token) = register_line(&hub).await;
-    let line = format!("{line} --permissions namespaced --workload-namespaces shop,empty");
-    let running = member.command(&line).spawn().unwrap();
-    member.installed(&token).await;
-    member.say("Connected", "").await;
-    assert!(running.wait_with_output().await.unwrap().status.success());
-    // A kind that no list of ours names.
-    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "theirs"}, "spec": {}});
-    member.create("/apis/coordination.k8s.io/v1/namespaces/shop/leases", lease).await;
-    let leave = format!("unregister shop -n {NAMESPACE} --karmada-config {} --wait 5s", hub.kubeconfig());
-    let said = member.succeed(&leave).await;
-    assert!(said.contains("namespace shop stays: it holds leases/theirs and 0 more"), "{said}");
-    let namespace = async |name: &str| member.get(&format!("/api/v1/namespaces/{name}")).await;
-    let stays = namespace("shop").await.unwrap();
-    assert!(stays["metadata"]["deletionTimestamp"].is_null());
-    assert!(namespace("empty").await.is_none_or(|found| !found["metadata"]["deletionTimestamp"].is_null()));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn unregister_takes_no_other_clusters_agent_away() {
-    let (hub, member) = (Cluster::start().await, Cluster::member().await);
-    let (line, token) = register_line(&hub).await;
-    let running = member.command(&line).spawn().unwrap();
-    member.installed(&token).await;
-    member.say("Connected", "").await;
-    assert!(running.wait_with_output().await.unwrap().status.success());
-    let clusters = "/apis/cluster.karmada.io/v1alpha1/clusters";
-    let other = |id: &str| {
-        json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "other"},
-            "spec": {"syncMode": "Pull", "id": id}})
-    };
-    // The agent of this member is in a namespace of its own, which is not named here.
-    let config = format!("--karmada-config {} --wait 5s", hub.kubeconfig());
-    hub.create(clusters, other("")).await;
-    let wrong = member.fail(&format!("unregister other {config}")).await;
-    assert!(
-        wrong.contains(&format!("namespace {NAMESPACE}, is that of the cluster shop, not of other")),
-        "{wrong}"
-    );
-    let elsewhere = member.fail(&format!("unregister shop {config}")).await;
-    assert!(elsewhere.contains(&format!("give -n {NAMESPACE}")), "{elsewhere}");
-    hub.merge(&format!("{clusters}/other"), json!({"spec": {"id": "another-uid"}})).await;
-    let wrong = member.fail(&format!("unregister other -n {NAMESPACE} {config}")).await;
-    assert!(wrong.contains("the hub knows other by another-uid") && wrong.contains("--force"), "{wrong}");
-    for path in [identity(), format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments/karmada-agent")] {
-        assert!(member.get(&path).await.is_some(), "{path}");
-    }
-    assert!(hub.get(&format!("{clusters}/other")).await.is_some());
-    member.succeed(&format!("unregister other -n {NAMESPACE} {config} --force")).await;
-    assert!(hub.get(&format!("{clusters}/other")).await.is_none());
-    assert!(member.get(&identity()).await.is_some(), "the other member's is left alone");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn unregister_says_what_nobody_removed() {
-    let (hub, member) = (Cluster::start().await, Cluster::member().await);
-    let clusters = "/apis/cluster.karmada.io/v1alpha1/clusters";
-    let spec = json!({"syncMode": "Pull"});
-    hub.create(clusters, json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "shop"}, "spec": spec})).await;
-    let works = "/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-shop/works";
-    let mut placed = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "left", "namespace": "default"}});
-    let work = json!({"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work", "metadata": {"name": "w"},
-        "spec": {"workload": {"manifests": [placed]}}});
-    while hub.get("/api/v1/namespaces/karmada-es-shop").await.is_none() {
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
-    hub.create(works, work).await;
-    placed["metadata"]["annotations"] =
-        json!({"work.karmada.io/namespace": "karmada-es-shop", "work.karmada.io/name": "w"});
-    member.create("/api/v1/namespaces/default/configmaps", placed).await;
-    let silent = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "ClusterStatusUnknown",
-        "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
-    hub.merge(&format!("{clusters}/shop/status"), silent).await;
-    let leave = format!("unregister shop --karmada-config {} --wait 20s", hub.kubeconfig());
-    let refused = member.fail(&leave).await;
-    assert!(
-        refused.contains("does not hear the agent of shop") && refused.contains("(1 objects)"),
-        "{refused}"
-    );
-    assert!(hub.get(&format!("{clusters}/shop")).await.unwrap()["metadata"]["deletionTimestamp"].is_null());
-    let heard = json!({"status": {"conditions": [{"type": "Ready", "status": "True", "reason": "ClusterReady",
-        "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
-    hub.merge(&format!("{clusters}/shop/status"), heard).await;
-    let said = member.fail(&leave).await;
-    assert!(
-        said.contains("shop is unregistered, but 1 objects") && said.contains("ConfigMap default/left"),
-        "{said}"
-    );
-    assert!(hub.get(&format!("{clusters}/shop")).await.is_none());
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_word_to_a_cluster_that_is_not_there_or_away_or_said_twice_has_words() {
     let hub = Cluster::start().await;
     let all = [
-        "confirm nowhere --batch 3/7",
+        "confirm nowhere --batch 3/7/1f",
         "release w --cluster nowhere",
         "adopt nowhere",
         "refuse nowhere",
@@ -555,10 +462,13 @@ async fn a_word_to_a_cluster_that_is_not_there_or_away_or_said_twice_has_words()
         "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
     hub.merge(&format!("{clusters}/shop/status"), away).await;
     assert!(hub.fail("release w --cluster shop").await.contains("there is no work w for cluster shop"));
-    assert!(hub.fail("confirm shop --batch 3").await.contains("EPOCH/REVISION"));
-    let said = hub.succeed("confirm shop --batch 3/7").await;
-    assert!(said.contains("batch 3/7 may go out to shop") && said.contains("told once it is back"), "{said}");
-    assert!(hub.succeed("confirm shop --batch 3/7").await.contains("were let out to shop before"));
+    assert!(hub.fail("confirm shop --batch 3").await.contains("EPOCH/REVISION/START"));
+    let said = hub.succeed("confirm shop --batch 3/7/1f").await;
+    assert!(
+        said.contains("batch 3/7/1f may go out to shop") && said.contains("told once it is back"),
+        "{said}"
+    );
+    assert!(hub.succeed("confirm shop --batch 3/7/1f").await.contains("were let out to shop before"));
     assert!(hub.fail("adopt shop").await.contains("no key asks for the name shop"));
     assert!(hub.succeed("cordon shop").await.contains("shop cluster cordoned"));
     assert!(hub.succeed("cordon shop").await.contains("already cordoned"));

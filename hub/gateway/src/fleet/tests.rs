@@ -116,7 +116,7 @@ fn a_link_tells_all_that_a_person_asks() {
     };
     assert!(fleet.progressed("north", 7, progress) && !fleet.progressed("north", 7, progress));
     assert!(!fleet.progressed("north", 6, Progress::default()), "a session that was replaced");
-    fleet.held("north", Hold { batch: Batch { epoch: 4, revision: 7 }, deletes: 9 });
+    fleet.held("north", Hold { batch: Batch { epoch: 4, revision: 7, timeline: 1 }, deletes: 9 });
     let link = fleet.link("north", at(142));
     assert_eq!(
         (link.state, link.since, link.last_frame),
@@ -124,7 +124,7 @@ fn a_link_tells_all_that_a_person_asks() {
     );
     assert_eq!(
         (link.hold, link.certificate_ends),
-        (Some(Hold { batch: Batch { epoch: 4, revision: 7 }, deletes: 9 }), Some(at(9000).wall))
+        (Some(Hold { batch: Batch { epoch: 4, revision: 7, timeline: 1 }, deletes: 9 }), Some(at(9000).wall))
     );
     let session = link.session.unwrap();
     assert_eq!((session.seq, &*session.boot_id, session.clock_offset_ms), (7, "b7", -20));
@@ -135,9 +135,9 @@ fn a_link_tells_all_that_a_person_asks() {
     assert!(fleet.dead(Duration::from_secs(165), Duration::from_secs(5)).is_empty());
     assert_eq!(fleet.dead(Duration::from_secs(166), Duration::from_secs(5)), [7]);
     fleet.renewed("north", 7, at(20_000).wall);
-    fleet.confirmed("north", Batch { epoch: 4, revision: 6 });
+    fleet.confirmed("north", Batch { epoch: 4, revision: 6, timeline: 1 });
     assert!(fleet.link("north", at(150)).hold.is_some(), "a word for an earlier batch");
-    fleet.confirmed("north", Batch { epoch: 4, revision: 7 });
+    fleet.confirmed("north", Batch { epoch: 4, revision: 7, timeline: 1 });
     fleet.leave("north", 7, at(160).wall);
     let away = fleet.link("north", at(170));
     assert_eq!((away.last_frame, away.hold, away.session), (Some(at(160).wall), None, None));

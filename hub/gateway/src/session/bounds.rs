@@ -2,6 +2,7 @@
 //!
 //! In: texts of a peer. Out: the same cut to their bound, or whether a report is short enough to be looked at.
 
+use karmada_proto::one_line_of;
 use karmada_proto::v1::agent_frame;
 
 /// The longest reason and message of a peer that are kept.
@@ -10,9 +11,10 @@ pub(super) const MESSAGE: usize = 16 * 1024;
 /// The longest name or uid of a Work.
 pub(super) const NAME: usize = 253;
 
-/// A peer's text, cut to `most` bytes at a character's edge.
-pub(super) fn bounded(text: String, most: usize) -> String {
-    if text.len() <= most { text } else { text[..text.floor_char_boundary(most)].to_owned() }
+/// A peer's text, on one line and cut to `most` bytes at a character's edge.
+pub(super) fn bounded(text: &str, most: usize) -> String {
+    let cut = &text[..text.floor_char_boundary(most)];
+    one_line_of(cut, most)
 }
 
 /// Whether what a report says of a Work's name and uid can be one: it is kept as long as the report.

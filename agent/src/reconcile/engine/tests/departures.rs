@@ -118,17 +118,7 @@ async fn what_lost_its_marks_is_removed_all_the_same_and_what_another_work_took_
         });
         let change = delete("a", 2);
         shared.ledger.commit(&[change]).unwrap();
-        let stop = CancellationToken::new();
-        let parts = Parts {
-            namespaces: Arc::from([]),
-            shared: shared.clone(),
-            member: Arc::new(member.clone()),
-            interpreter: Arc::new(Native),
-            cluster: "m".into(),
-            drift_rate: 5.0,
-        };
-        let engine = tokio::spawn(run(parts, stop.clone()));
-        let rig = Rig { member, shared, stop, engine };
+        let rig = Rig::over(member, shared);
         rig.until("done", |rig| phase(rig, "a") == Phase::Removed).await;
         assert_eq!(rig.value("a").is_some(), other, "{mark}, another's: {other}");
     }
@@ -151,4 +141,44 @@ async fn what_lost_its_marks_is_managed_on() {
     .await;
     rig.commit(&[put("a", 2, &[config("a", "2")], false)]);
     rig.until("updated", |rig| rig.value("a").as_deref() == Some("2")).await;
+}
+
+/// Whatever else failed of the Work before, and for however long, a removal has waits of its own.
+#[tokio::test(start_paused = true)]
+async fn a_removal_that_failed_is_tried_again_soon_after_the_member_recovers() {
+    let rig = Rig::fresh();
+    rig.commit(&[put("a", 1, &[config("a", "1")], false)]);
+    rig.until("applied", |rig| rig.applied("a")).await;
+    rig.member.fail("a", Some(MemberError::Invalid("a webhook says no".into())));
+    rig.commit(&[put("a", 2, &[config("a", "2")], false)]);
+    tokio::time::sleep(Duration::from_secs(1200)).await;
+    rig.member.fail("a", Some(MemberError::Internal("etcdserver: request timed out".into())));
+    rig.commit(&[delete("a", 3)]);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    rig.member.fail("a", None);
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(phase(&rig, "a"), Phase::Removed, "the first wait is about a second");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_member_takes_of_another_work_is_evidence_that_it_recovered() {
+    let rig = Rig::fresh();
+    rig.commit(&[put("a", 1, &[config("a", "1")], false), put("b", 2, &[config("b", "1")], false)]);
+    rig.until("applied", |rig| rig.applied("a") && rig.applied("b")).await;
+    for name in ["a", "b"] {
+        rig.member.fail(name, Some(MemberError::Internal("etcdserver: request timed out".into())));
+    }
+    rig.commit(&[delete("a", 3)]);
+    tokio::time::sleep(Duration::from_secs(1200)).await;
+    ["a", "b"].iter().for_each(|name| rig.member.fail(name, None));
+    rig.commit(&[put("b", 4, &[config("b", "2")], false)]);
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    assert_eq!(phase(&rig, "a"), Phase::Removed);
+    // And where it never recovers, it is asked every half a minute at least.
+    rig.member.fail("b", Some(MemberError::Internal("etcdserver: request timed out".into())));
+    rig.commit(&[delete("b", 5)]);
+    tokio::time::sleep(Duration::from_secs(7200)).await;
+    rig.member.fail("b", None);
+    tokio::time::sleep(Duration::from_secs(31)).await;
+    assert_eq!(phase(&rig, "b"), Phase::Removed);
 }
