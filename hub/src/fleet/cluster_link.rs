@@ -270,7 +270,7 @@ mod tests {
         let shown = object(&cluster(), &ClusterLink { hold, ..live() }, &pending, None, at(200));
         let expected = json!({
             "apiVersion": "edge.karmada.io/v1alpha1", "kind": "ClusterLink",
-            "metadata": {"name": "north", "uid": "f30387c8-49d6-4d3c-8b8a-71465e252201",
+            "metadata": {"name": "north", "uid": "f30387cd-49d6-4d3c-8b8a-714654203004",
                 "creationTimestamp": "2026-01-01T00:00:00Z", "labels": {"region": "eu"}},
             "status": {
                 "state": "Connected", "since": "1970-01-01T00:01:40Z", "lastSeen": "1970-01-01T00:01:40Z",

@@ -52,10 +52,14 @@ async fn a_link_is_shown_from_its_join_to_its_end() {
     assert_eq!((code, list["items"].as_array().unwrap().len()), (200, 1), "{list}");
     drop(session);
     await_shown(&world, "/status/conditions/0/reason", json!("NoSession")).await;
-    world.delete_cluster("north").await;
-    until("the cluster's end", || world.cluster("north").is_none()).await;
+    // Nothing was placed there that would have to be removed first.
+    let key = ClientKey::generate().unwrap();
+    world.join("south", "u2", &key).await.certificate(&key);
+    assert_eq!(get(&world, &format!("{LINKS}/south")).await.0, 200);
+    world.delete_cluster("south").await;
+    until("the cluster's end", || world.cluster("south").is_none()).await;
     for _ in 0..100 {
-        if get(&world, &format!("{LINKS}/north")).await.0 == 404 {
+        if get(&world, &format!("{LINKS}/south")).await.0 == 404 {
             return;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
