@@ -16,7 +16,8 @@ use crate::data_dir::DataDir;
 pub fn asked_name(pem: &str) -> Option<AskedName> {
     let subject = CertificateRequest::from_pem(pem).ok()?.subject;
     let is_of_an_agent = is_agent_name(&subject.common_name, &subject.organizations);
-    Some(AskedName { organizations: subject.organizations, is_of_an_agent })
+    let reserved = is_of_an_agent.then_some("agents' names are given by joining alone");
+    Some(AskedName { organizations: subject.organizations, reserved })
 }
 
 /// Signs with the hub's CA.

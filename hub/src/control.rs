@@ -27,7 +27,7 @@ use crate::access::HubTokens;
 use crate::api_port::RegistryApi;
 use crate::certificates::HubSigner;
 use crate::data_dir::DataDir;
-use crate::fleet::{Agents, Contacts, Models, Repair, SessionGuard, Woken};
+use crate::fleet::{Agents, ClusterLinks, Contacts, Models, Repair, SessionGuard, Woken};
 use crate::other_servers::Aggregated;
 use crate::randomness;
 use crate::settings::Serves;
@@ -142,6 +142,12 @@ impl Control {
     /// Starts the loop that keeps what is known of agents.
     pub fn agents(&self, agents: Arc<Agents>) {
         self.run(agents, self.woken.agents.clone(), Vec::new());
+    }
+
+    /// Starts the loops that show links to people.
+    pub fn cluster_links(&self, links: Arc<ClusterLinks>) {
+        self.tasks.spawn(links.clone().run(self.stop.clone()));
+        self.run(links, self.woken.links.clone(), ClusterLinks::sources());
     }
 
     /// Starts the loop that holds Clusters to what their agents said.

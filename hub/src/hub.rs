@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use karmada_access::{Access, Authorizer, Escalation, Issuers, reconcile};
 use karmada_apiserver::aggregation::{self, Aggregator, ClientIdentity};
 use karmada_apiserver::audit::{Audit, AuditLog, Policy};
+use karmada_apiserver::connect::Connectors;
 use karmada_apiserver::fairness::{self, Fairness};
 use karmada_apiserver::http::{ApiServer, STORE_CHECK, ServerOptions};
 use karmada_apiserver::kubernetes_service;
@@ -18,8 +19,7 @@ use karmada_gateway::ports::{Ports, Registrar};
 use karmada_gateway::{Gateway, Options, service};
 use karmada_kinds::catalogue;
 use karmada_registry::admission::{
-    Admission, CertificateRequests, DeletionProtection, KarmadaPolicies, LimitRanger, NamespaceLifecycle,
-    PodDefaults, ServiceAccounts, type_check,
+    Admission, CertificateRequests, LimitRanger, NamespaceLifecycle, PodDefaults, ServiceAccounts, type_check,
 };
 use karmada_registry::cache::Cache;
 use karmada_registry::crd::Keeper;
@@ -38,8 +38,8 @@ use crate::at_rest::Encryption;
 use crate::control::Control;
 use crate::data_dir::DataDir;
 use crate::fleet::{
-    Agents, CachedWorks, Contacts, HubRegistrar, Models, Overview, Repair, Reports, SessionGuard,
-    StoredSessions,
+    Agents, CachedWorks, ClusterLinks, ClusterProxy, Contacts, DeletionProtection, EXEMPT, HubRegistrar,
+    KarmadaPolicies, Models, Overview, Repair, Reports, SessionGuard, StoredSessions, default_roles,
 };
 use crate::lanes::{self, Lanes};
 use crate::listener::{self, Connections, Doors, Services, Strangers};
@@ -115,7 +115,7 @@ impl Hub {
             gates.push(Box::new(ServiceAccounts));
         }
         let ids = Arc::new(randomness::id);
-        let registry = Arc::new(Registry::new(
+        let registry = Registry::new(
             store.clone(),
             cache.clone(),
             match settings.serves {
@@ -126,7 +126,8 @@ impl Hub {
             authorizer.clone(),
             clock.clone(),
             ids,
-        ));
+        );
+        let registry = Arc::new(registry.exempting(EXEMPT));
         let (stop, failed, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
         let stop_cache = CancellationToken::new();
         let following = tokio::spawn(follow_store(cache, store.clone(), stop_cache.clone(), failed.clone()));
@@ -136,7 +137,7 @@ impl Hub {
         let keeper = Keeper::new(registry.clone());
         keeper.start();
         make_namespaces(&registry, settings.serves).await?;
-        reconcile(&registry).await.context("laying down the default roles")?;
+        reconcile(&registry, &default_roles()).await.context("laying down the default roles")?;
         fairness::keep::settle(&registry).await.context("laying down flow schemas and priority levels")?;
         aggregation::keep::settle(&registry).await.context("laying down APIServices")?;
 
@@ -193,6 +194,9 @@ impl Hub {
             control.models(Models::new(registry.clone(), gateway.clone()));
             control.repair(Repair::new(registry.clone(), gateway.clone()));
             control.agents(Agents::new(registry.clone(), control.links.clone()));
+            let shown = registry.definition("edge.karmada.io", "v1alpha1", "clusterlinks");
+            let shown = shown.context("showing links")?;
+            control.cluster_links(ClusterLinks::provide(&registry, &control.links, &shown));
             control.guard(SessionGuard::new(registry.clone(), gateway.clone(), sessions));
         }
         let overview = Overview::new(registry.clone(), control.links.clone());
@@ -429,5 +433,7 @@ fn api_server(
     };
     let (registry, access) = (registry.clone(), Arc::new(access));
     let server = ApiServer::new(registry, access, options, Arc::new(ready), Arc::new(page), stop.clone());
+    let proxies = ("cluster.karmada.io", "clusters", "proxy");
+    let server = server.connecting(Connectors::default().with(proxies, Arc::new(ClusterProxy)));
     Arc::new(server.audited(audit).fair(seats).aggregating(Some(aggregator)).counting(requests))
 }

@@ -1,11 +1,12 @@
-//! The roles and bindings that every hub starts with: kube-apiserver's own, as far as a hub has what they speak of, and
-//! Karmada's.
+//! The roles and bindings that are there from the start: kube-apiserver's own, as far as there is here what they speak of. Whoever runs
+//! this API server adds others ([`OwnRoles`]).
 //!
-//! Out: RBAC objects as JSON. Who may read Secrets is said in two places only (`edit` and the signer's role); `karmada-view` and
-//! `karmada-edit` do not. A join token's holder gets nothing here beyond what everybody with a credential has: joining goes
-//! through the stream.
+//! Out: RBAC objects as JSON. Who may read Secrets is said in two places only (`edit` and the signer's role).
 
-use karmada_registry::user::{ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED};
+use std::collections::BTreeMap;
+
+use karmada_registry::user::{AUTHENTICATED, MASTERS, UNAUTHENTICATED};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::rbac::GROUP as RBAC;
@@ -93,24 +94,16 @@ fn binding(namespace: &str, name: &str, role: &str, subjects: &[(&str, &str)]) -
     binding
 }
 
-/// Rules that a default role had in an earlier version and must not have: taken away where they still stand.
-pub(super) fn retired(role: &str) -> Vec<Value> {
-    let results = [
-        "clusterresourcebindings",
-        "clusterresourcebindings/status",
-        "resourcebindings",
-        "resourcebindings/status",
-        "works",
-        "works/status",
-    ];
-    match role {
-        // Works hold the manifests of Secrets.
-        "karmada-view" => vec![rule(READ, &["work.karmada.io"], &results)],
-        _ => Vec::new(),
-    }
+/// What whoever runs this API server adds to the default roles.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct OwnRoles {
+    /// Roles and bindings.
+    pub roles: Vec<Value>,
+    /// Rules, by role, that it had in an earlier version and must not have: taken away where they still stand.
+    pub retired: BTreeMap<String, Vec<Value>>,
 }
 
-/// Every role and binding that a hub starts with.
+/// The roles and bindings of kube-apiserver that are there from the start.
 pub fn bootstrap_roles() -> Vec<Value> {
     let mut all = everybody();
     all.extend(users());
@@ -118,7 +111,6 @@ pub fn bootstrap_roles() -> Vec<Value> {
     all.extend(edit());
     all.extend(servants());
     all.extend(public());
-    all.extend(karmada());
     all
 }
 
@@ -324,11 +316,10 @@ fn servants() -> Vec<Value> {
     ]
 }
 
-/// The signer of `kube-public/cluster-info`, and who may read it: whoever is about to join, without a credential.
+/// The signer of `kube-public/cluster-info`, and who takes ended tokens away.
 fn public() -> Vec<Value> {
     let events = || rule(&["create", "patch", "update"], &["", "events.k8s.io"], &["events"]);
     let (signer, cleaner) = ("system:controller:bootstrap-signer", "system:controller:token-cleaner");
-    let reader = "system:karmada:bootstrap-signer-clusterinfo";
     let account = |name| [("ServiceAccount:kube-system", name)];
     vec![
         role("kube-system", signer, vec![rule(READ, &[""], &["secrets"])]),
@@ -349,63 +340,5 @@ fn public() -> Vec<Value> {
             ],
         ),
         binding("kube-public", signer, signer, &account("bootstrap-signer")),
-        role("kube-public", reader, vec![named(&["get"], "", &["configmaps"], &["cluster-info"])]),
-        binding("kube-public", reader, reader, &[("User", ANONYMOUS)]),
     ]
-}
-
-/// Karmada's kinds for people with `view` and `edit`: Clusters can be seen, policies and their results too; nothing of a
-/// Cluster is changed with `edit`. Neither reads Works: a Work holds the whole manifest of what it carries, Secrets among
-/// them, and of every namespace. Where things went, and how they fare there, is in the bindings, which hold no manifest.
-fn karmada() -> Vec<Value> {
-    let policies = [
-        "clusteroverridepolicies",
-        "clusterpropagationpolicies",
-        "clustertaintpolicies",
-        "federatedresourcequotas",
-        "federatedresourcequotas/status",
-        "overridepolicies",
-        "propagationpolicies",
-    ];
-    let writable = ["federatedresourcequotas", "overridepolicies", "propagationpolicies"];
-    let bindings = [
-        "clusterresourcebindings",
-        "clusterresourcebindings/status",
-        "resourcebindings",
-        "resourcebindings/status",
-    ];
-    let scalers = ["cronfederatedhpas", "cronfederatedhpas/status", "federatedhpas", "federatedhpas/status"];
-    let services = [
-        "multiclusteringresses",
-        "multiclusteringresses/status",
-        "multiclusterservices",
-        "multiclusterservices/status",
-    ];
-    let view = vec![
-        rule(READ, &["cluster.karmada.io"], &["clusters", "clusters/status"]),
-        rule(READ, &["policy.karmada.io"], &policies),
-        rule(READ, &["work.karmada.io"], &bindings),
-        rule(READ, &["autoscaling.karmada.io"], &scalers),
-        rule(READ, &["networking.karmada.io"], &services),
-        rule(
-            READ,
-            &["multicluster.x-k8s.io"],
-            &["serviceexports", "serviceexports/status", "serviceimports", "serviceimports/status"],
-        ),
-        rule(READ, &["search.karmada.io"], &["resourceregistries", "resourceregistries/status"]),
-        rule(READ, &["apps.karmada.io"], &["workloadrebalancers", "workloadrebalancers/status"]),
-        rule(READ, &["edge.karmada.io"], &["clusterlinks", "linkpolicies", "timelines"]),
-        rule(&["create"], &["edge.karmada.io"], &["placementreviews"]),
-    ];
-    let edit = vec![
-        rule(WRITE, &["policy.karmada.io"], &writable),
-        rule(WRITE, &["autoscaling.karmada.io"], &["cronfederatedhpas", "federatedhpas"]),
-        rule(WRITE, &["networking.karmada.io"], &["multiclusteringresses", "multiclusterservices"]),
-        rule(WRITE, &["multicluster.x-k8s.io"], &["serviceexports", "serviceimports"]),
-    ];
-    let mut roles = vec![part_of("view", "karmada-view", view), part_of("edit", "karmada-edit", edit)];
-    for role in &mut roles {
-        role["metadata"]["labels"]["karmada.io/bootstrapping"] = json!("rbac-defaults");
-    }
-    roles
 }

@@ -27,7 +27,7 @@ mod tokens;
 
 pub use access::Access;
 pub use authenticate::Authenticator;
-pub use default_roles::bootstrap_roles;
+pub use default_roles::{OwnRoles, bootstrap_roles};
 pub use escalation::Escalation;
 pub use front_proxy::{FrontProxy, ProxyPeer};
 pub use impersonate::impersonate;

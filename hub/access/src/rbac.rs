@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::Rule;
 
-/// Parsed roles kept, at most. Agents have a role each and ask over HTTP rarely: those are parsed again.
+/// Parsed roles kept, at most. Where there is a role for each of many who ask rarely, those are parsed again.
 const MEMO: usize = 512;
 
 /// Group of the RBAC kinds.

@@ -11,8 +11,7 @@ use karmada_registry::{Registry, User, WriteOptions};
 use karmada_schema::object::{ObjectKey, meta};
 use serde_json::{Value, json};
 
-use crate::bootstrap_roles;
-use crate::default_roles::retired;
+use crate::default_roles::{OwnRoles, bootstrap_roles};
 use crate::rules::{Rule, compact, missing};
 
 const AUTOUPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
@@ -27,12 +26,13 @@ pub struct Reconciled {
     pub updated: usize,
 }
 
-/// Puts every default role and binding in place, and the namespaces that they stand in.
-pub async fn reconcile(registry: &Registry) -> Result<Reconciled, Status> {
+/// Puts every default role and binding in place, kube-apiserver's and `own`, and the namespaces that they stand in.
+pub async fn reconcile(registry: &Registry, own: &OwnRoles) -> Result<Reconciled, Status> {
     let mut done = Reconciled::default();
-    for wanted in bootstrap_roles() {
-        ensure_namespace(registry, meta::namespace(&wanted)).await?;
-        ensure(registry, &wanted, &mut done).await?;
+    for wanted in bootstrap_roles().iter().chain(&own.roles) {
+        ensure_namespace(registry, meta::namespace(wanted)).await?;
+        let retired = own.retired.get(meta::name(wanted)).map_or(&[][..], Vec::as_slice);
+        ensure(registry, (wanted, retired), &mut done).await?;
     }
     for class in karmada_registry::admission::system_classes() {
         ensure_present(registry, class).await?;
@@ -65,7 +65,12 @@ async fn ensure_present(registry: &Registry, wanted: Value) -> Result<(), Status
     }
 }
 
-async fn ensure(registry: &Registry, wanted: &Value, done: &mut Reconciled) -> Result<(), Status> {
+/// Makes one role or binding what it is to be; of the rules that are there, those that are `retired` go.
+async fn ensure(
+    registry: &Registry,
+    (wanted, retired): (&Value, &[Value]),
+    done: &mut Reconciled,
+) -> Result<(), Status> {
     let definition = definition(registry, wanted)?;
     let key = ObjectKey::new(meta::namespace(wanted), meta::name(wanted));
     for _ in 0..TRIES {
@@ -75,7 +80,7 @@ async fn ensure(registry: &Registry, wanted: &Value, done: &mut Reconciled) -> R
                 other => return other.map(|_| done.created += 1),
             }
         };
-        let Some(completed) = completed(&live.value(), wanted) else { return Ok(()) };
+        let Some(completed) = completed(&live.value(), wanted, retired) else { return Ok(()) };
         let mut change = |_: Option<&Value>| Ok(completed.clone());
         match registry.update(&definition, &key, &options(), false, &mut change).await {
             Err(status) if matches!(&*status.reason, "Conflict" | "NotFound") => {}
@@ -93,7 +98,7 @@ fn definition(registry: &Registry, object: &Value) -> Result<std::sync::Arc<Reso
 }
 
 /// The live object with what it lacks; `None` where it lacks nothing or must be left alone. Pure.
-fn completed(live: &Value, wanted: &Value) -> Option<Value> {
+fn completed(live: &Value, wanted: &Value, retired: &[Value]) -> Option<Value> {
     if live["metadata"]["annotations"][AUTOUPDATE] == "false" {
         return None;
     }
@@ -109,9 +114,8 @@ fn completed(live: &Value, wanted: &Value) -> Option<Value> {
     if let Some(selectors) = wanted["aggregationRule"].get("clusterRoleSelectors") {
         add_missing(&mut new["aggregationRule"]["clusterRoleSelectors"], selectors);
     } else if wanted["rules"].is_array() {
-        let gone = retired(meta::name(wanted));
         if let Some(rules) = new["rules"].as_array_mut() {
-            rules.retain(|rule| !gone.contains(rule));
+            rules.retain(|rule| !retired.contains(rule));
         }
         add_rules(&mut new["rules"], &wanted["rules"]);
     }
@@ -158,6 +162,15 @@ fn drop_nulls(new: &mut Value, live: &Value) {
 mod tests {
     use super::*;
 
+    /// What the hub adds.
+    fn own_roles() -> OwnRoles {
+        serde_json::from_str(include_str!("../../data/default_roles.json")).unwrap()
+    }
+
+    fn hubs_roles() -> Vec<Value> {
+        bootstrap_roles().into_iter().chain(own_roles().roles).collect()
+    }
+
     #[test]
     fn what_is_missing_is_added_and_a_users_additions_stay() {
         let rule =
@@ -166,13 +179,13 @@ mod tests {
             "rules": [rule("get", "pods"), rule("list", "pods")]});
         let live = json!({"kind": "ClusterRole", "metadata": {"name": "r", "labels": {"a": "mine"}},
             "rules": [rule("get", "pods"), rule("delete", "nodes")]});
-        let new = completed(&live, &wanted).unwrap();
+        let new = completed(&live, &wanted, &[]).unwrap();
         assert_eq!(new["rules"], json!([rule("get", "pods"), rule("delete", "nodes"), rule("list", "pods")]));
         assert_eq!(new["metadata"]["labels"]["a"], "mine");
-        assert_eq!(completed(&new, &wanted), None, "the second run changes nothing");
+        assert_eq!(completed(&new, &wanted, &[]), None, "the second run changes nothing");
         let mut left = live;
         left["metadata"]["annotations"] = json!({AUTOUPDATE: "false"});
-        assert_eq!(completed(&left, &wanted), None);
+        assert_eq!(completed(&left, &wanted, &[]), None);
     }
 
     #[test]
@@ -187,21 +200,22 @@ mod tests {
                         .any(|r| r == "*" || r == "*/*" || r == "works" || r == "works/status")
             })
         };
-        let all = bootstrap_roles();
+        let all = hubs_roles();
         let readers: Vec<&str> = all.iter().filter(|o| reads_works(&o["rules"])).map(meta::name).collect();
         assert_eq!(readers, ["cluster-admin"], "a Work holds the manifest of a Secret");
 
+        let gone = own_roles().retired.remove("karmada-view").unwrap();
         let wanted = all.iter().find(|object| meta::name(object) == "karmada-view").unwrap();
         let mut older = wanted.clone();
         let own = json!({"apiGroups": ["work.karmada.io"], "resources": ["works"], "verbs": ["get"], "resourceNames": ["mine"]});
-        older["rules"] = json!(retired("karmada-view"));
+        older["rules"] = json!(gone);
         older["rules"].as_array_mut().unwrap().push(own.clone());
-        let new = completed(&older, wanted).unwrap();
+        let new = completed(&older, wanted, &gone).unwrap();
         assert!(new["rules"].as_array().unwrap().contains(&own), "what a person gave stays");
         let mut rest = new["rules"].clone();
         rest.as_array_mut().unwrap().retain(|rule| *rule != own);
         assert!(!reads_works(&rest), "an upgrade takes it away: {rest}");
-        assert_eq!(completed(&new, wanted), None);
+        assert_eq!(completed(&new, wanted, &gone), None);
     }
 
     #[test]
@@ -212,18 +226,18 @@ mod tests {
         let mut live = wanted.clone();
         live["rules"] = json!([{"verbs": ["get"]}]);
         live["aggregationRule"]["clusterRoleSelectors"] = json!([selector("mine")]);
-        let new = completed(&live, &wanted).unwrap();
+        let new = completed(&live, &wanted, &[]).unwrap();
         assert_eq!(new["rules"], live["rules"]);
         assert_eq!(new["aggregationRule"]["clusterRoleSelectors"], json!([selector("mine"), selector("a")]));
     }
 
     #[test]
     fn every_default_is_whole_and_no_secret_leaks_into_karmadas_roles() {
-        let all = bootstrap_roles();
+        let all = hubs_roles();
         let mut names = std::collections::BTreeSet::new();
         for object in &all {
             assert!(names.insert((object["kind"].to_string(), meta::namespace(object), meta::name(object))));
-            assert_eq!(completed(object, object), None);
+            assert_eq!(completed(object, object, &[]), None);
             assert!(
                 object["roleRef"].is_object()
                     || object["rules"].is_array()

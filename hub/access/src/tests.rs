@@ -44,9 +44,11 @@ fn kind(group: &str, plural: &str, kind: &str, namespaced: bool) -> Arc<Resource
         verbs: ["create", "delete", "get", "list", "update", "watch"].map(Arc::from).to_vec(),
         subresources: Vec::new(),
         family: Family::Builtin,
+        structural: false,
         storage: StorageId(format!("{stored}/{plural}").into()),
         storage_version: "v1".into(),
         storage_group: group.into(),
+        is_virtual: false,
         custom: None,
         live: Arc::default(),
     })
@@ -126,9 +128,15 @@ async fn hub(objects: Vec<Value>) -> Hub {
     Hub { registry, authorizer, authenticator, reviews, _stop: stop.drop_guard() }
 }
 
+/// What the hub adds to the default roles.
+fn hubs() -> OwnRoles {
+    serde_json::from_str(include_str!("../../data/default_roles.json")).unwrap()
+}
+
 /// The default roles with the aggregated ones filled in, as the aggregation controller leaves them.
 fn default_roles() -> Vec<Value> {
     let mut all = bootstrap_roles();
+    all.extend(hubs().roles);
     for aggregate in ["view", "edit", "admin"] {
         let label = format!("rbac.authorization.k8s.io/aggregate-to-{aggregate}");
         let parts = all.iter().filter(|role| role["metadata"]["labels"][&label] == "true");

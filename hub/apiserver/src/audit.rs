@@ -1,8 +1,8 @@
 //! The audit log: one line of JSON (`audit.k8s.io/v1` Event) for each stage of each request that the policy wants to see.
 //!
 //! In: a policy, requests as they pass, what admission notes of them. Out: lines to [`AuditLog`]. Requests over HTTP are audited,
-//! those that are refused at the door too, and so are joins, sessions and renewals of agents; what this process' own controllers write is not, as it passes no door. With no policy
-//! nothing of this runs.
+//! those that are refused at the door too, and so is what happens at another door of the same port ([`DoorEvent`]); what this process' own
+//! controllers write is not, as it passes no door. With no policy nothing of this runs.
 //!
 //! What is promised: memory is bounded (the queue in lines and bytes, an event's objects in bytes); a disk that is slow slows
 //! requests for a second each at most, after which the event is dropped and counted; a disk that is full loses events, which is
@@ -30,21 +30,38 @@ use karmada_registry::{Attributes, Clock, Ids, User};
 #[derive(Clone, Copy, Debug)]
 pub struct PeerAddress(pub IpAddr);
 
-/// Something at the door of the agents' stream, which is no request of the API.
+/// Something at another door of this process, which is no request of the API, told as one.
 #[derive(Clone, Copy, Debug)]
 pub struct DoorEvent<'a> {
-    /// `join`, `connect`, `renew` or `disconnect`.
+    /// What was done.
     pub verb: &'static str,
+    /// Where.
+    pub path: &'static str,
+    /// To which part of which resource.
+    pub of: DoorResource,
     /// Who, as far as it was proved; none is `system:anonymous`.
     pub user: Option<&'a str>,
-    /// The cluster it is about.
-    pub cluster: &'a str,
+    /// The object that it is about.
+    pub name: &'a str,
     /// The connection's other end.
     pub from: Option<IpAddr>,
     /// How it ended, as an HTTP status would say it.
     pub code: u16,
     /// Why, where it was refused or waits.
     pub message: &'a str,
+}
+
+/// The resource that a door's events are told of.
+#[derive(Clone, Copy, Debug)]
+pub struct DoorResource {
+    /// Its group.
+    pub group: &'static str,
+    /// Its version.
+    pub version: &'static str,
+    /// Its plural.
+    pub plural: &'static str,
+    /// The part of it.
+    pub part: &'static str,
 }
 
 /// The header by which a client names its request, and the answer repeats it.
@@ -85,7 +102,7 @@ impl Audit {
         Some(Record::new(self.clone(), event, ruling))
     }
 
-    /// Writes an event of the stream's door, where the policy wants it: about `clusters/agent` of group `cluster.karmada.io`.
+    /// Writes an event of another door, where the policy wants it.
     /// Returns at once; where the log is full, the event is dropped and counted.
     pub fn at_the_door(&self, door: &DoorEvent<'_>) {
         let now = (self.clock)();

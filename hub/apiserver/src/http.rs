@@ -6,6 +6,7 @@
 mod answer_body;
 mod binding;
 mod body;
+mod connecting;
 mod deletion;
 mod discovery;
 mod eviction;
@@ -48,10 +49,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::aggregation::Aggregator;
 use crate::audit::{Audit, Record};
+use crate::connect::Connectors;
 use crate::fairness::{Fairness, Judged, Seat, TooMany};
 use crate::request_metrics::{Labels, RequestMetrics};
 pub use body::MAX_BODY;
-pub(crate) use body::Received;
+pub use body::Received;
 pub use health::STORE as STORE_CHECK;
 pub use heavy::{HeavyRequest, HeavyRequests};
 
@@ -64,7 +66,7 @@ use target::{Query, Target};
 pub struct CertificateUser(pub User);
 
 /// Put into the request's extensions by the listener where the connection's certificate is good for nothing here: it has ended, or
-/// is an agent's, which speaks through its stream alone. Who shows nothing else is not let in, not even as nobody.
+/// is for another door of this port. Who shows nothing else is not let in, not even as nobody.
 #[derive(Clone, Copy, Debug)]
 pub struct RefusedCertificate;
 
@@ -92,6 +94,7 @@ pub struct ApiServer {
     audit: Option<Arc<Audit>>,
     fairness: Option<Arc<Fairness>>,
     aggregator: Option<Arc<Aggregator>>,
+    connectors: Connectors,
     requests: Option<Arc<RequestMetrics>>,
     room: Room,
     stop: CancellationToken,
@@ -101,6 +104,7 @@ pub struct ApiServer {
 pub(crate) struct Call<'a> {
     pub user: User,
     pub method: Method,
+    pub parts: &'a http::request::Parts,
     pub headers: &'a http::HeaderMap,
     pub query: Query,
     pub warnings: Warnings,
@@ -144,6 +148,7 @@ impl ApiServer {
             audit: None,
             fairness: None,
             aggregator: None,
+            connectors: Connectors::default(),
             requests: None,
             room: Room::default(),
             stop,
@@ -168,6 +173,13 @@ impl ApiServer {
     #[must_use]
     pub fn aggregating(mut self, aggregator: Option<Arc<Aggregator>>) -> Self {
         self.aggregator = aggregator;
+        self
+    }
+
+    /// The same server, where these serve parts of objects that are connections.
+    #[must_use]
+    pub fn connecting(mut self, connectors: Connectors) -> Self {
+        self.connectors = connectors;
         self
     }
 
@@ -258,10 +270,14 @@ impl ApiServer {
         let target = Target::parse(parts.uri.path());
         let attributes = target.attributes(&parts.method, &query);
         along.counted = self.requests.as_ref().map(|_| Labels::of(&attributes, self.serves(&target)));
-        let patience = paths::patience(&target, &attributes, &query)?;
+        let connects = self.connects(&target);
+        // What follows the address of a connection is for its other end, and it lasts as long as it does.
+        let patience = if connects { None } else { paths::patience(&target, &attributes, &query)? };
         let user = self.identify(parts, &attributes, along).await?;
         along.room = Some(self.room.of(&user));
-        body = body::counted(body, self.room.of(&user));
+        if !connects {
+            body = body::counted(body, self.room.of(&user));
+        }
         let width = self.width(&target, &attributes, &query);
         self.seat(&user, &attributes, width, along).await?;
         let is_heavy = width > 1 || body::is_long(&body) || along.seat.as_ref().is_some_and(Seat::is_crowded);
@@ -277,7 +293,7 @@ impl ApiServer {
         if !decision.allowed {
             return Err(attributes.forbidden(&user, &decision.reason));
         }
-        along.long = attributes.verb == "watch";
+        along.long = attributes.verb == "watch" || connects;
         if let Some(aggregator) = &self.aggregator
             && let Some(handed) = aggregator.answers(parts.uri.path())
         {
@@ -285,13 +301,16 @@ impl ApiServer {
             along.passed = true;
             return Box::pin(aggregator.pass(&handed, &user, parts, body, upgrade)).await;
         }
-        if let Some(record) = along.record.as_mut().filter(|record| record.wants_body(&attributes.verb)) {
+        let recorded =
+            along.record.as_mut().filter(|record| !connects && record.wants_body(&attributes.verb));
+        if let Some(record) = recorded {
             let bytes = body::read(body).await?;
             record.request(body::object_of(&parts.headers, &bytes), bytes.len());
             body = body::received(bytes);
         }
         let warnings = along.record.as_ref().map(Record::notes).unwrap_or_default();
-        let call = Call { user, method: parts.method.clone(), headers: &parts.headers, query, warnings };
+        let call =
+            Call { user, method: parts.method.clone(), parts, headers: &parts.headers, query, warnings };
         match target {
             Target::Path(path) => self.path(&call, &path).await,
             Target::Resource(wanted) => {
@@ -400,7 +419,6 @@ impl ApiServer {
         }
         let catalogue = self.registry.catalogue();
         let definition = catalogue.resource(&wanted.group, &wanted.version, &wanted.plural);
-        let stored = definition.map(|definition| self.registry.cache().shard(&definition.storage).len());
-        Fairness::width(stored.unwrap_or(0))
+        Fairness::width(definition.map_or(0, |definition| self.registry.count(definition)))
     }
 }

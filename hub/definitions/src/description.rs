@@ -10,7 +10,7 @@ use serde::Deserialize;
 pub enum Style {
     /// A built-in Go type.
     Go,
-    /// A Go type of Karmada's own API server (`Cluster`): no built-in defaults or validation.
+    /// A Go type of an API server beside kube-apiserver: no built-in defaults or validation.
     Aggregated,
     /// A structural schema, as CRDs have: no strategic merge patch.
     Crd,
@@ -54,6 +54,9 @@ pub struct Resource {
     /// Whether this version is the stored one, where a group serves the kind in several.
     #[serde(default)]
     pub storage: bool,
+    /// Whether its objects are in no store: somebody provides them.
+    #[serde(default, rename = "virtual")]
+    pub is_virtual: bool,
     /// Whether the version warns that it is deprecated.
     #[serde(default)]
     pub deprecated: bool,

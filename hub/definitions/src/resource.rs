@@ -1,6 +1,6 @@
 //! What is served: one [`ResourceDefinition`] per group, version and plural name, and the table of them all.
 //!
-//! In: the embedded catalogue of built-in and Karmada kinds, and installed CRDs. Out: look-ups by path and
+//! In: the embedded catalogue of shipped kinds, and installed CRDs. Out: look-ups by path and
 //! by kind. A resource served in several versions is stored once, under one [`StorageId`].
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use karmada_schema::object::Stored;
 
 use crate::crd::Custom;
-use crate::description::Resource;
+use crate::description::{Resource, Style};
 use crate::version::{api_version, preference};
 
 /// Where a resource's objects are stored: one per group and plural, whatever the version.
@@ -92,12 +92,16 @@ pub struct ResourceDefinition {
     pub subresources: Vec<Subresource>,
     /// Treatment.
     pub family: Family,
+    /// Whether bodies are read as a CustomResourceDefinition's are.
+    pub structural: bool,
     /// Where it is stored.
     pub storage: StorageId,
     /// The version it is stored in.
     pub storage_version: Arc<str>,
     /// The group it is stored in (events are stored in core, whichever group they came through).
     pub storage_group: Arc<str>,
+    /// Whether its objects are in no store: somebody provides them.
+    pub is_virtual: bool,
     /// What a CustomResourceDefinition says of it; `None` for kinds that ship with the hub.
     pub custom: Option<Arc<Custom>>,
     /// What its tables show beside; set once, by whoever knows it.
@@ -128,9 +132,10 @@ impl ResourceDefinition {
         }
     }
 
-    /// Whether bodies are read as a CustomResourceDefinition's are. Clusters look like one, but come from a compiled server.
+    /// Whether bodies are read as a CustomResourceDefinition's are. Kinds of a compiled server beside kube-apiserver look like one in all
+    /// else.
     pub fn is_structural(&self) -> bool {
-        self.family == Family::Custom && &*self.group != "cluster.karmada.io"
+        self.structural
     }
 
     /// Whether the resource has the verb.
@@ -154,7 +159,7 @@ impl ResourceDefinition {
 
     /// Whether objects are kept (review kinds are answered and forgotten).
     pub fn is_stored(&self) -> bool {
-        self.allows("list") && self.allows("create") || self.allows("watch")
+        !self.is_virtual && (self.allows("list") && self.allows("create") || self.allows("watch"))
     }
 }
 
@@ -184,9 +189,11 @@ pub fn named(resource: &Resource) -> ResourceDefinition {
         verbs: texts(&resource.verbs),
         subresources: subresources.collect(),
         family: Family::Custom,
+        structural: resource.style == Style::Crd,
         storage: StorageId(format!("{group}/{}", resource.plural).into()),
         storage_version: version.clone(),
         storage_group: group.clone(),
+        is_virtual: resource.is_virtual,
         custom: None,
         live: Arc::default(),
         group,

@@ -17,6 +17,7 @@ use karmada_proto::{frame, quoted};
 use crate::admission::{self, Standing, close};
 use crate::door::Door;
 use crate::gateway::Gateway;
+use crate::links::Way;
 use crate::ports::{Batch, Occurrence, PortError, Position};
 use crate::session::{Control, Holding, Opening, Session};
 use crate::stream::SessionStream;
@@ -115,7 +116,8 @@ where
     authorized(gateway, peer, &cluster).await?;
     let (hub_clock_ms, now) = (gateway.wall_ms(), gateway.now());
     let door = Arc::new(Door::new(&cluster, session_seq, &hello.boot_id, peer));
-    if !gateway.links.enter(&door, &hello, caller.transport) {
+    let way = Way { transport: caller.transport, address: caller.from, epoch };
+    if !gateway.links.enter(&door, &hello, way) {
         return Err(admission::busy("a newer session of this cluster is there".into()));
     }
     // ... and once it can be found: who is shut out from now on is closed there.

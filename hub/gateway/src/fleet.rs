@@ -11,6 +11,7 @@ mod grades;
 mod reported;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,6 +46,8 @@ pub enum Wake {
     Agent,
     /// Whoever tells its agent by which grades to count: there is another session.
     Grades,
+    /// Whoever shows its link to people: it stands otherwise.
+    Link,
 }
 
 /// A session as it comes.
@@ -60,6 +63,10 @@ pub struct Newcomer<D> {
     pub certificate_ends: Timestamp,
     /// What carries its frames.
     pub transport: &'static str,
+    /// From where it came, where that is known.
+    pub address: Option<IpAddr>,
+    /// The epoch that it speaks.
+    pub epoch: u64,
     /// The agent's clock less the hub's, in milliseconds.
     pub clock_offset_ms: i64,
     /// How it is reached.
@@ -102,8 +109,8 @@ pub struct Hold {
     pub deletes: u64,
 }
 
-/// What was found of each Work of a cluster: the revision that was looked at, and whether the Work was pending.
-pub type Looks = BTreeMap<Arc<str>, (u64, bool)>;
+/// What was found of each Work of a cluster: the revision that was looked at, and since when the Work was pending, if it was.
+pub type Looks = BTreeMap<Arc<str>, (u64, Option<Timestamp>)>;
 
 /// One cluster.
 struct Link<D> {
@@ -188,6 +195,10 @@ pub struct SessionView {
     pub agent_version: String,
     /// What carries its frames.
     pub transport: &'static str,
+    /// From where it came, where that is known.
+    pub address: Option<IpAddr>,
+    /// The epoch that it speaks.
+    pub epoch: u64,
     /// The agent's clock less the hub's when it began, in milliseconds.
     pub clock_offset_ms: i64,
     /// When it began.
@@ -244,7 +255,7 @@ impl<D: Clone> Fleet<D> {
         if link.state == LinkState::Offline {
             link.since = None;
         }
-        vec![Wake::Contact]
+        vec![Wake::Contact, Wake::Link]
     }
 
     fn entry(&mut self, cluster: &str) -> &mut Link<D> {
@@ -286,7 +297,7 @@ impl<D: Clone> Fleet<D> {
         if link.gone {
             self.links.remove(cluster);
         }
-        Some(if had_contact { vec![Wake::Contact] } else { Vec::new() })
+        Some(if had_contact { vec![Wake::Contact, Wake::Link] } else { vec![Wake::Link] })
     }
 
     /// The session says how it stands: it is there, or it is late.
@@ -295,12 +306,18 @@ impl<D: Clone> Fleet<D> {
         let is_new = !std::mem::replace(&mut session.stands, true);
         let Some(link) = self.links.get_mut(cluster) else { return Vec::new() };
         let begins = link.state == LinkState::Offline;
-        link.state = if is_late { LinkState::Late } else { LinkState::Connected };
+        let state = if is_late { LinkState::Late } else { LinkState::Connected };
+        let is_another = std::mem::replace(&mut link.state, state) != state;
         link.late = is_late.then_some(now);
         if begins {
             link.since = Some(now);
         }
-        let wakes = [(begins, Wake::Contact), (is_new, Wake::Agent), (is_new, Wake::Grades)];
+        let wakes = [
+            (begins, Wake::Contact),
+            (is_new, Wake::Agent),
+            (is_new, Wake::Grades),
+            (is_new || is_another, Wake::Link),
+        ];
         wakes.into_iter().filter_map(|(due, wake)| due.then_some(wake)).collect()
     }
 
@@ -316,7 +333,7 @@ impl<D: Clone> Fleet<D> {
             return Vec::new();
         };
         link.certificate_ends = Some(until);
-        vec![Wake::Agent]
+        vec![Wake::Agent, Wake::Link]
     }
 
     /// Whether this is the session of its cluster.
@@ -362,17 +379,15 @@ impl<D: Clone> Fleet<D> {
     // ----------------------------------------------------------------- deletes, reports, grades, Works
 
     /// Deletes wait for a person's word.
-    pub fn held(&mut self, cluster: &str, hold: Hold) {
-        if let Some(link) = self.links.get_mut(cluster) {
-            link.hold = Some(hold);
-        }
+    pub fn held(&mut self, cluster: &str, hold: Hold) -> Vec<Wake> {
+        let Some(link) = self.links.get_mut(cluster) else { return Vec::new() };
+        if link.hold.replace(hold) == Some(hold) { Vec::new() } else { vec![Wake::Link] }
     }
 
     /// A person let these deletes go out.
-    pub fn confirmed(&mut self, cluster: &str, batch: Batch) {
-        if let Some(link) = self.links.get_mut(cluster) {
-            link.hold.take_if(|hold| batch.covers(hold.batch));
-        }
+    pub fn confirmed(&mut self, cluster: &str, batch: Batch) -> Vec<Wake> {
+        let Some(link) = self.links.get_mut(cluster) else { return Vec::new() };
+        if link.hold.take_if(|hold| batch.covers(hold.batch)).is_some() { vec![Wake::Link] } else { Vec::new() }
     }
 
     /// What the agent `reported` was written, and the Cluster is now `written`. Kept while its session is there.
@@ -485,6 +500,8 @@ impl<D> Session<D> {
             boot_id: self.new.boot_id.clone(),
             agent_version: self.new.agent_version.clone(),
             transport: self.new.transport,
+            address: self.new.address,
+            epoch: self.new.epoch,
             clock_offset_ms: self.new.clock_offset_ms,
             since: self.since,
             silent: now.saturating_sub(self.progress.heard),

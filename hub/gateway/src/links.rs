@@ -4,6 +4,7 @@
 //! itself is [`Fleet`], and decides; here are its lock, its clock and the doors of sessions. Nothing is awaited under the lock, and nobody
 //! is called.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +26,17 @@ const VERSION: usize = 64;
 
 /// Calls whoever is to look at a cluster. Must return at once.
 pub type Waker = dyn Fn(&str, Wake) + Send + Sync;
+
+/// By which way a session came.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Way {
+    /// What carries its frames.
+    pub transport: &'static str,
+    /// The connection's other end, where it is known.
+    pub address: Option<IpAddr>,
+    /// The epoch that it was let into.
+    pub epoch: u64,
+}
 
 /// The fleet's state.
 pub struct Links {
@@ -57,14 +69,16 @@ impl Links {
     // -------------------------------------------------------------------------------------- sessions
 
     /// Makes this the session of its cluster and closes the one before. False where a newer one is there.
-    pub(crate) fn enter(&self, door: &Arc<Door>, hello: &Hello, transport: &'static str) -> bool {
+    pub(crate) fn enter(&self, door: &Arc<Door>, hello: &Hello, way: Way) -> bool {
         let now = self.sources.now();
         let new = Newcomer {
             seq: door.seq,
             boot_id: hello.boot_id.clone(),
             agent_version: hello.agent_version.chars().filter(|c| !c.is_control()).take(VERSION).collect(),
             certificate_ends: door.peer.not_after,
-            transport,
+            transport: way.transport,
+            address: way.address,
+            epoch: way.epoch,
             clock_offset_ms: hello.clock_ms.saturating_sub(now.wall.as_millisecond()),
             door: door.clone(),
         };
@@ -129,11 +143,13 @@ impl Links {
     }
 
     pub(crate) fn held(&self, cluster: &str, hold: Hold) {
-        self.fleet.lock().held(cluster, hold);
+        let wakes = self.fleet.lock().held(cluster, hold);
+        self.call(cluster, wakes);
     }
 
     pub(crate) fn confirmed(&self, cluster: &str, batch: Batch) {
-        self.fleet.lock().confirmed(cluster, batch);
+        let wakes = self.fleet.lock().confirmed(cluster, batch);
+        self.call(cluster, wakes);
     }
 
     /// The certificate that the live session of `cluster` shows.

@@ -6,13 +6,11 @@ mod certificates;
 mod dynamic;
 mod expressions;
 mod hook;
-mod karmada;
 mod limits;
 mod namespace;
 mod parameters;
 mod pods;
 mod policies;
-mod protection;
 mod quota;
 mod review;
 mod rules;
@@ -23,13 +21,11 @@ mod variables;
 
 pub use certificates::{AskedName, CertificateRequests, ReadName};
 pub use dynamic::Dynamic;
-pub use karmada::KarmadaPolicies;
 pub use limits::LimitRanger;
 pub use namespace::NamespaceLifecycle;
 pub use pods::PodDefaults;
 pub(crate) use pods::last_look;
 pub use pods::system_classes;
-pub use protection::DeletionProtection;
 pub(crate) use quota::{Held, Quotas};
 pub use service_accounts::ServiceAccounts;
 

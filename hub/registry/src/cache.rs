@@ -7,7 +7,9 @@
 //! revision it named, in order, once, or is told that it expired. Slow subscribers cost nothing: they pull from a ring that
 //! is bounded in count, bytes and age, and whoever falls off it lists again.
 
+mod collection;
 mod placed;
+mod published;
 mod ring;
 mod shard;
 mod unreadable;
@@ -17,10 +19,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+pub use collection::Collection;
 use karmada_definitions::resource::StorageId;
 use karmada_schema::object::{ObjectKey, Stored};
 use karmada_store::{Event, Revision, Store, StoreError};
 use parking_lot::{Mutex, RwLock};
+pub use published::Published;
 pub use ring::{Expired, Subscription};
 pub use shard::{Listing, Shard};
 use tokio::sync::watch;
@@ -263,6 +267,11 @@ impl Cache {
         }
         let mut shards = self.shards.write();
         shards.entry(storage.clone()).or_insert_with(|| Arc::new(Shard::starting_at(self.revision()))).clone()
+    }
+
+    /// The objects of one resource, as they are listed and watched.
+    pub fn collection(&self, storage: &StorageId) -> Collection {
+        Collection::following(self.shard(storage), self.revision.subscribe())
     }
 
     /// One live object.

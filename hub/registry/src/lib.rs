@@ -22,6 +22,7 @@ pub mod storage;
 mod unstored;
 mod update;
 pub mod user;
+mod virtual_resource;
 pub mod webhook;
 
 pub use authorize::{Attributes, Authorize, Decision};
@@ -33,3 +34,4 @@ pub use request::{
 };
 pub use served::{Clock, Ids, Served};
 pub use user::{Standing, User};
+pub use virtual_resource::{Asked, VirtualResource};

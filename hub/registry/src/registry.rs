@@ -68,6 +68,13 @@ impl Registry {
         }
     }
 
+    /// The same registry, where webhooks and policies do not judge what controllers write in these groups.
+    #[must_use]
+    pub fn exempting(mut self, groups: &'static [&'static str]) -> Self {
+        self.dynamic.exempt = groups;
+        self
+    }
+
     /// What is needed to give a Service its addresses; `None` for other kinds. Nobody else does until the guard goes.
     pub(crate) async fn service_allocator(
         &self,

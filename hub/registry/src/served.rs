@@ -2,17 +2,21 @@
 //!
 //! Reads alone. How something is written stands in `registry` and its steps.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use karmada_definitions::resource::{Catalogue, ResourceDefinition};
+use karmada_definitions::resource::{Catalogue, ResourceDefinition, StorageId};
 use karmada_definitions::status::Status;
 use karmada_schema::object::{ObjectKey, Stored};
 use karmada_store::Store;
+use parking_lot::RwLock;
+use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::cache::Cache;
+use crate::cache::{Cache, Collection};
+use crate::virtual_resource::{Asked, VirtualResource};
 
 /// The wall clock, as text for timestamps and as seconds for comparisons.
 pub type Clock = Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>;
@@ -27,6 +31,7 @@ pub struct Served {
     catalogue: ArcSwap<Catalogue>,
     announced: ArcSwap<Catalogue>,
     catalogue_changed: watch::Sender<u64>,
+    providers: RwLock<BTreeMap<StorageId, Arc<dyn VirtualResource>>>,
     clock: Clock,
     ids: Ids,
 }
@@ -42,7 +47,16 @@ impl Served {
         let catalogue = Arc::new(catalogue);
         let announced = ArcSwap::new(catalogue.clone());
         let (catalogue, catalogue_changed) = (ArcSwap::new(catalogue), watch::Sender::new(0));
-        Served { store, cache, catalogue, announced, catalogue_changed, clock, ids }
+        Served {
+            store,
+            cache,
+            catalogue,
+            announced,
+            catalogue_changed,
+            providers: RwLock::default(),
+            clock,
+            ids,
+        }
     }
 
     /// A number that is another each time.
@@ -120,6 +134,72 @@ impl Served {
     ) -> Result<Arc<Stored>, Status> {
         let key = ObjectKey::new(namespace, name);
         self.cache.get(&definition.storage, &key).ok_or_else(|| self.absent(definition, &key))
+    }
+
+    /// From now on `provider` answers for a resource that is not stored.
+    pub fn provide(&self, definition: &ResourceDefinition, provider: Arc<dyn VirtualResource>) {
+        self.providers.write().insert(definition.storage.clone(), provider);
+    }
+
+    /// Who answers for a resource that is not stored.
+    fn provider(&self, definition: &ResourceDefinition) -> Option<Arc<dyn VirtualResource>> {
+        self.providers.read().get(&definition.storage).cloned()
+    }
+
+    /// How many objects of the resource there are, about.
+    pub fn count(&self, definition: &ResourceDefinition) -> usize {
+        match definition.is_virtual {
+            true => self.provider(definition).map_or(0, |provider| provider.count()),
+            false => self.cache.shard(&definition.storage).len(),
+        }
+    }
+
+    /// One object, stored or not.
+    ///
+    /// # Errors
+    /// There is no such object, it cannot be read, or its provider says why not.
+    pub async fn read(&self, asked: &Asked<'_>) -> Result<Arc<Stored>, Status> {
+        let absent = || Status::not_found(asked.definition, asked.name);
+        match asked.definition.is_virtual {
+            true => self.provider(asked.definition).ok_or_else(absent)?.get(asked).await,
+            false => self.get(asked.definition, asked.namespace, asked.name),
+        }
+    }
+
+    /// All objects of a resource for a list, stored or not. Of a resource whose provider is not there, there are none.
+    ///
+    /// # Errors
+    /// One of them cannot be read, or the provider says why not.
+    pub async fn list(&self, asked: &Asked<'_>) -> Result<Collection, Status> {
+        match (asked.definition.is_virtual, self.provider(asked.definition)) {
+            (true, Some(provider)) => provider.list(asked).await,
+            _ => self.stored_objects(asked),
+        }
+    }
+
+    /// The objects of a resource whose changes are told, stored or not.
+    ///
+    /// # Errors
+    /// As [`Served::list`].
+    pub async fn watch(&self, asked: &Asked<'_>) -> Result<Collection, Status> {
+        match (asked.definition.is_virtual, self.provider(asked.definition)) {
+            (true, Some(provider)) => provider.watch(asked).await,
+            _ => self.stored_objects(asked),
+        }
+    }
+
+    fn stored_objects(&self, asked: &Asked<'_>) -> Result<Collection, Status> {
+        self.all_readable(asked.definition, asked.namespace)?;
+        Ok(self.cache.collection(&asked.definition.storage))
+    }
+
+    /// The answer to an object of a virtual resource that was posted.
+    ///
+    /// # Errors
+    /// The provider says why not.
+    pub async fn answer(&self, asked: &Asked<'_>, object: Value) -> Result<Value, Status> {
+        let provider = self.provider(asked.definition).ok_or_else(Status::method_not_allowed)?;
+        provider.create(asked, object).await
     }
 
     /// What is said of an object that is not in the cache: it is not there, or cannot be read.

@@ -10,7 +10,7 @@ pub enum Standing {
     Client,
     /// From a controller of this process.
     Controller,
-    /// From the hub's own workings: what it lays down at start, what its agents report.
+    /// From the hub's own workings: what it lays down at start, what is reported to it.
     Hub,
 }
 

@@ -22,6 +22,8 @@ pub struct Woken {
     pub agents: Arc<Queue<Key>>,
     /// Who tells agents by what to count.
     pub models: Arc<Queue<Key>>,
+    /// Who shows links to people.
+    pub links: Arc<Queue<Key>>,
 }
 
 impl Woken {
@@ -31,6 +33,7 @@ impl Woken {
             Wake::Contact => &self.clusters,
             Wake::Agent => &self.agents,
             Wake::Grades => &self.models,
+            Wake::Link => &self.links,
         };
         queue.add(Key { namespace: Arc::from(""), name: Arc::from(cluster) });
     }

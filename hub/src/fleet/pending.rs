@@ -1,10 +1,11 @@
-//! How many Works of a cluster have not got there: not applied as they are now, or still to be taken away. Counted when somebody asks.
+//! Which Works of a cluster have not got there: not applied as they are now, or still to be taken away. Counted when somebody asks.
 //!
-//! In: the watch cache's Works. Out: a number. What was found of a Work is kept until the Work changes, so that asking again parses
+//! In: the watch cache's Works. Out: how many, and the one that has waited for the longest. What was found of a Work is kept until the Work changes, so that asking again parses
 //! only what changed since.
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use karmada_api::names::execution_namespace;
 use karmada_api::strings::conditions;
 use karmada_definitions::resource::StorageId;
@@ -12,6 +13,15 @@ use karmada_gateway::Links;
 use karmada_gateway::fleet::Looks;
 use karmada_registry::Registry;
 use serde_json::Value;
+
+/// What of a cluster has not got there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pending {
+    /// How many Works.
+    pub count: usize,
+    /// The one that has waited for the longest, and since when.
+    pub oldest: Option<(Arc<str>, Timestamp)>,
+}
 
 /// The counts of one hub.
 pub struct PendingWorks {
@@ -25,8 +35,13 @@ impl PendingWorks {
         PendingWorks { registry, links }
     }
 
-    /// Works of the cluster that have not got there.
+    /// How many Works of the cluster have not got there.
     pub fn count(&self, cluster: &str) -> usize {
+        self.of(cluster).count
+    }
+
+    /// The Works of the cluster that have not got there.
+    pub fn of(&self, cluster: &str) -> Pending {
         let shard = self.registry.cache().shard(&StorageId("work.karmada.io/works".into()));
         let works = shard.snapshot(&execution_namespace(cluster)).items;
         let before = self.links.take_looks(cluster);
@@ -35,14 +50,30 @@ impl PendingWorks {
             .map(|work| {
                 let name: Arc<str> = work.key.name.clone();
                 let known = before.get(&name).filter(|(revision, _)| *revision == work.revision);
-                let pending = known.map_or_else(|| is_pending(&work.value()), |(_, pending)| *pending);
-                (name, (work.revision, pending))
+                let since = known.map_or_else(|| pending_since(&work.value()), |(_, since)| *since);
+                (name, (work.revision, since))
             })
             .collect();
-        let count = looks.values().filter(|(_, pending)| *pending).count();
+        let waiting = || looks.iter().filter_map(|(name, (_, since))| Some((name.clone(), (*since)?)));
+        let (count, oldest) = (waiting().count(), waiting().min_by_key(|(_, since)| *since));
         self.links.keep_looks(cluster, looks);
-        count
+        Pending { count, oldest }
     }
+}
+
+/// Since when a Work waits as it is now; `None` where it does not. What it should be was written last when its fields that are no
+/// status were.
+fn pending_since(work: &Value) -> Option<Timestamp> {
+    if !is_pending(work) {
+        return None;
+    }
+    let time = |value: &Value| value.as_str()?.parse::<Timestamp>().ok();
+    let metadata = &work["metadata"];
+    let managers = metadata["managedFields"].as_array().into_iter().flatten();
+    let written =
+        managers.filter(|entry| entry["subresource"] != "status").filter_map(|entry| time(&entry["time"]));
+    let since = time(&metadata["deletionTimestamp"]).or_else(|| written.max());
+    Some(since.or_else(|| time(&metadata["creationTimestamp"])).unwrap_or(Timestamp::UNIX_EPOCH))
 }
 
 /// Whether a Work waits: it is being deleted, or its present generation is not known to be applied. One that is suspended waits for
@@ -81,5 +112,19 @@ mod tests {
         leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         assert!(is_pending(&leaving));
         assert!(!is_pending(&json!({"metadata": {"generation": 1}, "spec": {"suspendDispatching": true}})));
+    }
+
+    #[test]
+    fn a_work_waits_since_it_was_written_or_is_to_go() {
+        let at = |seconds| Timestamp::from_second(seconds).unwrap();
+        let entry = |seconds: i64, subresource: &str| json!({"time": at(seconds).to_string(), "subresource": subresource});
+        let mut work = json!({"metadata": {"generation": 2, "creationTimestamp": at(10).to_string()}});
+        assert_eq!(pending_since(&work), Some(at(10)));
+        work["metadata"]["managedFields"] = json!([entry(20, ""), entry(15, ""), entry(90, "status")]);
+        assert_eq!(pending_since(&work), Some(at(20)));
+        work["metadata"]["deletionTimestamp"] = json!(at(50).to_string());
+        assert_eq!(pending_since(&work), Some(at(50)));
+        assert_eq!(pending_since(&json!({"spec": {"suspendDispatching": true}})), None);
+        assert_eq!(pending_since(&json!({})), Some(Timestamp::UNIX_EPOCH));
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use karmada_api::names::execution_namespace;
-use karmada_apiserver::audit::{Audit, DoorEvent};
+use karmada_apiserver::audit::{Audit, DoorEvent, DoorResource};
 use karmada_certs::{CertificateRequest, PeerIdentity, agent_subject};
 use karmada_controllers::cluster::ContactSource;
 use karmada_controllers::events::{EventType, Recorder, Reference};
@@ -365,6 +365,10 @@ pub(super) fn refusal(code: JoinRefusalCode, message: &str) -> JoinRefusal {
     JoinRefusal { code, message: message.to_owned() }
 }
 
+/// What the audit log is told of agents as.
+const AGENTS: DoorResource =
+    DoorResource { group: "cluster.karmada.io", version: "v1alpha1", plural: "clusters", part: "agent" };
+
 /// An occurrence as the audit log tells it.
 fn door_event<'a>(occurrence: &Occurrence<'a>) -> DoorEvent<'a> {
     let (code, message) = match occurrence.refused {
@@ -373,10 +377,13 @@ fn door_event<'a>(occurrence: &Occurrence<'a>) -> DoorEvent<'a> {
         None if occurrence.pending => (202, "it waits for a person, or for the name"),
         None => (200, ""),
     };
+    let path = if occurrence.verb == "join" { "/fleet.v1.Fleet/Join" } else { "/fleet.v1.Fleet/Connect" };
     DoorEvent {
         verb: occurrence.verb,
+        path,
+        of: AGENTS,
         user: occurrence.user,
-        cluster: occurrence.cluster,
+        name: occurrence.cluster,
         from: occurrence.from,
         code,
         message,

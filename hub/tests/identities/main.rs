@@ -9,6 +9,7 @@ mod authorities;
 mod certificates;
 mod growth;
 mod joins;
+mod links;
 mod sessions;
 mod strangers;
 mod walk;

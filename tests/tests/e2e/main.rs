@@ -15,6 +15,7 @@ mod faults;
 mod fleet;
 mod join;
 mod kinds;
+mod links;
 mod narrow;
 mod register;
 mod security;

@@ -272,3 +272,34 @@ fn circles_are_found_and_families_are_none() {
     circle[1].1.push_str(" fn f(b: crate::b::B) {}");
     assert_eq!(circles::of(&circle, root), [["a", "a::child", "b"]]);
 }
+
+/// What the API server and what is below it never name, in their code and its comments; tests may.
+const FLEETS_WORDS: [&str; 7] =
+    ["karmada.io", "agents", "agent's", "an agent", "fleet", "member cluster", "Works"];
+
+/// The texts on kinds are told from Kubernetes' own by the names of their groups.
+const NAMES_GROUPS: &str = "apiserver/src/openapi/texts.rs";
+
+/// The fleet's kinds, roles, gates and exemptions are registered through ports: rooms that serve any kind do not know them.
+#[test]
+fn the_api_server_knows_nothing_of_the_fleet() {
+    let rooms =
+        ["karmada-schema", "karmada-definitions", "karmada-registry", "karmada-access", "karmada-apiserver"];
+    let mut found = Vec::new();
+    for (_, _, files) in sources().into_iter().filter(|(name, ..)| rooms.contains(&name.as_str())) {
+        for (path, text) in files {
+            let is_test =
+                path.components().any(|part| matches!(part.as_os_str().to_str(), Some("tests" | "tests.rs")));
+            if is_test || path.ends_with(NAMES_GROUPS) {
+                continue;
+            }
+            let code = text.split("\n#[cfg(test)]").next().unwrap_or_default();
+            for (line, words) in (1..).zip(code.lines()).filter(|(_, words)| !words.contains("user agent")) {
+                if FLEETS_WORDS.iter().any(|word| words.contains(word)) {
+                    found.push(format!("{}:{line}: {}", path.display(), words.trim()));
+                }
+            }
+        }
+    }
+    assert!(found.is_empty(), "these name the fleet: {found:#?}");
+}

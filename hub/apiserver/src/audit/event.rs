@@ -252,7 +252,7 @@ impl Event {
     }
 }
 
-/// The line of an event of the stream's door; `None` where the policy does not want it.
+/// The line of an event of another door; `None` where the policy does not want it.
 pub(super) fn of_door(
     door: &DoorEvent<'_>,
     policy: &Policy,
@@ -266,19 +266,18 @@ pub(super) fn of_door(
     let user = User { name: name.to_owned(), groups: vec![group.to_owned()], ..User::default() };
     let attributes = Attributes {
         verb: door.verb.to_owned(),
-        group: "cluster.karmada.io".to_owned(),
-        version: "v1alpha1".to_owned(),
-        resource: "clusters".to_owned(),
-        subresource: "agent".to_owned(),
-        name: door.cluster.to_owned(),
+        group: door.of.group.to_owned(),
+        version: door.of.version.to_owned(),
+        resource: door.of.plural.to_owned(),
+        subresource: door.of.part.to_owned(),
+        name: door.name.to_owned(),
         ..Attributes::default()
     };
     let ruling = policy.judge(Some(&user), &attributes);
     if !ruling.wants(Stage::ResponseComplete) {
         return None;
     }
-    let path = if door.verb == "join" { "/fleet.v1.Fleet/Join" } else { "/fleet.v1.Fleet/Connect" };
-    let (mut parts, ()) = http::Request::post(path).body(()).ok()?.into_parts();
+    let (mut parts, ()) = http::Request::post(door.path).body(()).ok()?.into_parts();
     if let Some(from) = door.from {
         parts.extensions.insert(PeerAddress(from));
     }
@@ -307,6 +306,7 @@ pub(super) fn drop_managed_fields(object: &mut Value) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::DoorResource;
     use super::*;
 
     fn parts(uri: &str, headers: &[(&'static str, &str)]) -> Parts {
@@ -367,7 +367,9 @@ mod tests {
         let door = DoorEvent {
             verb: "join",
             user: None,
-            cluster: "north",
+            path: "/other/Enter",
+            of: DoorResource { group: "example.org", version: "v1", plural: "houses", part: "guest" },
+            name: "north",
             from: Some([10, 0, 0, 1].into()),
             code: 401,
             message: "the hub does not know this token",
@@ -379,7 +381,7 @@ mod tests {
         assert_eq!(told("{level: None}"), None);
         assert_eq!(told("{level: Metadata, verbs: [get]}"), None);
         let line = told(
-            "{level: Metadata, verbs: [join], resources: [{group: cluster.karmada.io, resources: [clusters/agent]}]}",
+            "{level: Metadata, verbs: [join], resources: [{group: example.org, resources: [houses/guest]}]}",
         );
         let value: Value = serde_json::from_slice(&line.unwrap()).unwrap();
         assert_eq!(

@@ -28,7 +28,7 @@ const LARGEST_OVERRUN: usize = 32 << 20;
 const OVERRUN: Duration = Duration::from_secs(2);
 
 /// A request's body: as it comes, or as it was read already.
-pub(crate) type Received = UnsyncBoxBody<Bytes, String>;
+pub type Received = UnsyncBoxBody<Bytes, String>;
 
 /// A body that was read already.
 pub(super) fn received(bytes: Bytes) -> Received {

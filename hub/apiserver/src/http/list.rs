@@ -11,6 +11,8 @@ use http::{Response, StatusCode};
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
 use karmada_kinds::field_selector::{FieldSelector, Selector};
+use karmada_registry::Asked;
+use karmada_registry::cache::Collection;
 use karmada_schema::object::{ObjectKey, Stored};
 use karmada_schema::selector::LabelSelector;
 use serde_json::{Value, json};
@@ -62,7 +64,7 @@ pub(super) fn selector(definition: &ResourceDefinition, query: &Query) -> Result
 }
 
 /// Waits, as kube-apiserver does, for a revision of the near future; one that does not come is from elsewhere.
-async fn at_least(server: &ApiServer, query: &Query) -> Result<Option<u64>, Status> {
+async fn at_least(objects: &Collection, query: &Query) -> Result<Option<u64>, Status> {
     let text = query.get("resourceVersion");
     if text.is_empty() {
         return Ok(None);
@@ -73,11 +75,10 @@ async fn at_least(server: &ApiServer, query: &Query) -> Result<Option<u64>, Stat
             options::not_a_version(text)
         )));
     };
-    let cache = server.registry.cache();
-    if asked > cache.revision() {
-        let wait = tokio::time::timeout(std::time::Duration::from_secs(3), cache.wait_for(asked));
+    if asked > objects.revision() {
+        let wait = tokio::time::timeout(std::time::Duration::from_secs(3), objects.wait_for(asked));
         if wait.await.is_err() {
-            return Err(too_large(asked, cache.revision()));
+            return Err(too_large(asked, objects.revision()));
         }
     }
     Ok(Some(asked))
@@ -109,7 +110,8 @@ impl ApiServer {
         form: Form,
     ) -> Result<Response<Body>, Status> {
         let selector = selector(definition, &call.query)?;
-        let mut page = self.page(&call.query, definition, &wanted.namespace, &selector).await?;
+        let asked = Asked { definition, user: &call.user, namespace: &wanted.namespace, name: "" };
+        let mut page = self.page(&call.query, &asked, &selector).await?;
         page.items = self.registry.view(definition, page.items).await?;
         let mut metadata = json!({"resourceVersion": page.revision.to_string()});
         if let Some(next) = &page.next {
@@ -183,19 +185,14 @@ impl ApiServer {
         response
     }
 
-    async fn page(
-        &self,
-        query: &Query,
-        definition: &ResourceDefinition,
-        namespace: &str,
-        selector: &Selector,
-    ) -> Result<Page, Status> {
+    async fn page(&self, query: &Query, resource: &Asked<'_>, selector: &Selector) -> Result<Page, Status> {
         options::check(query, false)?;
         let limit = usize::try_from(options::number(query, "limit")?.unwrap_or(0)).unwrap_or(0);
         let matching = query.get("resourceVersionMatch");
-        self.registry.all_readable(definition, namespace)?;
+        let (namespace, objects) = (resource.namespace, self.registry.list(resource).await?);
         let keep = |object: &Stored| selector.matches(object);
-        let shard = self.registry.cache().shard(&definition.storage);
+        let shard = objects.shard();
+        let finish = |found, revision| finish(&objects, namespace, selector, found, (revision, limit));
         let token = query.get("continue");
         if !token.is_empty() {
             if !matches!(query.get("resourceVersion"), "" | "0") {
@@ -206,70 +203,61 @@ impl ApiServer {
             let place = read_token(token)?;
             let after = ObjectKey::new(&place.after.0, &place.after.1);
             let Ok(revision) = u64::try_from(place.revision) else {
-                let revision = self.registry.cache().revision();
-                let (items, more) = shard.list(namespace, Some(&after), limit, &keep);
-                return Ok(self.finish(definition, namespace, selector, items, more, revision, limit));
+                let revision = objects.revision();
+                return Ok(finish(shard.list(namespace, Some(&after), limit, &keep), revision));
             };
-            let (items, more) = shard
+            let found = shard
                 .list_at(revision, namespace, Some(&after), limit, &keep)
                 .map_err(|_| Status::expired_page(Continue { revision: AS_IT_IS, ..place }.encode()))?;
-            return Ok(self.finish(definition, namespace, selector, items, more, revision, limit));
+            return Ok(finish(found, revision));
         }
-        let asked = at_least(self, query).await?;
-        let revision = self.registry.cache().revision();
+        let asked = at_least(&objects, query).await?;
+        let revision = objects.revision();
         match asked {
             Some(exact) if matching == "Exact" => {
                 let gone = |_| {
                     Status::expired(format!("The resourceVersion for the provided list is too old: {exact}"))
                 };
-                let (items, more) = shard.list_at(exact, namespace, None, limit, &keep).map_err(gone)?;
-                Ok(self.finish(definition, namespace, selector, items, more, exact, limit))
+                Ok(finish(shard.list_at(exact, namespace, None, limit, &keep).map_err(gone)?, exact))
             }
             _ => {
                 // The cache may move on between the two reads; naming the earlier revision is safe, the later is not.
-                let (items, more) = shard.list(namespace, None, limit, &keep);
-                Ok(self.finish(definition, namespace, selector, items, more, revision, limit))
+                Ok(finish(shard.list(namespace, None, limit, &keep), revision))
             }
         }
     }
+}
 
-    #[allow(clippy::too_many_arguments, reason = "what was asked and what was found")]
-    fn finish(
-        &self,
-        definition: &ResourceDefinition,
-        namespace: &str,
-        selector: &Selector,
-        items: Vec<Arc<Stored>>,
-        more: bool,
-        revision: u64,
-        limit: usize,
-    ) -> Page {
-        // A full page goes on while there is anything behind it, whether the selector will match that or not.
-        let shard = self.registry.cache().shard(&definition.storage);
-        let full = limit > 0 && items.len() == limit;
-        let more = more
-            || items.last().filter(|_| full && !selector.is_empty()).is_some_and(|last| {
-                shard
-                    .list_at(revision, namespace, Some(&last.key), 1, &|_| true)
-                    .is_ok_and(|(rest, _)| !rest.is_empty())
-            });
-        let last = items.last().filter(|_| more).map(|object| object.key.clone());
-        let remaining = match &last {
-            Some(last) if selector.is_empty() => {
-                let shard = self.registry.cache().shard(&definition.storage);
-                shard.list_at(revision, namespace, Some(last), 0, &|_| true).ok().map(|(rest, _)| rest.len())
-            }
-            _ => None,
-        };
-        let next = last.map(|key| {
-            Continue {
-                revision: i64::try_from(revision).unwrap_or(AS_IT_IS),
-                after: (key.namespace.to_string(), key.name.to_string()),
-            }
-            .encode()
-        });
-        Page { items, revision, next, remaining }
-    }
+/// A page of what was found: where the next one goes on, and how much is left.
+fn finish(
+    objects: &Collection,
+    namespace: &str,
+    selector: &Selector,
+    (items, more): (Vec<Arc<Stored>>, bool),
+    (revision, limit): (u64, usize),
+) -> Page {
+    let behind = |key: &ObjectKey, most: usize| {
+        objects.shard().list_at(revision, namespace, Some(key), most, &|_| true).ok().map(|(rest, _)| rest)
+    };
+    // A full page goes on while there is anything behind it, whether the selector will match that or not.
+    let full = limit > 0 && items.len() == limit;
+    let more = more
+        || items
+            .last()
+            .filter(|_| full && !selector.is_empty())
+            .is_some_and(|last| behind(&last.key, 1).is_some_and(|rest| !rest.is_empty()));
+    let last = items.last().filter(|_| more).map(|object| object.key.clone());
+    let remaining =
+        last.as_ref().filter(|_| selector.is_empty()).and_then(|last| Some(behind(last, 0)?.len()));
+    let next = last.map(|key| {
+        let kept = i64::try_from(revision).ok().filter(|_| objects.remembers());
+        Continue {
+            revision: kept.unwrap_or(AS_IT_IS),
+            after: (key.namespace.to_string(), key.name.to_string()),
+        }
+        .encode()
+    });
+    Page { items, revision, next, remaining }
 }
 
 /// Reads a continue token, or says in kube-apiserver's words why it is none.

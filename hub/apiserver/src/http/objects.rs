@@ -7,7 +7,7 @@ use http::{Response, StatusCode};
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
 use karmada_kinds::strategy;
-use karmada_registry::{Operation, WriteOptions, Written};
+use karmada_registry::{Asked, Operation, WriteOptions, Written};
 use karmada_schema::object::{ObjectKey, Stored, meta};
 use serde_json::Value;
 
@@ -64,7 +64,12 @@ impl ApiServer {
             let options = self.write_options(call, "", &Bytes::new())?;
             let key = ObjectKey::new(&wanted.namespace, "");
             self.registry.admit_unstored(definition, &key, Operation::Create, &mut value, &options).await?;
-            let answer = self.access.review(definition, &call.user, &wanted.namespace, value).await?;
+            let answer = if definition.is_virtual {
+                let asked = Asked { definition, user: &call.user, namespace: &wanted.namespace, name: "" };
+                self.registry.answer(&asked, value).await?
+            } else {
+                self.access.review(definition, &call.user, &wanted.namespace, value).await?
+            };
             return Ok(respond::document(StatusCode::CREATED, answer.to_string().into(), form));
         }
         let options = self.write_options(call, "", bytes)?;

@@ -8,6 +8,7 @@ use http::{Method, Response, StatusCode};
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
 use karmada_kinds::strategy;
+use karmada_registry::Asked;
 use karmada_schema::object::meta;
 use karmada_schema::{names, protobuf};
 
@@ -31,6 +32,9 @@ impl ApiServer {
         let definition = catalogue.resource(&wanted.group, &wanted.version, &wanted.plural);
         let definition = definition.ok_or_else(|| discovery::unserved(&catalogue, &wanted.group))?;
         exists(definition, wanted)?;
+        if let Some(connector) = self.connector(wanted) {
+            return self.connect(call, definition, wanted, &**connector, body).await;
+        }
         let form = form(call, definition, wanted)?;
         if !wanted.subresource.is_empty() {
             return self.subresource(call, definition, wanted, form, body).await;
@@ -71,10 +75,11 @@ impl ApiServer {
         form: Form,
         verb: &str,
     ) -> Result<Response<Body>, Status> {
-        let object = || self.registry.get(definition, &namespace_of(definition, wanted), &wanted.name);
+        let namespace = namespace_of(definition, wanted);
+        let asked = Asked { definition, user: &call.user, namespace: &namespace, name: &wanted.name };
         if form.of_list.is_some() {
             if verb == "get" {
-                object()?;
+                self.registry.read(&asked).await?;
             }
             let go_type = match definition.is_structural() {
                 true => "unstructured.Unstructured".to_owned(),
@@ -86,7 +91,8 @@ impl ApiServer {
             return self.list(call, definition, wanted, form).await;
         }
         options::version(&call.query)?;
-        let object = self.registry.view(definition, vec![object()?]).await?.remove(0);
+        let object = self.registry.read(&asked).await?;
+        let object = self.registry.view(definition, vec![object]).await?.remove(0);
         Ok(self.object(call, definition, &object, form, StatusCode::OK))
     }
 
@@ -213,7 +219,7 @@ fn verb(call: &Call<'_>, definition: &ResourceDefinition, wanted: &Wanted) -> Re
 }
 
 /// Namespaced paths are for namespaced resources, and one object of those is reached through its namespace only.
-fn check_scope(definition: &ResourceDefinition, wanted: &Wanted) -> Result<(), Status> {
+pub(super) fn check_scope(definition: &ResourceDefinition, wanted: &Wanted) -> Result<(), Status> {
     let is_namespace = definition.group.is_empty() && *definition.plural == *"namespaces";
     let in_namespace = !wanted.namespace.is_empty() || wanted.unnamed;
     let fits = match (definition.namespaced, in_namespace) {

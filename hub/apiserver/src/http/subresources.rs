@@ -1,10 +1,10 @@
-//! Parts of objects: status, scale, finalize, token, approval, and those that need a node and so a member cluster.
+//! Parts of objects: status, scale, finalize, token, approval, and those that need a node, of which there is none here.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Method, Response, StatusCode};
-use karmada_definitions::resource::ResourceDefinition;
+use karmada_definitions::resource::{ResourceDefinition, Subresource};
 use karmada_definitions::status::Status;
 use karmada_kinds::{conversion, scale};
 use karmada_registry::Operation;
@@ -30,18 +30,7 @@ impl ApiServer {
         body: Received,
     ) -> Result<Response<Body>, Status> {
         let known = definition.subresource(&wanted.subresource).ok_or_else(Status::no_resource)?;
-        let verb = match call.method {
-            Method::GET | Method::HEAD => "get",
-            Method::OPTIONS if wanted.subresource == "proxy" => "get",
-            Method::PUT => "update",
-            Method::PATCH => "patch",
-            Method::POST => "create",
-            Method::DELETE => "delete",
-            _ => return Err(Status::method_not_allowed()),
-        };
-        if !known.verbs.iter().any(|v| &**v == verb) {
-            return Err(Status::method_not_allowed());
-        }
+        let verb = verb(call, known)?;
         if !wanted.rest.is_empty() && &*wanted.subresource != "proxy" {
             return Err(Status::no_resource());
         }
@@ -181,7 +170,7 @@ impl ApiServer {
     }
 
     /// Asks webhooks and policies about a connection, with its options as they see them.
-    async fn admit_connection(
+    pub(super) async fn admit_connection(
         &self,
         call: &Call<'_>,
         definition: &ResourceDefinition,
@@ -221,13 +210,6 @@ impl ApiServer {
         let object = self.registry.get(definition, &namespace_of(definition, wanted), &wanted.name)?;
         let object = object.value();
         let name = meta::name(&object).to_owned();
-        if &*definition.group == "cluster.karmada.io" {
-            let message = format!(
-                "requests are not passed on to member clusters yet: the hub holds no credential of {name} and dials no member; \
-                 ask {name} itself, by its own kubeconfig"
-            );
-            return Err(Status::routed(501, "NotImplemented", message));
-        }
         let scheduled = object["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
         if &*definition.plural == "pods" && &*wanted.subresource == "log" {
             contained(&object, call.query.get("container"))?;
@@ -246,9 +228,26 @@ impl ApiServer {
             return Err(Status::bad_request(format!("pod {name} does not have a host assigned")));
         }
         Err(Status::bad_request(format!(
-            "{} {name} is not scheduled on a node of the hub: ask the member cluster that runs it",
+            "{} {name} is not scheduled on a node that this server reaches: ask the cluster that runs it",
             definition.singular
         )))
+    }
+}
+
+/// The verb of a request to a part of an object, where it has that verb.
+pub(super) fn verb(call: &Call<'_>, part: &Subresource) -> Result<&'static str, Status> {
+    let verb = match call.method {
+        Method::GET | Method::HEAD => "get",
+        Method::OPTIONS if &*part.name == "proxy" => "get",
+        Method::PUT => "update",
+        Method::PATCH => "patch",
+        Method::POST => "create",
+        Method::DELETE => "delete",
+        _ => return Err(Status::method_not_allowed()),
+    };
+    match part.verbs.iter().any(|known| &**known == verb) {
+        true => Ok(verb),
+        false => Err(Status::method_not_allowed()),
     }
 }
 

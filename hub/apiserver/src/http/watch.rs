@@ -14,8 +14,8 @@ use http::{Response, StatusCode};
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
 use karmada_kinds::field_selector::Selector;
-use karmada_registry::Registry;
-use karmada_registry::cache::{CacheEvent, Shard};
+use karmada_registry::cache::{CacheEvent, Collection};
+use karmada_registry::{Asked, Registry};
 use karmada_schema::object::{ObjectKey, Stored};
 use karmada_schema::protobuf;
 use serde_json::json;
@@ -73,16 +73,16 @@ impl ApiServer {
             .and_then(|s| u64::try_from(s).ok())
             .filter(|s| *s > 0);
         let namespace = super::objects::namespace_of(definition, wanted);
-        self.registry.all_readable(definition, &namespace)?;
+        let resource = Asked { definition, user: &call.user, namespace: &namespace, name: "" };
+        let objects = self.registry.watch(&resource).await?;
         let bookmarks = call.query.flag("allowWatchBookmarks");
-        let shard = self.registry.cache().shard(&definition.storage);
         let lasting = seconds.map_or(LONGEST, Duration::from_secs);
         // Later than the clock goes is never; the connection ends before.
         let end = Instant::now().checked_add(lasting).unwrap_or_else(|| Instant::now() + FAR);
         let mut watcher = Watcher {
             registry: self.registry.clone(),
             definition: definition.clone(),
-            shard,
+            objects,
             namespace,
             selector,
             shape: form.shape,
@@ -104,8 +104,8 @@ impl ApiServer {
         };
         let declined = !initial && !call.query.all("sendInitialEvents").is_empty();
         match asked {
-            Some(from) if from > 0 && !initial => watcher.place = from,
-            _ if declined => watcher.place = watcher.shard.snapshot(&watcher.namespace).revision,
+            Some(from) if from > 0 && !initial => watcher.go_on_from(from),
+            _ if declined => watcher.place = watcher.objects.shard().snapshot(&watcher.namespace).revision,
             _ => watcher.start(initial).await?,
         }
         let lines = stream::unfold(watcher, |mut watcher| async move {
@@ -130,7 +130,7 @@ fn next_bookmark(end: Instant) -> Instant {
 struct Watcher {
     registry: Arc<Registry>,
     definition: Arc<ResourceDefinition>,
-    shard: Arc<Shard>,
+    objects: Collection,
     namespace: String,
     selector: Selector,
     shape: Shape,
@@ -180,7 +180,7 @@ enum Wake {
 impl Watcher {
     /// Puts what exists in front of what will happen.
     async fn start(&mut self, mark_end: bool) -> Result<(), Status> {
-        let now = self.shard.snapshot(&self.namespace);
+        let now = self.objects.shard().snapshot(&self.namespace);
         self.place = now.revision;
         // What another server converts may have other labels there.
         let all = self.asks_webhook();
@@ -192,6 +192,21 @@ impl Watcher {
         self.show_some().await
     }
 
+    /// Begins behind what the client has seen. Whoever provides what is not stored counts anew in each process: a revision
+    /// that is not there yet is of another one.
+    fn go_on_from(&mut self, seen: u64) {
+        self.place = seen;
+        if self.definition.is_virtual && seen > self.objects.revision() {
+            self.lost();
+        }
+    }
+
+    /// Ends, as what happened since cannot be told any more.
+    fn lost(&mut self) {
+        let why = format!("too old resource version: {} ({})", self.place, self.objects.revision());
+        self.end_with(&Status::expired(why));
+    }
+
     fn asks_webhook(&self) -> bool {
         self.definition.custom.as_ref().is_some_and(|custom| custom.asks_webhook())
     }
@@ -201,7 +216,7 @@ impl Watcher {
         let (mut batch, mut bytes) = (Vec::new(), 0);
         while bytes < CHUNK {
             let Some((key, revision)) = self.initial.pop_front() else { break };
-            let Some(object) = self.shard.get(&key) else {
+            let Some(object) = self.objects.shard().get(&key) else {
                 self.ahead.insert(key, Ahead::Gone);
                 continue;
             };
@@ -283,9 +298,7 @@ impl Watcher {
                     self.ready.push_back(Line::Made(self.bookmark(self.place, false)));
                 }
                 Wake::Lost => {
-                    let now = self.registry.cache().revision();
-                    let why = format!("too old resource version: {} ({now})", self.place);
-                    self.end_with(&Status::expired(why));
+                    self.lost();
                 }
                 Wake::Served => {
                     let served = self.registry.catalogue();
@@ -319,8 +332,8 @@ impl Watcher {
 
     async fn wait(&mut self) -> Wake {
         // Read before the ring: every event of this resource up to here is in the ring already.
-        let settled = self.registry.cache().revision();
-        let mut subscription = self.shard.subscribe(self.place);
+        let settled = self.objects.revision();
+        let mut subscription = self.objects.shard().subscribe(self.place);
         tokio::select! {
             biased;
             () = self.stop.cancelled() => Wake::End,

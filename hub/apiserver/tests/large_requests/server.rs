@@ -6,14 +6,14 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use karmada_access::{Access, Authorizer, Claims, Escalation, ServiceAccountTokens};
+use karmada_api::admission::{self as karmada, Context};
 use karmada_apiserver::http::{ApiServer, Body, CertificateUser, ServerOptions};
-use karmada_registry::admission::{
-    Admission, DeletionProtection, KarmadaPolicies, LimitRanger, NamespaceLifecycle, PodDefaults,
-};
+use karmada_definitions::status::Status;
+use karmada_registry::admission::{Admission, LimitRanger, NamespaceLifecycle, PodDefaults};
 use karmada_registry::cache::Cache;
 use karmada_registry::crd::Keeper;
 use karmada_registry::user::MASTERS;
-use karmada_registry::{Registry, User};
+use karmada_registry::{AdmissionRequest, Operation, Registry, Served, User};
 use karmada_store::{MemoryStore, Store};
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -45,6 +45,29 @@ impl ServiceAccountTokens for NoTokens {
     }
 }
 
+/// What the hub registers for Karmada's kinds: their own rules, without the words of the refusal.
+struct KarmadaRules;
+
+impl Admission for KarmadaRules {
+    fn admit(&self, served: &Served, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+        let operation = match request.operation {
+            Operation::Create => karmada::Operation::Create,
+            Operation::Update => karmada::Operation::Update,
+            Operation::Delete | Operation::Connect => return Ok(()),
+        };
+        let (group, kind) = (&*request.definition.group, &*request.definition.kind);
+        if !request.subresource.is_empty() || !group.ends_with("karmada.io") {
+            return Ok(());
+        }
+        let context = Context { now: served.now(), new_uuid: &|| served.new_uid() };
+        karmada::mutate(group, kind, operation, request.object, request.old, &context);
+        match karmada::validate(group, kind, operation, request.object, request.old).is_empty() {
+            true => Ok(()),
+            false => Err(Status::invalid(group, kind, "", Vec::new())),
+        }
+    }
+}
+
 /// The server, asked by who may do everything.
 pub struct Server {
     api: Arc<ApiServer>,
@@ -61,10 +84,9 @@ impl Server {
         let gates: Vec<Box<dyn Admission>> = vec![
             Box::new(NamespaceLifecycle),
             Box::new(PodDefaults),
-            Box::new(DeletionProtection),
             Box::new(LimitRanger::new(&cache)),
             Box::new(Escalation::new(authorizer.clone())),
-            Box::new(KarmadaPolicies),
+            Box::new(KarmadaRules),
         ];
         let (clock, ids) = (Arc::new(jiff::Timestamp::now), Arc::new(uuid::Uuid::new_v4));
         let registry = Arc::new(Registry::new(

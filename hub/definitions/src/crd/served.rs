@@ -75,6 +75,7 @@ fn resource(spec: &Value, version: &Value, terminating: bool) -> Resource {
         subresources: subresources(&version["subresources"]),
         columns: columns::of(version),
         storage: version["storage"] == true,
+        is_virtual: false,
         deprecated: version["deprecated"] == true,
     }
 }

@@ -18,6 +18,8 @@ fn new(seq: u64) -> Newcomer<u64> {
         agent_version: "1.0".into(),
         certificate_ends: Timestamp::from_second(9000).unwrap(),
         transport: "memory",
+        address: None,
+        epoch: 1,
         clock_offset_ms: -20,
         door: seq,
     }
@@ -66,31 +68,31 @@ fn how_a_link_stands_and_who_is_woken() {
     assert_eq!(fleet.link("north", at(40)).state, Lost, "nobody came since the hub listens");
     let rows: &[Row] = &[
         (10, Enters(1), Offline, None, &[]),
-        (10, Stands(1), Connected, Some(10), &[Contact, Agent, Grades]),
-        (20, IsLate(1), Late, Some(20), &[]),
-        (30, Stands(1), Connected, Some(30), &[]),
-        (40, IsLate(1), Late, Some(40), &[]),
-        (60, Leaves(1), Offline, Some(40), &[Contact]),
+        (10, Stands(1), Connected, Some(10), &[Contact, Agent, Grades, Link]),
+        (20, IsLate(1), Late, Some(20), &[Link]),
+        (30, Stands(1), Connected, Some(30), &[Link]),
+        (40, IsLate(1), Late, Some(40), &[Link]),
+        (60, Leaves(1), Offline, Some(40), &[Contact, Link]),
         (61, Leaves(1), Offline, Some(40), &[]),
         (61, Stands(1), Offline, Some(40), &[]),
         (70, Enters(2), Offline, Some(40), &[]),
-        (70, Leaves(2), Offline, Some(40), &[]),
+        (70, Leaves(2), Offline, Some(40), &[Link]),
         (80, Enters(3), Lost, Some(40), &[]),
-        (80, Stands(3), Connected, Some(80), &[Contact, Agent, Grades]),
+        (80, Stands(3), Connected, Some(80), &[Contact, Agent, Grades, Link]),
         (90, Enters(4), Connected, Some(90), &[]),
         (90, Stands(3), Connected, Some(90), &[]),
         (90, Leaves(3), Connected, Some(90), &[]),
-        (91, Stands(4), Connected, Some(91), &[Agent, Grades]),
+        (91, Stands(4), Connected, Some(91), &[Agent, Grades, Link]),
         (92, Renews(3), Connected, Some(92), &[]),
-        (92, Renews(4), Connected, Some(92), &[Agent]),
+        (92, Renews(4), Connected, Some(92), &[Agent, Link]),
         (93, Enters(3), Connected, Some(93), &[]),
         (94, Enters(5), Connected, Some(94), &[]),
-        (95, Leaves(5), Offline, Some(95), &[Contact]),
-        (134, Joins, Offline, None, &[Contact]),
+        (95, Leaves(5), Offline, Some(95), &[Contact, Link]),
+        (134, Joins, Offline, None, &[Contact, Link]),
         (135, Enters(6), Offline, None, &[]),
-        (135, Stands(6), Connected, Some(135), &[Contact, Agent, Grades]),
+        (135, Stands(6), Connected, Some(135), &[Contact, Agent, Grades, Link]),
         (140, Goes, Connected, Some(140), &[]),
-        (141, Leaves(6), Lost, None, &[Contact]),
+        (141, Leaves(6), Lost, None, &[Contact, Link]),
     ];
     for (now, what, state, last, wakes) in rows {
         let woken = happens(&mut fleet, *what, *now);
@@ -116,7 +118,8 @@ fn a_link_tells_all_that_a_person_asks() {
     };
     assert!(fleet.progressed("north", 7, progress) && !fleet.progressed("north", 7, progress));
     assert!(!fleet.progressed("north", 6, Progress::default()), "a session that was replaced");
-    fleet.held("north", Hold { batch: Batch { epoch: 4, revision: 7, timeline: 1 }, deletes: 9 });
+    let hold = Hold { batch: Batch { epoch: 4, revision: 7, timeline: 1 }, deletes: 9 };
+    assert_eq!((fleet.held("north", hold), fleet.held("north", hold)), (vec![Wake::Link], vec![]));
     let link = fleet.link("north", at(142));
     assert_eq!(
         (link.state, link.since, link.last_frame),
@@ -135,9 +138,9 @@ fn a_link_tells_all_that_a_person_asks() {
     assert!(fleet.dead(Duration::from_secs(165), Duration::from_secs(5)).is_empty());
     assert_eq!(fleet.dead(Duration::from_secs(166), Duration::from_secs(5)), [7]);
     fleet.renewed("north", 7, at(20_000).wall);
-    fleet.confirmed("north", Batch { epoch: 4, revision: 6, timeline: 1 });
+    assert!(fleet.confirmed("north", Batch { epoch: 4, revision: 6, timeline: 1 }).is_empty());
     assert!(fleet.link("north", at(150)).hold.is_some(), "a word for an earlier batch");
-    fleet.confirmed("north", Batch { epoch: 4, revision: 7, timeline: 1 });
+    assert_eq!(fleet.confirmed("north", Batch { epoch: 4, revision: 7, timeline: 1 }), [Wake::Link]);
     fleet.leave("north", 7, at(160).wall);
     let away = fleet.link("north", at(170));
     assert_eq!((away.last_frame, away.hold, away.session), (Some(at(160).wall), None, None));

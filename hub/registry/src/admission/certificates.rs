@@ -26,8 +26,8 @@ const CLIENT: &str = "kubernetes.io/kube-apiserver-client";
 pub struct AskedName {
     /// Groups.
     pub organizations: Vec<String>,
-    /// Whether the name or a group is an agent's: those are given by joining alone.
-    pub is_of_an_agent: bool,
+    /// Why the name or a group is given in another way alone, where it is.
+    pub reserved: Option<&'static str>,
 }
 
 /// What a request in PEM asks to be called; `None` where it cannot be read.
@@ -98,7 +98,7 @@ fn is_signed_anew(old: &Value, new: &Value) -> bool {
     certificate(old) != certificate(new)
 }
 
-/// Why a name cannot be asked for: nobody becomes `system:masters`, or an agent, by asking. What cannot be read is never signed, and
+/// Why a name cannot be asked for: nobody becomes `system:masters` by asking, nor what is given in another way alone. What cannot be read is never signed, and
 /// that its writer hears of it is the validation's.
 fn refused_name(object: &Value, read: ReadName) -> Option<String> {
     let spec = &object["spec"];
@@ -108,7 +108,7 @@ fn refused_name(object: &Value, read: ReadName) -> Option<String> {
         return Some(format!("use of {CLIENT} signer with {MASTERS} group is not allowed"));
     }
     let ours = spec["signerName"].as_str().is_some_and(|signer| signer.starts_with("kubernetes.io/"));
-    (ours && asked.is_of_an_agent).then(|| "agents' names are given by joining alone".to_owned())
+    asked.reserved.filter(|_| ours).map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -119,12 +119,12 @@ mod tests {
 
     fn by_words(pem: &str) -> Option<AskedName> {
         let organizations: Vec<String> = pem.split(' ').map(str::to_owned).collect();
-        let is_of_an_agent = pem.contains("agent");
-        (pem != "unreadable").then_some(AskedName { organizations, is_of_an_agent })
+        let reserved = pem.contains("robot").then_some("robots are made otherwise");
+        (pem != "unreadable").then_some(AskedName { organizations, reserved })
     }
 
     #[test]
-    fn nobody_asks_to_be_a_master_or_an_agent() {
+    fn nobody_asks_to_be_a_master_or_what_is_reserved() {
         let refused = |signer: &str, text: &str| {
             let request = json!({"spec": {"signerName": signer, "request": STANDARD.encode(text)}});
             refused_name(&request, by_words).is_some()
@@ -134,9 +134,9 @@ mod tests {
         assert!(!refused(CLIENT, "unreadable"));
         assert!(!refused("kubernetes.io/legacy-unknown", "system:masters"));
         for ours in [CLIENT, "kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving"] {
-            assert!(refused(ours, "agent"), "{ours}");
+            assert!(refused(ours, "robot"), "{ours}");
         }
-        assert!(!refused("example.com/own", "agent"), "another CA's names are none here");
+        assert!(!refused("example.com/own", "robot"), "another CA's names are none here");
     }
 
     #[test]

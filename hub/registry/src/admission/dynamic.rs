@@ -4,9 +4,9 @@
 //! write pays three looks at whether a map is empty.
 //!
 //! Who passes by: the configurations themselves, so that a webhook that refuses everything can be taken away (as in
-//! kube-apiserver); what the hub itself lays down at start and what its agents report, so that it starts and its fleet is seen
-//! whatever a webhook does; and what its controllers write of the fleet's own machinery (Works, bindings, Clusters, Leases,
-//! events), which people do not write and a hub cannot be without. All else that controllers write passes like a user's.
+//! kube-apiserver); what the process itself lays down at start and what is reported to it, so that it starts and shows what is
+//! whatever a webhook does; and what its controllers write of their own machinery (Leases, events, and the groups that were named to be
+//! exempt), which people do not write and it cannot be without. All else that controllers write passes like a user's.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -69,6 +69,8 @@ pub struct Dynamic {
     reading: Mutex<()>,
     /// Answers what expressions ask of `authorizer`.
     pub(super) authorizer: Arc<dyn Authorize>,
+    /// Groups of which nobody judges what controllers write.
+    pub(crate) exempt: &'static [&'static str],
 }
 
 impl Dynamic {
@@ -81,13 +83,13 @@ impl Dynamic {
             "validatingadmissionpolicybindings",
         ];
         let shards = kinds.map(|plural| cache.shard(&StorageId(format!("{GROUP}/{plural}").into())));
-        Dynamic { shards, now: ArcSwapOption::empty(), reading: Mutex::new(()), authorizer }
+        Dynamic { shards, now: ArcSwapOption::empty(), reading: Mutex::new(()), authorizer, exempt: &[] }
     }
 
     /// What is configured for a request; `None` where nothing is, or nothing may stand in this request's way.
     pub(crate) fn for_request(&self, request: &AdmissionRequest<'_>) -> Option<Arc<Configured>> {
         let [mutating, validating, _, bindings] = &self.shards;
-        if mutating.is_empty() && validating.is_empty() && bindings.is_empty() || passes_by(request) {
+        if mutating.is_empty() && validating.is_empty() && bindings.is_empty() || self.passes_by(request) {
             return None;
         }
         let revisions = [0, 1, 2, 3].map(|at: usize| self.shards[at].revision());
@@ -95,6 +97,20 @@ impl Dynamic {
             return Some(now);
         }
         Some(apart(|| self.read(revisions)))
+    }
+
+    fn passes_by(&self, request: &AdmissionRequest<'_>) -> bool {
+        let (group, plural) = (&*request.definition.group, &*request.definition.plural);
+        if group == GROUP {
+            return true;
+        }
+        match request.user.standing {
+            Standing::Client => false,
+            Standing::Controller => {
+                plural == "events" || group == "coordination.k8s.io" || self.exempt.contains(&group)
+            }
+            Standing::Hub => true,
+        }
     }
 
     /// Reads the configurations anew: by one request, while the others that need it wait.
@@ -126,19 +142,4 @@ fn read<T: Clone>(shard: &Shard, before: &Read<T>, of: impl Fn(&serde_json::Valu
         (object.key.name.clone(), (object.revision, read))
     };
     objects.map(one).collect()
-}
-
-fn passes_by(request: &AdmissionRequest<'_>) -> bool {
-    let (group, plural) = (&*request.definition.group, &*request.definition.plural);
-    if group == GROUP {
-        return true;
-    }
-    match request.user.standing {
-        Standing::Client => false,
-        Standing::Controller => {
-            plural == "events"
-                || matches!(group, "work.karmada.io" | "cluster.karmada.io" | "coordination.k8s.io")
-        }
-        Standing::Hub => true,
-    }
 }

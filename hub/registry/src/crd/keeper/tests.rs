@@ -50,9 +50,11 @@ fn definitions() -> Catalogue {
         verbs: ["get", "update"].map(Arc::from).to_vec(),
         subresources: Vec::new(),
         family: Family::Builtin,
+        structural: false,
         storage: storage(),
         storage_version: "v1".into(),
         storage_group: GROUP.into(),
+        is_virtual: false,
         custom: None,
         live: Arc::default(),
     })])

@@ -1,16 +1,21 @@
-//! Karmada's own mutations and validations of its kinds, which upstream runs in a webhook process.
+//! The fleet's gates between a request and the store, registered with the others: Karmada's own mutations and validations of its kinds,
+//! which upstream runs in a webhook process, and its protection from deletion.
 //!
-//! In: a write of any kind. Out: the object completed, or a 422 with every wrong field. Other kinds pass.
+//! In: a write of any kind. Out: the object completed, or a 422 with every wrong field; a 403 for what is protected. Other kinds pass.
 
 use karmada_api::admission::{self as karmada, Context};
 use karmada_definitions::status::{Cause, Status};
+use karmada_registry::admission::Admission;
+use karmada_registry::{AdmissionRequest, Operation, Served};
 use karmada_schema::object::meta;
 
-use super::Admission;
-use crate::request::{AdmissionRequest, Operation};
-use crate::served::Served;
+/// Groups of the fleet's own machinery, which controllers alone write (Works, bindings, Clusters): no webhook and no policy judges it.
+pub const EXEMPT: &[&str] = &["work.karmada.io", "cluster.karmada.io"];
 
-/// The gate.
+/// An object that is labelled so cannot be deleted by anyone.
+const PROTECTED: &str = "resourcetemplate.karmada.io/deletion-protected";
+
+/// Karmada's mutations and validations.
 pub struct KarmadaPolicies;
 
 impl Admission for KarmadaPolicies {
@@ -44,5 +49,19 @@ impl Admission for KarmadaPolicies {
             })
             .collect();
         Err(Status::invalid(group, kind, meta::name(request.object), causes))
+    }
+}
+
+/// Protection from deletion.
+pub struct DeletionProtection;
+
+impl Admission for DeletionProtection {
+    fn admit(&self, _: &Served, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+        let protected = request.object["metadata"]["labels"][PROTECTED] == "Always";
+        if request.operation != Operation::Delete || !protected {
+            return Ok(());
+        }
+        let why = format!("This resource is protected, please make sure to remove the label: {PROTECTED}");
+        Err(Status::forbidden(request.definition, &request.key.name, &why))
     }
 }

@@ -1,0 +1,60 @@
+//! Requests to parts of objects that somebody serves as connections ([`Connect`]).
+//!
+//! In: the call, its body unread. Out: what the connector answers, once the part takes the verb, the object is there, and admission let
+//! the connection pass.
+
+use http::Response;
+use hyper::upgrade::OnUpgrade;
+use karmada_definitions::resource::ResourceDefinition;
+use karmada_definitions::status::Status;
+use karmada_registry::Asked;
+
+use super::answer_body::Body;
+use super::body::Received;
+use super::objects::namespace_of;
+use super::target::{Target, Wanted};
+use super::{ApiServer, Call, fits, resources, subresources};
+use crate::connect::{Connect, Connection};
+
+impl ApiServer {
+    /// Whether what is asked for is a connection.
+    pub(super) fn connects(&self, target: &Target) -> bool {
+        match target {
+            Target::Resource(wanted) => self.connector(wanted).is_some(),
+            Target::Path(_) => false,
+        }
+    }
+
+    /// Who serves the part that is asked for, where it is a connection.
+    pub(super) fn connector(&self, wanted: &Wanted) -> Option<&std::sync::Arc<dyn Connect>> {
+        self.connectors.of(&wanted.group, &wanted.plural, &wanted.subresource)
+    }
+
+    pub(super) async fn connect(
+        &self,
+        call: &Call<'_>,
+        definition: &ResourceDefinition,
+        wanted: &Wanted,
+        connector: &dyn Connect,
+        body: Received,
+    ) -> Result<Response<Body>, Status> {
+        resources::check_scope(definition, wanted)?;
+        let part = definition.subresource(&wanted.subresource).ok_or_else(Status::no_resource)?;
+        subresources::verb(call, part)?;
+        fits::is_placed(wanted)?;
+        self.admit_connection(call, definition, wanted).await?;
+        let namespace = namespace_of(definition, wanted);
+        let asked = Asked { definition, user: &call.user, namespace: &namespace, name: &wanted.name };
+        let object = self.registry.read(&asked).await?;
+        let connection = Connection {
+            user: &call.user,
+            definition,
+            object,
+            path: &wanted.rest,
+            parts: call.parts,
+            body,
+            upgrade: call.parts.extensions.get::<OnUpgrade>().cloned(),
+        };
+        connector.connect(connection).await
+    }
+}
