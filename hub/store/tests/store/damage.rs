@@ -1,7 +1,7 @@
 //! A damaged disk: every file of the store with flipped bits, cut short, or gone. Each start serves exactly what was
 //! acknowledged, or says what is damaged; never other data, and nothing missing in silence.
 //!
-//! `STORE_SWEEP=all` flips a bit of every byte and cuts at every 64th (minutes); without it places are drawn from a
+//! `STORE_SWEEP=all` flips a bit of every byte and cuts at every 64th (hours); without it places are drawn from a
 //! seed, which a failure prints.
 
 use std::collections::BTreeMap;
