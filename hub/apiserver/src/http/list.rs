@@ -172,8 +172,8 @@ impl ApiServer {
         }
         parts.push(Part::text("]}\n"));
         // JSON is YAML: what is long is not parsed to be written in another way.
-        let bytes: usize = items.iter().map(|object| object.json_len()).sum();
-        if form.encoding == Encoding::Yaml && bytes <= LONGEST_YAML {
+        let is_short = || items.iter().map(|object| object.json_len()).sum::<usize>() <= LONGEST_YAML;
+        if form.encoding == Encoding::Yaml && is_short() {
             return respond::document(StatusCode::OK, pieces::concat(&parts), form);
         }
         let mut response = respond::with_type(StatusCode::OK, pieces::pieces(parts), form.content_type());
