@@ -62,17 +62,13 @@ pub(super) fn selector(definition: &ResourceDefinition, query: &Query) -> Result
 }
 
 /// Waits, as kube-apiserver does, for a revision of the near future; one that does not come is from elsewhere.
-async fn at_least(server: &ApiServer, query: &Query) -> Result<Option<u64>, Status> {
+pub(super) async fn at_least(server: &ApiServer, query: &Query) -> Result<Option<u64>, Status> {
     let text = query.get("resourceVersion");
     if text.is_empty() {
         return Ok(None);
     }
-    let Ok(asked) = text.parse::<u64>() else {
-        return Err(Status::bad_request(format!(
-            "invalid resource version: {}",
-            options::not_a_version(text)
-        )));
-    };
+    let asked = options::read_version(text)
+        .map_err(|why| Status::bad_request(format!("invalid resource version: {why}")))?;
     let cache = server.registry.cache();
     if asked > cache.revision() {
         let wait = tokio::time::timeout(std::time::Duration::from_secs(3), cache.wait_for(asked));
