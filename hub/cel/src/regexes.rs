@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use kube_cel::cel::ExecutionError;
 use regex::{Regex, RegexBuilder};
 
+use crate::go_regexp::as_go_reads;
 use crate::meter::Meter;
 use crate::weigh::{letters, many};
 
@@ -75,10 +76,11 @@ impl Regexes {
 
 fn compile(function: &'static str, pattern: &str, meter: &Meter) -> Result<Compiled, ExecutionError> {
     meter.work(many(pattern.len()))?;
+    let read = as_go_reads(pattern);
     for size in SIZES {
         // What compiling takes, also where it gives up.
         meter.work(many(size) / 16)?;
-        match RegexBuilder::new(pattern).size_limit(size).build() {
+        match RegexBuilder::new(&read).size_limit(size).build() {
             Ok(regex) => return Ok(Compiled { regex, places: many(size) / PLACE }),
             Err(regex::Error::CompiledTooBig(_)) => {}
             Err(error) => {

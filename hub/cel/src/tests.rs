@@ -109,6 +109,26 @@ fn what_cannot_work_is_refused_before_it_runs() {
     }
 }
 
+#[test]
+fn patterns_are_of_gos_syntax() {
+    let object = json!({"e": "\u{e9}", "digit": "\u{661}", "space": "\u{a0}"});
+    for (source, wanted) in [
+        (r"self.e.matches(r'^\w$')", false),
+        (r"self.e.matches(r'^[\w]$')", false),
+        (r"self.e.matches(r'^\W$')", true),
+        (r"self.e.matches(r'^\pL$')", true),
+        (r"self.e.matches(r'^.$')", true),
+        (r"self.digit.matches(r'^\d$')", false),
+        (r"self.digit.find(r'\D') == self.digit", true),
+        (r"self.space.matches(r'^\s$')", false),
+        (r"('a' + self.e).matches(r'a\b')", true),
+        (r"('a' + self.e).findAll(r'\w') == ['a']", true),
+        (r"'a{'.matches('a{$')", true),
+    ] {
+        assert_eq!(run(source, &object).unwrap().as_bool(), Some(wanted), "{source}");
+    }
+}
+
 /// Each would take ages or all memory without the bounds.
 #[test]
 fn bombs_end() {

@@ -387,7 +387,11 @@ impl<D: Clone> Fleet<D> {
     /// A person let these deletes go out.
     pub fn confirmed(&mut self, cluster: &str, batch: Batch) -> Vec<Wake> {
         let Some(link) = self.links.get_mut(cluster) else { return Vec::new() };
-        if link.hold.take_if(|hold| batch.covers(hold.batch)).is_some() { vec![Wake::Link] } else { Vec::new() }
+        if link.hold.take_if(|hold| batch.covers(hold.batch)).is_some() {
+            vec![Wake::Link]
+        } else {
+            Vec::new()
+        }
     }
 
     /// What the agent `reported` was written, and the Cluster is now `written`. Kept while its session is there.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::cache::storage_key;
 use crate::registry::{Registry, store_failed};
-use crate::request::{AdmissionRequest, DeleteOptions, How, Operation, Orphaning, Preconditions};
+use crate::request::{AdmissionRequest, DeleteOptions, Orphaning, Preconditions};
 use crate::served::Served;
 use crate::storage;
 use crate::user::User;
@@ -55,19 +55,7 @@ impl Registry {
             // Marking an object for deletion needs no conversion, so that a webhook that is gone holds nothing up.
             let mut object =
                 if whole { live.value() } else { storage::from_storage(definition, live.value()) };
-            let mut request = AdmissionRequest {
-                definition,
-                operation: Operation::Delete,
-                key,
-                object: &mut object,
-                old: None,
-                subresource: "",
-                user,
-                how: How::Delete(options, dry_run),
-                warnings: &options.warnings,
-                sent_empty: None,
-                budget: karmada_cel::Budget::default(),
-            };
+            let mut request = AdmissionRequest::delete(definition, key, &mut object, user, options, dry_run);
             if options.admitted {
                 self.gates.admit(self, &mut request)?;
             } else {

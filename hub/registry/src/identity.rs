@@ -17,6 +17,17 @@ use crate::served::Served;
 /// Letters of generated names: no vowels, so that no words come out.
 const NAME_LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
+/// A version as Go reads one: digits, and no sign before them.
+///
+/// # Errors
+/// It is none; in Go's words.
+pub fn resource_version(text: &str) -> Result<u64, String> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let why = if is_number { "value out of range" } else { "invalid syntax" };
+    let read = if is_number { text.parse().ok() } else { None };
+    read.ok_or_else(|| format!("strconv.ParseUint: parsing {text:?}: {why}"))
+}
+
 /// Gives a new object its identity: type, namespace, name, uid, creation time. `dry`: nothing will be stored.
 pub(crate) fn of_new(
     served: &Served,
@@ -27,7 +38,7 @@ pub(crate) fn of_new(
 ) -> Result<(), Status> {
     set_type(definition, object);
     check_namespace(definition, namespace, object)?;
-    if !dry && meta::text(object, "resourceVersion").parse::<u64>().is_ok_and(|version| version > 0) {
+    if !dry && resource_version(meta::text(object, "resourceVersion")).is_ok_and(|version| version > 0) {
         // As kube-apiserver's: its storage's error, which nothing gives a reason to.
         let message = "resourceVersion should not be set on objects to be created".to_owned();
         return Err(Status { code: 500, reason: "".into(), message, details: None });
@@ -162,10 +173,7 @@ pub(crate) fn of_changed(
     }
     let version = meta::text(new, "resourceVersion").to_owned();
     let pinned = !matches!(version.as_str(), "" | "0");
-    if pinned && version.parse::<u64>().is_err() {
-        return Err(Status::unforeseen(format!("strconv.ParseUint: parsing {version:?}: invalid syntax")));
-    }
-    if pinned && version.parse() != Ok(live.revision) {
+    if pinned && resource_version(&version).map_err(Status::unforeseen)? != live.revision {
         return Err(Status::conflict(definition, &key.name));
     }
     if !pinned && !strategy::updates_without_version(definition) {
@@ -204,5 +212,22 @@ mod tests {
         assert!(name.starts_with("web-") && name.len() == 9, "{name}");
         assert!(name[4..].bytes().all(|b| NAME_LETTERS.contains(&b)));
         assert_eq!(generated_name(&"x".repeat(80), "00000000000000000000").len(), 63);
+    }
+
+    #[test]
+    fn versions_are_digits_alone() {
+        assert_eq!(resource_version("18446744073709551615"), Ok(u64::MAX));
+        assert_eq!(resource_version("007"), Ok(7));
+        for (text, why) in [
+            ("", "invalid syntax"),
+            ("-5", "invalid syntax"),
+            ("+5", "invalid syntax"),
+            ("1.5", "invalid syntax"),
+            ("1_0", "invalid syntax"),
+            ("18446744073709551616", "value out of range"),
+        ] {
+            let told = format!("strconv.ParseUint: parsing {text:?}: {why}");
+            assert_eq!(resource_version(text), Err(told));
+        }
     }
 }

@@ -269,6 +269,41 @@ impl<'a> AdmissionRequest<'a> {
             budget: karmada_cel::Budget::default(),
         }
     }
+
+    /// What is answered and not stored.
+    pub(crate) fn unstored(
+        definition: &'a ResourceDefinition,
+        operation: Operation,
+        key: &'a ObjectKey,
+        object: &'a mut Value,
+        options: &'a WriteOptions,
+    ) -> Self {
+        AdmissionRequest { operation, ..AdmissionRequest::write(definition, key, object, None, options) }
+    }
+
+    /// A removal.
+    pub(crate) fn delete(
+        definition: &'a ResourceDefinition,
+        key: &'a ObjectKey,
+        object: &'a mut Value,
+        user: &'a User,
+        options: &'a DeleteOptions,
+        dry_run: bool,
+    ) -> Self {
+        AdmissionRequest {
+            definition,
+            operation: Operation::Delete,
+            key,
+            object,
+            old: None,
+            subresource: "",
+            user,
+            how: How::Delete(options, dry_run),
+            warnings: &options.warnings,
+            sent_empty: None,
+            budget: karmada_cel::Budget::default(),
+        }
+    }
 }
 
 /// How a write is done.

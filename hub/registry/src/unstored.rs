@@ -10,7 +10,7 @@ use karmada_schema::object::ObjectKey;
 use serde_json::Value;
 
 use crate::registry::Registry;
-use crate::request::{AdmissionRequest, How, Operation, WriteOptions};
+use crate::request::{AdmissionRequest, Operation, WriteOptions};
 
 /// What the path says, and the body may leave out.
 fn name_type(definition: &ResourceDefinition, subresource: &str, object: &mut Value) {
@@ -38,19 +38,7 @@ impl Registry {
         object: &mut Value,
         options: &WriteOptions,
     ) -> Result<(), Status> {
-        let mut request = AdmissionRequest {
-            definition,
-            operation,
-            key,
-            object,
-            old: None,
-            subresource: &options.subresource,
-            user: &options.user,
-            how: How::Write(options),
-            warnings: &options.warnings,
-            sent_empty: None,
-            budget: karmada_cel::Budget::default(),
-        };
+        let mut request = AdmissionRequest::unstored(definition, operation, key, object, options);
         let Some(configured) = self.dynamic.for_request(&request) else { return Ok(()) };
         name_type(definition, request.subresource, request.object);
         self.dynamic.mutate(self, &self.gates, &configured, &mut request).await?;

@@ -8,11 +8,12 @@ use super::rule::Rule;
 use std::collections::HashMap;
 
 use karmada_cel::{
-    Declarations, EvalError, Evaluator, Expected, Limits, Lists, Program, Type as CelType, Value as Cel,
+    Declarations, EvalError, Evaluator, Expected, Limits, Lists, Program, Shape as _, Type as CelType,
+    Value as Cel,
 };
 use serde_json::Value;
 
-use super::arena::{ListType, Type};
+use super::arena::ListType;
 use super::field_error::{ErrorType, FieldError, Shown};
 use super::navigate::SchemaRef;
 use super::path::Path;
@@ -170,7 +171,7 @@ impl Run {
                     format!("{error} evaluating rule: {what}")
                 };
                 // A rule that cannot be answered says nothing of the field it is about.
-                self.verdict.errors.push(FieldError::invalid(path, type_name(schema), detail));
+                self.verdict.errors.push(FieldError::invalid(path, schema.json_type(), detail));
                 return;
             }
         };
@@ -198,18 +199,6 @@ impl Run {
     }
 }
 
-fn type_name(schema: SchemaRef<'_>) -> &'static str {
-    match schema.ty() {
-        Type::Any => "",
-        Type::Object => "object",
-        Type::Array => "array",
-        Type::String => "string",
-        Type::Integer => "integer",
-        Type::Number => "number",
-        Type::Boolean => "boolean",
-    }
-}
-
 fn error(rule: &Rule, schema: SchemaRef<'_>, path: &Path<'_>, detail: String) -> FieldError {
     let mut field = if path.is_root() { String::new() } else { path.to_string() };
     for step in &rule.field_path {
@@ -223,7 +212,7 @@ fn error(rule: &Rule, schema: SchemaRef<'_>, path: &Path<'_>, detail: String) ->
     }
     let value = match rule.reason {
         ErrorType::Forbidden | ErrorType::Required => None,
-        _ => Some(Shown::Json(type_name(schema).into())),
+        _ => Some(Shown::Json(schema.json_type().into())),
     };
     // A duplicate says no more than its value.
     let detail = if rule.reason == ErrorType::Duplicate { String::new() } else { detail };

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use karmada_cel::Shape as _;
 use serde_json::Value;
 
 use super::arena::{Extra, Format, ListType, Type, flag};
@@ -134,12 +135,7 @@ fn type_fits(schema: SchemaRef<'_>, value: &Value, path: &Path<'_>, errors: &mut
     let expected = match schema.ty() {
         Type::Any if schema.int_or_string() => "integer,string",
         Type::Any => return true,
-        Type::Object => "object",
-        Type::Array => "array",
-        Type::String => "string",
-        Type::Integer => "integer",
-        Type::Number => "number",
-        Type::Boolean => "boolean",
+        _ => schema.json_type(),
     };
     let actual = type_of(value);
     let fits = match (value, schema.ty()) {

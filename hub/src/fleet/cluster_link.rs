@@ -279,14 +279,14 @@ mod tests {
                     "address": "192.0.2.1", "clockOffset": "-20ms", "roundTrip": "80ms", "acknowledgedRevision": 12,
                     "receivedBytes": 400, "sentBytes": 5000},
                 "pending": {"works": 2, "sending": 3, "oldestWork": {"name": "web", "since": "1970-01-01T00:01:30Z"}},
-                "heldDeletes": {"batch": "4/9", "count": 30},
+                "heldDeletes": {"batch": "4/9/1", "count": 30},
                 "conditions": [
                     {"type": "Connected", "status": "True", "reason": "SessionOpen", "message": "the agent has a session",
                         "lastTransitionTime": "1970-01-01T00:01:40Z"},
                     {"type": "WorksApplied", "status": "False", "reason": "WorksPending",
                         "message": "2 Works are not applied as they are now, or not removed yet", "lastTransitionTime": "1970-01-01T00:01:30Z"},
                     {"type": "DeletesHeld", "status": "True", "reason": "WaitingForConfirmation",
-                        "message": "30 deletes wait: karmadactl confirm north --batch 4/9", "lastTransitionTime": "1970-01-01T00:03:20Z"},
+                        "message": "30 deletes wait: karmadactl confirm north --batch 4/9/1", "lastTransitionTime": "1970-01-01T00:03:20Z"},
                 ],
             },
         });

@@ -17,8 +17,9 @@ use super::connection::{self, Outgoing, Trust};
 use super::{Aggregator, Handed, locate};
 use crate::http::{Body, Received};
 
-/// Headers that are about one connection only.
-const HOP_BY_HOP: [&str; 7] = [
+/// Headers that are about one connection only, beside those that `Connection` names.
+const HOP_BY_HOP: [&str; 9] = [
+    "connection",
     "keep-alive",
     "proxy-authenticate",
     "proxy-authorization",
@@ -26,7 +27,11 @@ const HOP_BY_HOP: [&str; 7] = [
     "te",
     "trailer",
     "transfer-encoding",
+    "upgrade",
 ];
+
+/// Where a connection is to become another: what `Connection` says then, and nothing beside it.
+const TO_UPGRADE: HeaderValue = HeaderValue::from_static("Upgrade");
 
 impl Aggregator {
     /// Passes a request on. `upgrade`: the client's connection, where it may become something else.
@@ -43,13 +48,12 @@ impl Aggregator {
             return Err(unavailable());
         }
         let address = locate::address(&self.cache, &handed.service).map_err(|_| unavailable())?;
-        let upgrading = parts.headers.contains_key(UPGRADE);
         let mut request = http::Request::builder()
             .method(parts.method.clone())
             .uri(parts.uri.path_and_query().map_or("/", |uri| uri.as_str()))
             .body(body)
             .map_err(|error| Status::plain(500, format!("{error}\n")))?;
-        *request.headers_mut() = headers(&parts.headers, user, upgrading);
+        *request.headers_mut() = headers(&parts.headers, user);
         let host = HeaderValue::from_str(&handed.server_name());
         request.headers_mut().insert(HOST, host.map_err(|_| unavailable())?);
         let answer = self.ask(handed, &address, request).await.map_err(|why| {
@@ -73,6 +77,7 @@ impl Aggregator {
 
 fn passed_back(answer: Response<hyper::body::Incoming>, upgrade: Option<OnUpgrade>) -> Response<Body> {
     let (mut parts, body) = answer.into_parts();
+    parts.headers = end_to_end(&parts.headers);
     if parts.status == StatusCode::SWITCHING_PROTOCOLS {
         let theirs = parts.extensions.remove::<OnUpgrade>();
         if let (Some(ours), Some(theirs)) = (upgrade, theirs) {
@@ -80,9 +85,7 @@ fn passed_back(answer: Response<hyper::body::Incoming>, upgrade: Option<OnUpgrad
         }
         return Response::from_parts(parts, Empty::new().boxed_unsync());
     }
-    for name in HOP_BY_HOP {
-        parts.headers.remove(name);
-    }
+    parts.headers.remove(UPGRADE);
     parts.headers.remove(CONNECTION);
     // An answer that breaks off ends here; what was promised of its length tells the client.
     let frames = futures::stream::unfold(body, |mut body| async move {
@@ -110,19 +113,41 @@ async fn copy(ours: OnUpgrade, theirs: OnUpgrade) {
     }
 }
 
-/// The headers as the other server gets them.
-fn headers(from: &HeaderMap, user: &User, upgrading: bool) -> HeaderMap {
+/// The names in `Connection`.
+fn named_by_connection(headers: &HeaderMap) -> Vec<String> {
+    let values = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    let names = values.flat_map(|value| value.split(',')).map(|name| name.trim().to_ascii_lowercase());
+    names.filter(|name| !name.is_empty()).collect()
+}
+
+/// What goes further than one connection (RFC 9110, 7.6.1), and the wish to make the connection another, where both headers
+/// that it takes say so.
+fn end_to_end(from: &HeaderMap) -> HeaderMap {
+    let named = named_by_connection(from);
+    let of_one_connection = |name: &HeaderName| {
+        HOP_BY_HOP.contains(&name.as_str()) || named.iter().any(|named| named == name.as_str())
+    };
+    let mut headers = HeaderMap::new();
+    for (name, value) in from.iter().filter(|(name, _)| !of_one_connection(name)) {
+        headers.append(name.clone(), value.clone());
+    }
+    if let Some(other) = from.get(UPGRADE).filter(|_| named.iter().any(|name| name == "upgrade")) {
+        headers.insert(CONNECTION, TO_UPGRADE);
+        headers.insert(UPGRADE, other.clone());
+    }
+    headers
+}
+
+/// The headers as the other server gets them. Who asks is said last: no header of the client's takes that away.
+fn headers(from: &HeaderMap, user: &User) -> HeaderMap {
     let dropped = |name: &HeaderName| {
         let text = name.as_str();
-        HOP_BY_HOP.contains(&text)
-            || matches!(text, "authorization" | "host" | "x-remote-user" | "x-remote-uid" | "x-remote-group")
+        matches!(text, "authorization" | "host" | "x-remote-user" | "x-remote-uid" | "x-remote-group")
             || text.starts_with("x-remote-extra-")
             || text.starts_with("impersonate-")
-            || (!upgrading && matches!(text, "connection" | "upgrade"))
     };
-    let kept = from.iter().filter(|(name, _)| !dropped(name));
-    let mut headers: HeaderMap = HeaderMap::new();
-    for (name, value) in kept {
+    let mut headers = HeaderMap::new();
+    for (name, value) in end_to_end(from).iter().filter(|(name, _)| !dropped(name)) {
         headers.append(name.clone(), value.clone());
     }
     set_user(&mut headers, user);
@@ -195,7 +220,7 @@ mod tests {
         let extra = [("acme.com/project".to_owned(), vec!["p".to_owned()])].into();
         let user =
             User { name: "jane".into(), groups: vec!["a".into(), "b".into()], extra, ..User::default() };
-        let sent = headers(&from, &user, false);
+        let sent = headers(&from, &user);
         let all = |name: &str| {
             sent.get_all(name).iter().map(|v| v.to_str().unwrap().to_owned()).collect::<Vec<_>>()
         };
@@ -210,6 +235,53 @@ mod tests {
         for gone in ["authorization", "x-remote-extra-a", "impersonate-user", "connection", "x-remote-uid"] {
             assert!(!sent.contains_key(gone), "{gone}");
         }
-        assert!(headers(&from, &user, true).contains_key("connection"));
+    }
+
+    fn of(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.append(HeaderName::from_static(name), value.parse().unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn headers_of_one_connection_end_here_and_who_asks_is_said_all_the_same() {
+        let from = of(&[
+            ("connection", "upgrade, X-Remote-User ,x-remote-group"),
+            ("connection", "x-mine,, close"),
+            ("upgrade", "SPDY/3.1"),
+            ("x-remote-user", "forged"),
+            ("x-mine", "1"),
+            ("te", "trailers"),
+            ("trailer", "x-after"),
+            ("transfer-encoding", "chunked"),
+            ("keep-alive", "timeout=5"),
+            ("proxy-connection", "keep-alive"),
+            ("x-stays", "1"),
+        ]);
+        let user = User { name: "jane".into(), groups: vec!["a".into()], ..User::default() };
+        let wanted = of(&[
+            ("x-stays", "1"),
+            ("connection", "Upgrade"),
+            ("upgrade", "SPDY/3.1"),
+            ("x-remote-user", "jane"),
+            ("x-remote-group", "a"),
+        ]);
+        assert_eq!(headers(&from, &user), wanted);
+    }
+
+    #[test]
+    fn a_connection_becomes_another_where_both_headers_say_so() {
+        for (from, is_upgraded) in [
+            (of(&[("connection", "keep-alive, Upgrade"), ("upgrade", "websocket")]), true),
+            (of(&[("connection", "keep-alive"), ("upgrade", "websocket")]), false),
+            (of(&[("upgrade", "h2c")]), false),
+            (of(&[("connection", "upgrade")]), false),
+        ] {
+            let kept = end_to_end(&from);
+            let wanted = if is_upgraded { 2 } else { 0 };
+            assert_eq!(kept.len(), wanted, "{from:?} {kept:?}");
+        }
     }
 }

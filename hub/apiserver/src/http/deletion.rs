@@ -57,11 +57,10 @@ impl ApiServer {
         form: Form,
         body: Received,
     ) -> Result<Response<Body>, Status> {
-        for name in ["limit", "timeoutSeconds"] {
-            super::options::number(&call.query, name)?;
-        }
+        super::options::check(&call.query, false)?;
         let options = asked(call, definition, body).await?;
         let selector = list::selector(definition, &call.query)?;
+        list::at_least(&self.registry.cache().collection(&definition.storage), &call.query).await?;
         let dry = !options.dry_run.is_empty();
         self.registry.all_readable(definition, &wanted.namespace)?;
         let shard = self.registry.cache().shard(&definition.storage);

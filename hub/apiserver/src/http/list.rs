@@ -64,17 +64,13 @@ pub(super) fn selector(definition: &ResourceDefinition, query: &Query) -> Result
 }
 
 /// Waits, as kube-apiserver does, for a revision of the near future; one that does not come is from elsewhere.
-async fn at_least(objects: &Collection, query: &Query) -> Result<Option<u64>, Status> {
+pub(super) async fn at_least(objects: &Collection, query: &Query) -> Result<Option<u64>, Status> {
     let text = query.get("resourceVersion");
     if text.is_empty() {
         return Ok(None);
     }
-    let Ok(asked) = text.parse::<u64>() else {
-        return Err(Status::bad_request(format!(
-            "invalid resource version: {}",
-            options::not_a_version(text)
-        )));
-    };
+    let asked = options::read_version(text)
+        .map_err(|why| Status::bad_request(format!("invalid resource version: {why}")))?;
     if asked > objects.revision() {
         let wait = tokio::time::timeout(std::time::Duration::from_secs(3), objects.wait_for(asked));
         if wait.await.is_err() {
@@ -174,8 +170,8 @@ impl ApiServer {
         }
         parts.push(Part::text("]}\n"));
         // JSON is YAML: what is long is not parsed to be written in another way.
-        let bytes: usize = items.iter().map(|object| object.json_len()).sum();
-        if form.encoding == Encoding::Yaml && bytes <= LONGEST_YAML {
+        let is_short = || items.iter().map(|object| object.json_len()).sum::<usize>() <= LONGEST_YAML;
+        if form.encoding == Encoding::Yaml && is_short() {
             return respond::document(StatusCode::OK, pieces::concat(&parts), form);
         }
         let mut response = respond::with_type(StatusCode::OK, pieces::pieces(parts), form.content_type());

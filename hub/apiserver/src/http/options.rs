@@ -25,21 +25,17 @@ pub(super) fn number(query: &Query, name: &str) -> Result<Option<i64>, Status> {
     Err(Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: {why}")))
 }
 
-/// What is said of a version that is none.
-pub(super) fn not_a_version(text: &str) -> String {
-    let why = if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        "value out of range"
-    } else {
-        "invalid syntax"
-    };
-    format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: {why}")
+/// Reads a version, or says why it is none.
+pub(super) fn read_version(text: &str) -> Result<u64, String> {
+    karmada_registry::resource_version(text)
+        .map_err(|why| format!("resourceVersion: Invalid value: {text:?}: {why}"))
 }
 
 /// Reads `resourceVersion` where a single object or a watch is asked for.
 pub(super) fn version(query: &Query) -> Result<Option<u64>, Status> {
     match query.get("resourceVersion") {
         "" => Ok(None),
-        text => text.parse().map(Some).map_err(|_| Status::unforeseen(not_a_version(text))),
+        text => read_version(text).map(Some).map_err(Status::unforeseen),
     }
 }
 

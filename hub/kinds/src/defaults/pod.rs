@@ -106,8 +106,9 @@ static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
     const PART: &str = "[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*";
     let registry = format!(r"(?:{HOST}(?:\.{HOST})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?");
     let digest = "[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}";
-    let pattern =
-        format!(r"^{registry}(?:/{PART})+(?::(?P<tag>\w[\w.-]{{0,127}}))?(?:@(?P<digest>{digest}))?$");
+    let pattern = format!(
+        r"^{registry}(?:/{PART})+(?::(?P<tag>[0-9A-Za-z_][0-9A-Za-z_.-]{{0,127}}))?(?:@(?P<digest>{digest}))?$"
+    );
     Regex::new(&pattern).expect("the pattern above is a regular expression")
 });
 

@@ -57,12 +57,29 @@ pub(super) fn nfs(source: &Value, path: &Path<'_>, errors: &mut Errors) {
 }
 
 static ISCSI: LazyLock<Regex> = LazyLock::new(|| {
-    let forms =
-        "iqn\\.\\d{4}-\\d{2}\\.[[:alnum:]\\-.]+:[^,;*&$|\\s]+$|^eui.[[:alnum:]]{16}$|^naa.[[:alnum:]]{32}$";
+    let forms = "iqn\\.[0-9]{4}-[0-9]{2}\\.[[:alnum:]\\-.]+:[^,;*&$|\\t\\n\\f\\r ]+$|^eui.[[:alnum:]]{16}$|^naa.[[:alnum:]]{32}$";
     Regex::new(forms).expect("the pattern above is a regular expression")
 });
 
 /// Whether a name of iSCSI is well formed.
 pub(super) fn is_iscsi_name(name: &str) -> bool {
     ["iqn", "eui", "naa"].iter().any(|start| name.starts_with(start)) && ISCSI.is_match(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_iscsi_count_ascii_digits_and_spaces_alone() {
+        for (name, wanted) in [
+            ("iqn.2001-04.com.example:storage", true),
+            ("iqn.200\u{661}-04.com.example:storage", false),
+            ("iqn.2001-04.com.example:a b", false),
+            ("iqn.2001-04.com.example:a\u{a0}b", true),
+            ("eui.02004567A425678D", true),
+        ] {
+            assert_eq!(is_iscsi_name(name), wanted, "{name}");
+        }
+    }
 }

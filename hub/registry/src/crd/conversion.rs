@@ -45,16 +45,17 @@ async fn view_batch(
     cache: &Cache,
     objects: Vec<Arc<Stored>>,
 ) -> Result<Vec<Arc<Stored>>, Status> {
-    let is_foreign = |object: &Arc<Stored>| stored_version(object) != custom.resource.version;
+    let are_foreign: Vec<bool> =
+        objects.iter().map(|object| stored_version(object) != custom.resource.version).collect();
     let foreign: Vec<Bytes> =
-        objects.iter().filter(|object| is_foreign(object)).map(|object| object.json()).collect();
+        objects.iter().zip(&are_foreign).filter(|(_, is)| **is).map(|(object, _)| object.json()).collect();
     if foreign.is_empty() {
         return Ok(objects);
     }
     let converted = convert(custom, cache, &foreign, &custom.resource.version).await?;
     let mut next = 0;
-    let shown = objects.into_iter().map(|stored| {
-        if !is_foreign(&stored) {
+    let shown = objects.into_iter().zip(are_foreign).map(|(stored, is_foreign)| {
+        if !is_foreign {
             return Ok(stored);
         }
         let object = converted.take(&foreign[next], next)?;

@@ -1,7 +1,7 @@
 //! A damaged disk: every file of the store with flipped bits, cut short, or gone. Each start serves exactly what was
 //! acknowledged, or says what is damaged; never other data, and nothing missing in silence.
 //!
-//! `STORE_SWEEP=all` flips a bit of every byte and cuts at every 64th (minutes); without it places are drawn from a
+//! `STORE_SWEEP=all` flips a bit of every byte and cuts at every 64th (hours); without it places are drawn from a
 //! seed, which a failure prints.
 
 use std::collections::BTreeMap;
@@ -156,43 +156,54 @@ async fn serves(folder: &Path, truth: &Truth, what: &str) -> bool {
     is_whole
 }
 
-/// Flips and cuts in each file of an image.
-fn hurt(image: &Image) -> Vec<(String, Image)> {
-    let whole = std::env::var("STORE_SWEEP").is_ok_and(|asked| asked == "all");
-    let mut draw = Draw(std::env::var("STORE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(23));
-    let mut all = Vec::new();
-    for (name, content) in image {
-        let length = content.len() as u64;
-        let mut with = |what: String, content: Vec<u8>| {
-            let mut image = image.clone();
-            image.insert(name.clone(), content);
-            all.push((format!("{name} of {length} bytes, {what}"), image));
-        };
-        // Half of the places are in headers and the first pages, where few bits mean much.
-        let places: Vec<u64> = if whole {
-            (0..length).collect()
-        } else {
-            (0..FLIPS).map(|n| draw.next(if n % 4 == 0 { length.min(512) } else { length })).collect()
-        };
-        for place in places {
-            let (mut content, bit) = (content.clone(), draw.next(8));
-            content[place as usize] ^= 1 << bit;
-            with(format!("bit {bit} of byte {place} flipped"), content);
-        }
-        let cuts: Vec<u64> = if whole {
-            (0..length).step_by(64).collect()
-        } else {
-            [0, 1, length - 1].into_iter().chain((0..CUTS).map(|_| draw.next(length))).collect()
-        };
-        for cut in cuts {
-            with(format!("cut to {cut} bytes"), content[..cut as usize].to_vec());
-        }
-    }
-    for name in image.keys() {
+/// What is done to one file of an image.
+enum Damage {
+    /// A bit of a byte.
+    Flip(usize, u32),
+    Cut(usize),
+    Gone,
+}
+
+impl Damage {
+    /// An image with the damage in it. A sweep makes each where it is tried: all of them at once are the square of the files' size.
+    fn of(&self, name: &str, image: &Image) -> Image {
         let mut image = image.clone();
-        image.remove(name);
-        all.push((format!("{name} is gone"), image));
+        match (self, image.get_mut(name).unwrap()) {
+            (Damage::Flip(place, bit), content) => content[*place] ^= 1 << bit,
+            (Damage::Cut(length), content) => content.truncate(*length),
+            (Damage::Gone, _) => drop(image.remove(name)),
+        }
+        image
     }
+
+    fn told(&self, name: &str, length: usize) -> String {
+        match self {
+            Damage::Flip(place, bit) => {
+                format!("{name} of {length} bytes, bit {bit} of byte {place} flipped")
+            }
+            Damage::Cut(to) => format!("{name} of {length} bytes, cut to {to} bytes"),
+            Damage::Gone => format!("{name} is gone"),
+        }
+    }
+}
+
+/// Flips and cuts of one file.
+fn damages(length: usize, draw: &mut Draw, whole: bool) -> Vec<Damage> {
+    let mut below = |length: usize| draw.next(length as u64) as usize;
+    // Half of the places are in headers and the first pages, where few bits mean much.
+    let places: Vec<usize> = if whole {
+        (0..length).collect()
+    } else {
+        (0..FLIPS).map(|n| below(if n % 4 == 0 { length.min(512) } else { length })).collect()
+    };
+    let mut all: Vec<Damage> = places.into_iter().map(|place| Damage::Flip(place, below(8) as u32)).collect();
+    let cuts: Vec<usize> = if whole {
+        (0..length).step_by(64).collect()
+    } else {
+        [0, 1, length - 1].into_iter().chain((0..CUTS).map(|_| below(length))).collect()
+    };
+    all.extend(cuts.into_iter().map(Damage::Cut));
+    all.push(Damage::Gone);
     all
 }
 
@@ -202,11 +213,15 @@ async fn sweep(is_killed: bool) {
     let folder = tempfile::tempdir().unwrap();
     lay(&image, folder.path());
     assert!(serves(folder.path(), &truth, "nothing is damaged").await);
+    let whole = std::env::var("STORE_SWEEP").is_ok_and(|asked| asked == "all");
+    let mut draw = Draw(std::env::var("STORE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(23));
     let (mut noticed, mut tried) = (0, 0);
-    for (what, image) in hurt(&image) {
-        lay(&image, folder.path());
-        tried += 1;
-        noticed += usize::from(!serves(folder.path(), &truth, &what).await);
+    for (name, content) in &image {
+        for damage in damages(content.len(), &mut draw, whole) {
+            lay(&damage.of(name, &image), folder.path());
+            tried += 1;
+            noticed += usize::from(!serves(folder.path(), &truth, &damage.told(name, content.len())).await);
+        }
     }
     println!("of {tried} damaged stores {noticed} were refused or named the damage, the rest served all");
     assert!(noticed > tried / 4, "damage that is in no use is rare: {noticed} of {tried}");
