@@ -48,6 +48,8 @@ impl Lanes {
             .worker_threads((prompt.metrics().num_workers() / 2).max(1))
             .thread_name("heavy-requests")
             .on_thread_start(give_way)
+            // As on the prompt lane.
+            .max_blocking_threads(1024)
             // Its own sockets, too: a request may call out, to a webhook or another API server, from wherever it is.
             .enable_all()
             .build()?;
