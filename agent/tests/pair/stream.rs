@@ -65,15 +65,7 @@ struct State {
 
 impl Fake {
     fn put(&self, cluster: &str, key: &str, manifest: &Value) {
-        self.put_spec(cluster, key, &json!({"workload": {"manifests": [manifest]}}));
-    }
-
-    fn put_suspended(&self, cluster: &str, key: &str, manifest: &Value) {
-        let spec = json!({"suspendDispatching": true, "workload": {"manifests": [manifest]}});
-        self.put_spec(cluster, key, &spec);
-    }
-
-    fn put_spec(&self, cluster: &str, key: &str, spec: &Value) {
+        let spec = json!({"workload": {"manifests": [manifest]}});
         let mut state = self.state.lock();
         state.revision += 1;
         let revision = state.revision;
@@ -545,14 +537,10 @@ async fn a_draining_hub_sends_its_agents_away_and_an_unregistered_one_is_told() 
     })
     .await;
     hub.fake.state.lock().clusters.clear();
-    hub.gateway.disconnect(
-        "site1",
-        karmada_proto::v1::CloseCode::Unregistered,
-        "unregistered by an administrator",
-    );
+    assert!(hub.gateway.review("site1").await, "whoever it belongs to is refused now");
     until(
         "told",
-        || matches!(&*agent.link.borrow(), LinkView::Away { reason, .. } if reason.contains("unregistered")),
+        || matches!(&*agent.link.borrow(), LinkView::Away { reason, .. } if reason.contains("who?")),
     )
     .await;
     agent.end().await;
