@@ -12,8 +12,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// A connection without a request or a session goes after this long; kube-apiserver's clients dial again.
-pub const IDLE: Duration = Duration::from_secs(120);
+use crate::settings::PortPatience;
 
 /// File descriptors that are kept for everything else: the store, logs, calls of webhooks.
 const KEPT_FREE: u64 = 128;
@@ -23,6 +22,7 @@ pub struct Connections {
     started: Instant,
     per_address: usize,
     all: usize,
+    patience: PortPatience,
     open: Mutex<Open>,
 }
 
@@ -51,13 +51,13 @@ pub struct Busy(Arc<Place>);
 
 impl Connections {
     /// At most so many of one address (0: any number), and in all as many as the process may open files.
-    pub fn new(per_address: usize) -> Arc<Connections> {
-        Connections::bounded(per_address, files())
+    pub fn new(per_address: usize, patience: PortPatience) -> Arc<Connections> {
+        Connections::bounded(per_address, files(), patience)
     }
 
-    fn bounded(per_address: usize, all: usize) -> Arc<Connections> {
+    fn bounded(per_address: usize, all: usize, patience: PortPatience) -> Arc<Connections> {
         let per_address = if per_address == 0 { all } else { per_address };
-        Arc::new(Connections { started: Instant::now(), per_address, all, open: Mutex::default() })
+        Arc::new(Connections { started: Instant::now(), per_address, all, patience, open: Mutex::default() })
     }
 
     /// A place for a connection. Where there are too many of its address, or in all, the one that has been idle longest goes for
@@ -113,11 +113,16 @@ impl Place {
         Busy(self.clone())
     }
 
+    /// How long the port waits for it.
+    pub fn port(&self) -> PortPatience {
+        self.connections.patience
+    }
+
     /// How long it may still be idle; `None` while it is not.
     pub fn patience(&self) -> Option<Duration> {
         let open = self.connections.open.lock();
         let state = open.connections.get(&self.key).filter(|state| state.requests == 0)?;
-        Some((state.idle_since + IDLE).saturating_sub(self.connections.started.elapsed()))
+        Some((state.idle_since + self.port().idle).saturating_sub(self.connections.started.elapsed()))
     }
 
     /// Resolves when it has been idle for too long.
@@ -126,7 +131,7 @@ impl Place {
             match self.patience() {
                 Some(Duration::ZERO) => return,
                 // A request on its way out is looked for again later.
-                left => tokio::time::sleep(left.unwrap_or(IDLE)).await,
+                left => tokio::time::sleep(left.unwrap_or(self.port().idle)).await,
             }
         }
     }
@@ -183,7 +188,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn above_the_cap_the_longest_idle_of_the_address_goes() {
-        let all = Connections::bounded(3, 100);
+        let all = Connections::bounded(3, 100, PortPatience::default());
         let enter = || all.enter(address(1));
         let one = enter().unwrap();
         let other = all.enter(address(2)).unwrap();
@@ -206,7 +211,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn in_all_there_are_as_many_as_files_and_places_come_back() {
-        let all = Connections::bounded(0, 2);
+        let all = Connections::bounded(0, 2, PortPatience::default());
         let (one, two) = (all.enter(address(1)).unwrap(), all.enter(address(2)).unwrap());
         let busy = [one.begin(), two.begin()];
         assert!(all.enter(address(3)).is_none());
@@ -217,16 +222,16 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_asks_nothing_goes_and_who_is_answered_stays() {
-        let all = Connections::bounded(9, 9);
+        let all = Connections::bounded(9, 9, PortPatience::default());
         let place = all.enter(address(1)).unwrap();
-        let start = Instant::now();
+        let (start, idle) = (Instant::now(), PortPatience::default().idle);
         let busy = place.begin();
         assert_eq!(place.patience(), None);
-        assert!(tokio::time::timeout(IDLE * 10, place.idled()).await.is_err());
+        assert!(tokio::time::timeout(idle * 10, place.idled()).await.is_err());
         drop(busy);
         let ended = start.elapsed();
         place.idled().await;
-        assert!(start.elapsed() - ended >= IDLE && start.elapsed() - ended <= IDLE * 2);
+        assert!(start.elapsed() - ended >= idle && start.elapsed() - ended <= idle * 2);
     }
 
     #[test]

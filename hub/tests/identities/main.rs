@@ -9,6 +9,7 @@ mod authorities;
 mod certificates;
 mod growth;
 mod joins;
+mod port;
 mod sessions;
 mod strangers;
 mod walk;
