@@ -9,6 +9,7 @@ use tests::api::{Api, text_at};
 use tests::folder::Folder;
 use tests::hub::{Hub, HubOptions};
 use tests::kube::programs_or_skip;
+use tests::link::Link;
 use tests::member::{Member, MemberOptions};
 use tests::wait::{PATIENCE, eventually, so, throughout};
 
@@ -68,6 +69,17 @@ impl Line {
             has_condition(cluster, "Ready", "True", "")
         });
         Some(line)
+    }
+
+    /// Leaves `link` as the one way to the hub that the agent knows.
+    pub fn lead_over(&mut self, link: &Link) {
+        self.agent.stop();
+        let file = self.agent.state_dir().join("identity.json");
+        let mut identity: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        identity["endpoints"] = json!([link.address().to_string()]);
+        std::fs::write(&file, identity.to_string()).unwrap();
+        self.agent.options().hub = link.address().to_string();
+        self.agent.start_again();
     }
 
     /// Makes a Work as the binding controller does: it stays until the site has let go of what it placed.

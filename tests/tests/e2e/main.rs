@@ -21,4 +21,5 @@ mod narrow;
 mod register;
 mod restored;
 mod security;
+mod slow;
 mod tutorial;
