@@ -417,7 +417,7 @@ async fn what_five_hundred_small_reports_unpack_to_is_never_there_at_once() {
     let most = rig.fake.most_bytes.load(Ordering::SeqCst);
     println!(
         "{on_the_wire} bytes of the wire, {} MiB unpacked, {most} bytes at once",
-        500 * STATUS_LIMIT >> 20
+        (500 * STATUS_LIMIT) >> 20
     );
     assert!(most > 0 && most <= 8 << 20, "{most} bytes at once");
 }
