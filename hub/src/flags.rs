@@ -13,8 +13,8 @@ use karmada_apiserver::audit::LogOptions;
 use crate::addresses;
 use crate::fleet::Approval;
 use crate::settings::{
-    AccessSettings, AuditSettings, CONNECTIONS_PER_ADDRESS, EncryptionSettings, ProxySettings, Serves,
-    Settings, StoreKind,
+    AccessSettings, AuditSettings, CONNECTIONS_PER_ADDRESS, EncryptionSettings, PortPatience, ProxySettings,
+    Serves, Settings, StoreKind,
 };
 
 /// What `serve` is told.
@@ -219,6 +219,7 @@ impl Serve {
                 ApprovalArgument::Manual => Approval::Manual,
             },
             connections_per_address: self.joins.max_connections_per_address,
+            patience: PortPatience::default(),
             accounts_of_pods: self.enable_admission_plugins.contains(&PluginArgument::ServiceAccount),
         };
         Ok(Settings {

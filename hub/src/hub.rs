@@ -234,7 +234,7 @@ impl Hub {
             clock: clock.clone(),
             started: control.links.sources().started(),
         };
-        let connections = Connections::new(settings.access.connections_per_address);
+        let connections = Connections::new(settings.access.connections_per_address, settings.access.patience);
         let lanes = Lanes::new(lanes::STAY).context("starting threads for heavy requests")?;
         let doors = Doors { services, lanes, connections };
         tasks.spawn(listener::serve(listener, doors, closing.clone(), stop.clone()));

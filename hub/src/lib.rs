@@ -33,5 +33,6 @@ pub use data_dir::DataDir;
 pub use fleet::Approval;
 pub use hub::Hub;
 pub use settings::{
-    AccessSettings, AuditSettings, EncryptionSettings, ProxySettings, Serves, Settings, StoreKind,
+    AccessSettings, AuditSettings, EncryptionSettings, PortPatience, ProxySettings, Serves, Settings,
+    StoreKind,
 };

@@ -47,12 +47,6 @@ pub use self::strangers::Strangers;
 use crate::lanes::Lanes;
 use crate::port_tls::PortTls;
 
-/// A handshake that takes longer is given up: it holds a task and a socket.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-
-/// How long an idle connection may take to say goodbye.
-const FAREWELL: Duration = Duration::from_secs(5);
-
 /// How long requests under way may take to end once the hub stops.
 const DRAIN: Duration = Duration::from_secs(10);
 
@@ -145,7 +139,7 @@ async fn connection(arrived: Arrived, services: Services, streams: Streams, stop
     let socket = Heard::new(socket, services.started, pulse.clone());
     // Boxed, as other things are below that end long before the connection does: a task is as large as its largest moment, and
     // there is one for each agent.
-    let accepted = Box::pin(tokio::time::timeout(HANDSHAKE, shown.acceptor.accept(socket)));
+    let accepted = Box::pin(tokio::time::timeout(place.port().handshake, shown.acceptor.accept(socket)));
     let accepted = tokio::select! {
         accepted = accepted => accepted,
         () = place.leave.cancelled() => return,
@@ -195,7 +189,7 @@ async fn connection(arrived: Arrived, services: Services, streams: Streams, stop
             serving.as_mut().graceful_shutdown();
             // What was asked in that very moment is answered; who does not take the farewell is cut.
             loop {
-                match tokio::time::timeout(FAREWELL, &mut serving).await {
+                match tokio::time::timeout(place.port().farewell, &mut serving).await {
                     Ok(ended) => break ended,
                     Err(_) if place.patience().is_some() || place.leave.is_cancelled() || place.is_untaken() => return,
                     Err(_) => {}

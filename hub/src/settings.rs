@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use karmada_access::{Anonymous, FrontProxy, IssuerOptions};
 use karmada_apiserver::audit::LogOptions;
@@ -79,8 +80,31 @@ pub struct AccessSettings {
     pub approval: Approval,
     /// Connections that one address may hold at once; 0 for any number.
     pub connections_per_address: usize,
+    /// How long connections may keep the port waiting.
+    pub patience: PortPatience,
     /// Whether a new Pod must have an account that exists, and is given its token.
     pub accounts_of_pods: bool,
+}
+
+/// How long connections may keep the port waiting.
+#[derive(Clone, Copy, Debug)]
+pub struct PortPatience {
+    /// A handshake that takes longer is given up: it holds a task and a socket.
+    pub handshake: Duration,
+    /// A connection without a request or a session goes after this long; kube-apiserver's clients dial again.
+    pub idle: Duration,
+    /// How long an idle connection may take to say goodbye.
+    pub farewell: Duration,
+}
+
+impl Default for PortPatience {
+    fn default() -> Self {
+        PortPatience {
+            handshake: Duration::from_secs(10),
+            idle: Duration::from_secs(120),
+            farewell: Duration::from_secs(5),
+        }
+    }
 }
 
 /// Connections of one address, where nothing else is said: the agents behind one NAT or load balancer among them.
@@ -96,6 +120,7 @@ impl Default for AccessSettings {
             anonymous: Anonymous::Everywhere,
             approval: Approval::Auto,
             connections_per_address: CONNECTIONS_PER_ADDRESS,
+            patience: PortPatience::default(),
             accounts_of_pods: false,
         }
     }

@@ -1,4 +1,4 @@
-//! The wire between an agent and a hub: a TCP proxy that can be cut, stalled, delayed and counted.
+//! The wire between an agent and a hub: a TCP proxy that can be cut, stalled, delayed, slowed and counted.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -29,6 +29,8 @@ enum State {
 struct Wire {
     state: State,
     delay: Duration,
+    /// Bytes a second in each direction; as many as there are, where none is given.
+    rate: Option<u32>,
     /// Counted up by a cut, so that connections of before end even if it is healed at once.
     cuts: u64,
 }
@@ -52,7 +54,8 @@ pub struct Link {
 impl Link {
     /// A link to `target`, on a loopback port of its own.
     pub fn to(target: SocketAddr) -> Link {
-        let (wire, _) = watch::channel(Wire { state: State::Open, delay: Duration::ZERO, cuts: 0 });
+        let (wire, _) =
+            watch::channel(Wire { state: State::Open, delay: Duration::ZERO, rate: None, cuts: 0 });
         let counters = Arc::new(Counters::default());
         let listener = runtime().block_on(TcpListener::bind("127.0.0.1:0")).expect("loopback has free ports");
         let address = listener.local_addr().expect("a bound listener has an address");
@@ -86,6 +89,11 @@ impl Link {
     /// Delays what comes from now on by so much, in each direction.
     pub fn delay(&self, delay: Duration) {
         self.wire.send_modify(|wire| wire.delay = delay);
+    }
+
+    /// Lets so many bytes a second through from now on, in each direction of each connection; `None`: as many as come.
+    pub fn slow_down(&self, rate: Option<u32>) {
+        self.wire.send_modify(|wire| wire.rate = rate);
     }
 
     /// Bytes from the agent to the hub, and from the hub to the agent, so far.
@@ -156,6 +164,8 @@ async fn one_way(
     let mut waiting: VecDeque<(Instant, Vec<u8>)> = VecDeque::new();
     let (mut held, mut ended) = (0, false);
     let mut buffer = vec![0; 16 << 10];
+    // When the last byte that was read has passed.
+    let mut passed = Instant::now();
     while !(ended && waiting.is_empty()) {
         let due = waiting.front().map_or_else(Instant::now, |(due, _)| *due);
         tokio::select! {
@@ -175,8 +185,14 @@ async fn one_way(
                 Ok(0) | Err(_) => ended = true,
                 Ok(length) => {
                     held += length;
-                    let delay = wire.borrow().delay;
-                    waiting.push_back((Instant::now() + delay, buffer[..length].to_vec()));
+                    let Wire { delay, rate, .. } = *wire.borrow();
+                    // A slow line passes little at a time: a tenth of a second's.
+                    let pieces = rate.map_or(length, |rate| (rate as usize / 10).max(1));
+                    for piece in buffer[..length].chunks(pieces) {
+                        let takes = rate.map_or(0.0, |rate| piece.len() as f64 / f64::from(rate.max(1)));
+                        passed = passed.max(Instant::now()) + Duration::from_secs_f64(takes);
+                        waiting.push_back((passed + delay, piece.to_vec()));
+                    }
                 }
             },
         }
@@ -257,5 +273,24 @@ mod tests {
         let begin = std::time::Instant::now();
         assert_eq!(round_trip(&mut stream, "one").unwrap(), "one");
         assert!(begin.elapsed() >= Duration::from_millis(120), "{:?}", begin.elapsed());
+    }
+
+    #[test]
+    fn a_slow_line_passes_so_many_bytes_a_second_and_little_at_a_time() {
+        let link = Link::to(echo());
+        link.slow_down(Some(10_000));
+        let mut stream = TcpStream::connect(link.address()).unwrap();
+        let begin = std::time::Instant::now();
+        stream.write_all(&[7; 5_000]).unwrap();
+        let (mut piece, mut pieces, mut read) = ([0; 5_000], 0, 0);
+        while read < 5_000 {
+            read += stream.read(&mut piece).unwrap();
+            pieces += 1;
+        }
+        assert!(begin.elapsed() >= Duration::from_millis(500), "{:?}", begin.elapsed());
+        assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+        assert!(pieces >= 3, "{pieces} pieces");
+        link.slow_down(None);
+        assert_eq!(round_trip(&mut stream, "quick").unwrap(), "quick");
     }
 }

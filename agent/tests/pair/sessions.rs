@@ -74,14 +74,10 @@ async fn a_draining_hub_sends_its_agents_away_and_an_unregistered_one_is_told() 
     })
     .await;
     hub.fake.state.lock().clusters.clear();
-    hub.gateway.disconnect(
-        "site1",
-        karmada_proto::v1::CloseCode::Unregistered,
-        "unregistered by an administrator",
-    );
+    assert!(hub.gateway.review("site1").await, "whoever it belongs to is refused now");
     until(
         "told",
-        || matches!(&*agent.link.borrow(), LinkView::Away { reason, .. } if reason.contains("unregistered")),
+        || matches!(&*agent.link.borrow(), LinkView::Away { reason, .. } if reason.contains("who?")),
     )
     .await;
     agent.end().await;

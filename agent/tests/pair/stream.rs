@@ -69,15 +69,7 @@ struct State {
 
 impl Fake {
     fn put(&self, cluster: &str, key: &str, manifest: &Value) {
-        self.put_spec(cluster, key, &json!({"workload": {"manifests": [manifest]}}));
-    }
-
-    fn put_suspended(&self, cluster: &str, key: &str, manifest: &Value) {
-        let spec = json!({"suspendDispatching": true, "workload": {"manifests": [manifest]}});
-        self.put_spec(cluster, key, &spec);
-    }
-
-    fn put_spec(&self, cluster: &str, key: &str, spec: &Value) {
+        let spec = json!({"workload": {"manifests": [manifest]}});
         let mut state = self.state.lock();
         state.revision += 1;
         let revision = state.revision;

@@ -270,7 +270,25 @@ async fn said_so_far(
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    #[test]
+    fn without_a_word_register_grants_the_profile_workloads() {
+        let pin = format!("--discovery-token-ca-cert-hash=sha256:{}", "0".repeat(64));
+        let line = ["register", "hub:5443", "--token-file=-", &pin];
+        let plain = Line::try_parse_from(line).map(|line| line.arguments.permissions);
+        assert_eq!(plain.unwrap(), Profile::Workloads);
+        let full = line.into_iter().chain(["--permissions", "full"]);
+        assert_eq!(Line::try_parse_from(full).map(|line| line.arguments.permissions).unwrap(), Profile::Full);
+    }
 
     #[test]
     fn addresses_are_read_and_loopback_is_known() {

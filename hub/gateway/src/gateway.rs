@@ -104,15 +104,6 @@ impl Gateway {
         &self.links
     }
 
-    /// Closes the session of `cluster`, whose identity is no longer accepted. True where there was one.
-    pub fn disconnect(&self, cluster: &str, code: CloseCode, message: &str) -> bool {
-        let Some(door) = self.links.door(cluster) else { return false };
-        let pause = Duration::from_secs(60);
-        let close = admission::close(code, RetryClass::Rejoin, pause, message.to_owned());
-        door.order(Control::Close(close));
-        true
-    }
-
     /// Closes the sessions of peers that are not to stay as they are; they may come back at once, spread. How many they were.
     pub fn send_away(&self, goes: impl Fn(&PeerIdentity) -> bool) -> usize {
         let all = self.links.doors();

@@ -13,8 +13,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// A connection without a request or a session goes after this long; kube-apiserver's clients dial again.
-pub const IDLE: Duration = Duration::from_secs(120);
+use crate::settings::PortPatience;
 
 /// File descriptors that are kept for everything else: the store, logs, calls of webhooks.
 const KEPT_FREE: u64 = 128;
@@ -30,6 +29,7 @@ pub struct Connections {
     started: Instant,
     per_address: usize,
     all: usize,
+    patience: PortPatience,
     open: Mutex<Open>,
 }
 
@@ -65,14 +65,14 @@ pub struct Busy(Arc<Place>);
 
 impl Connections {
     /// At most so many of one address (0: any number), and in all as many as the process may open files.
-    pub fn new(per_address: usize) -> Arc<Connections> {
-        Connections::bounded(per_address, files())
+    pub fn new(per_address: usize, patience: PortPatience) -> Arc<Connections> {
+        Connections::bounded(per_address, files(), patience)
     }
 
-    fn bounded(per_address: usize, all: usize) -> Arc<Connections> {
+    fn bounded(per_address: usize, all: usize, patience: PortPatience) -> Arc<Connections> {
         // One address never has all of the port.
         let per_address = if per_address == 0 { all } else { per_address.min(all.div_ceil(2)) };
-        Arc::new(Connections { started: Instant::now(), per_address, all, open: Mutex::default() })
+        Arc::new(Connections { started: Instant::now(), per_address, all, patience, open: Mutex::default() })
     }
 
     /// A place for a connection. Where there are too many of its address, or in all, another one goes for it; `None` where none can.
@@ -151,6 +151,11 @@ impl Place {
         Busy(self.clone())
     }
 
+    /// How long the port waits for it.
+    pub fn port(&self) -> PortPatience {
+        self.connections.patience
+    }
+
     /// It shows a certificate of the hub's.
     pub fn is_known(&self) {
         if let Some(state) = self.connections.open.lock().connections.get_mut(&self.key) {
@@ -178,7 +183,7 @@ impl Place {
     pub fn patience(&self) -> Option<Duration> {
         let open = self.connections.open.lock();
         let state = open.connections.get(&self.key).filter(|state| state.requests == 0)?;
-        Some((state.since + IDLE).saturating_sub(self.connections.started.elapsed()))
+        Some((state.since + self.port().idle).saturating_sub(self.connections.started.elapsed()))
     }
 
     /// Resolves when it has been idle for too long, or what it asked for is not taken.
@@ -188,7 +193,7 @@ impl Place {
                 Some(Duration::ZERO) => return,
                 _ if self.is_untaken() => return,
                 // A request on its way out is looked for again later.
-                left => tokio::time::sleep(left.unwrap_or(UNTAKEN)).await,
+                left => tokio::time::sleep(left.unwrap_or(UNTAKEN.min(self.port().idle))).await,
             }
         }
     }
@@ -252,7 +257,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn above_the_cap_the_longest_idle_of_the_address_goes() {
-        let all = Connections::bounded(3, 100);
+        let all = Connections::bounded(3, 100, PortPatience::default());
         let enter = || all.enter(address(1));
         let one = enter().unwrap();
         let other = all.enter(address(2)).unwrap();
@@ -279,7 +284,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn busy_strangers_keep_nobody_out() {
-        let all = Connections::bounded(100, 8);
+        let all = Connections::bounded(100, 8, PortPatience::default());
         let flood: Vec<_> = (0..4).map(|_| all.enter(address(1)).unwrap()).collect();
         let busy: Vec<_> = flood.iter().map(Place::begin).collect();
         let guest = all.enter(address(2)).unwrap();
@@ -301,7 +306,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_was_sent_away_and_does_not_go_counts() {
-        let all = Connections::bounded(0, 200);
+        let all = Connections::bounded(0, 200, PortPatience::default());
         let held: Vec<_> = (0..=255).map(|last| all.enter(address(last))).collect();
         let inside = held.iter().filter(|place| place.is_some()).count();
         assert_eq!(inside, 200 + 56, "newcomers come as others are sent away");
@@ -314,7 +319,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_nobody_takes_ends_its_connection() {
-        let all = Connections::bounded(9, 9);
+        let all = Connections::bounded(9, 9, PortPatience::default());
         let place = all.enter(address(1)).unwrap();
         let _busy = place.begin();
         place.waits(7);
@@ -332,7 +337,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn in_all_there_are_as_many_as_files_and_places_come_back() {
-        let all = Connections::bounded(0, 2);
+        let all = Connections::bounded(0, 2, PortPatience::default());
         let (one, two) = (all.enter(address(1)).unwrap(), all.enter(address(2)).unwrap());
         one.is_known();
         two.is_known();
@@ -345,16 +350,16 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_asks_nothing_goes_and_who_is_answered_stays() {
-        let all = Connections::bounded(9, 9);
+        let all = Connections::bounded(9, 9, PortPatience::default());
         let place = all.enter(address(1)).unwrap();
-        let start = Instant::now();
+        let (start, idle) = (Instant::now(), PortPatience::default().idle);
         let busy = place.begin();
         assert_eq!(place.patience(), None);
-        assert!(tokio::time::timeout(IDLE * 10, place.idled()).await.is_err());
+        assert!(tokio::time::timeout(idle * 10, place.idled()).await.is_err());
         drop(busy);
         let ended = start.elapsed();
         place.idled().await;
-        assert!(start.elapsed() - ended >= IDLE && start.elapsed() - ended <= IDLE * 2);
+        assert!(start.elapsed() - ended >= idle && start.elapsed() - ended <= idle * 2);
     }
 
     #[test]

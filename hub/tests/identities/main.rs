@@ -10,6 +10,7 @@ mod certificates;
 mod growth;
 mod joins;
 mod links;
+mod port;
 mod sessions;
 mod strangers;
 mod walk;

@@ -5,6 +5,7 @@ use std::process::Command;
 use http::Method;
 use serde_json::json;
 use tests::hub::{Hub, HubOptions};
+use tests::must_not_skip;
 use tests::subject::is_hub;
 use tests::wait::{PATIENCE, eventually, so};
 
@@ -27,13 +28,17 @@ fn await_ready(caller: &Caller) {
     });
 }
 
-/// Whether this system lets a test do something.
+/// Whether this system lets a test do something. In CI one that does not is a failure.
 fn can(program: &str, args: &[&str]) -> bool {
-    let can = Command::new(program).args(args).output().is_ok_and(|output| output.status.success());
-    if !can {
-        println!("skipped: {program} {args:?} cannot be done here");
-    }
-    can
+    let why = match Command::new(program).args(args).output() {
+        Ok(output) if output.status.success() => return true,
+        Ok(output) => format!("{}, {}", output.status, String::from_utf8_lossy(&output.stderr).trim()),
+        Err(error) => error.to_string(),
+    };
+    let why = format!("{program} {args:?} cannot be done here: {why}");
+    assert!(!must_not_skip(), "{why}");
+    println!("skipped: {why}");
+    false
 }
 
 #[test]

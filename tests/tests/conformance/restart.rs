@@ -2,13 +2,14 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use tests::api::text_at;
 use tests::hub::{Hub, HubOptions};
-use tests::wait::PATIENCE;
+use tests::wait::{PATIENCE, eventually, so};
 
 use crate::request::{Caller, short};
 use tests::subject::is_hub;
@@ -65,6 +66,48 @@ fn a_hub_drains_and_goes_on_where_it_stood() {
         ("ERROR", &json!(410), "Expired")
     );
     assert!(watch.rest().is_empty(), "an expired watch ends");
+}
+
+/// What a hub has to tell of nothing but its own starts.
+#[test]
+fn four_starts_of_an_empty_hub_write_no_more_than_a_handful_of_events() {
+    if !is_hub() {
+        return;
+    }
+    let mut hub = Hub::start(HubOptions::default());
+    for start in 1..=4 {
+        let caller = Caller::of_kubeconfig(&hub.kubeconfig());
+        await_rest(&caller);
+        let events = caller.get("/api/v1/events").is(200).json();
+        let events = events["items"].as_array().unwrap();
+        let told: Vec<String> = events
+            .iter()
+            .map(|event| {
+                let object = text_at(event, "/involvedObject/name");
+                format!("{} {object}: {}", text_at(event, "/reason"), text_at(event, "/message"))
+            })
+            .collect();
+        let counted: u64 = events.iter().map(|event| event["count"].as_u64().unwrap_or(1)).sum();
+        assert!(told.len() <= 5 && counted <= 5, "start {start}: {told:#?}");
+        println!("start {start}: {} events", told.len());
+        if start < 4 {
+            hub.stop();
+            hub.start_again();
+        }
+    }
+}
+
+/// Waits until the hub has written nothing for three seconds.
+fn await_rest(caller: &Caller) {
+    let mut seen = (String::new(), Instant::now());
+    eventually("the hub to come to rest", PATIENCE, || {
+        let now = caller.get("/api/v1/namespaces?limit=1").is(200).json();
+        let now = text_at(&now, "/metadata/resourceVersion").to_owned();
+        if now != seen.0 {
+            seen = (now, Instant::now());
+        }
+        so(seen.1.elapsed() > Duration::from_secs(3), || format!("revision {}", seen.0))
+    });
 }
 
 /// A page of a time that nobody remembers: the refusal brings a token that goes on where the page would, with what is there now.
@@ -124,9 +167,9 @@ fn what_was_acknowledged_survives_being_killed() {
                 })
             })
             .collect();
-        tests::wait::eventually("the burst", PATIENCE, || {
+        eventually("the burst", PATIENCE, || {
             let now = count.load(Ordering::Relaxed);
-            tests::wait::so(now >= BURST, || format!("{now} writes"))
+            so(now >= BURST, || format!("{now} writes"))
         });
         stop.store(true, Ordering::Relaxed);
         hub.kill();

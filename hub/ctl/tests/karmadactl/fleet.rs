@@ -20,7 +20,7 @@ const SETTINGS: &str = "/api/v1/namespaces/default/configmaps/settings";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An agent in this process. It ends when it is dropped.
-struct Agent {
+pub struct Agent {
     stop: CancellationToken,
     _state: TempDir,
 }
@@ -33,11 +33,16 @@ impl Drop for Agent {
 
 impl Agent {
     /// Joins `member` to `hub` under `name`, and waits for the session.
-    async fn start(hub: &Cluster, member: &Cluster, name: &str) -> Agent {
+    pub async fn start(hub: &Cluster, member: &Cluster, name: &str) -> Agent {
+        Agent::start_by(hub, member, name, hub.hub.address.to_string()).await
+    }
+
+    /// The same, with this way to the hub.
+    pub async fn start_by(hub: &Cluster, member: &Cluster, name: &str, way: String) -> Agent {
         let token = hub.succeed("token create").await;
         let (link, mut seen) = tokio::sync::watch::channel(LinkView::default());
         let config = Config {
-            hub: vec![hub.hub.address.to_string()],
+            hub: vec![way],
             token: Some(JoinToken::parse(token.trim()).unwrap()),
             pins: vec![hub.hub.data.authorities().signing().pin()],
             cluster_name: name.to_owned(),
@@ -61,7 +66,12 @@ impl Agent {
 }
 
 /// Looks until the object at `path` (`None`: none is there) is as `right` says.
-async fn until(cluster: &Cluster, what: &str, path: &str, right: impl Fn(Option<&Value>) -> bool) -> Value {
+pub async fn until(
+    cluster: &Cluster,
+    what: &str,
+    path: &str,
+    right: impl Fn(Option<&Value>) -> bool,
+) -> Value {
     let started = tokio::time::Instant::now();
     loop {
         let found = cluster.get(path).await;
@@ -77,7 +87,7 @@ fn is_managed(object: &Value) -> bool {
     object["metadata"]["labels"]["karmada.io/managed"] == "true"
 }
 
-async fn propagate(hub: &Cluster) {
+pub async fn propagate(hub: &Cluster) {
     let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"mode": "calm"}});
     hub.create("/api/v1/namespaces/default/configmaps", config).await;
     let selector = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "settings"});

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod fleet;
+mod leaving;
 mod unregister;
 
 use std::process::Output;
@@ -91,11 +92,12 @@ impl Cluster {
 
     /// Runs karmadactl with this cluster's kubeconfig.
     fn command(&self, arguments: &str) -> Command {
+        self.command_with(arguments, &self.kubeconfig())
+    }
+
+    fn command_with(&self, arguments: &str, kubeconfig: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_karmadactl"));
-        command
-            .args(arguments.split_whitespace())
-            .args(["--kubeconfig", &self.kubeconfig()])
-            .kill_on_drop(true);
+        command.args(arguments.split_whitespace()).args(["--kubeconfig", kubeconfig]).kill_on_drop(true);
         command
     }
 

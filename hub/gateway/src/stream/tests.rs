@@ -53,6 +53,9 @@ struct Fake {
     accepted: AtomicU64,
     most_at_once: AtomicU64,
     at_once: AtomicU64,
+    /// Bytes of unpacked reports, likewise.
+    most_bytes: AtomicU64,
+    bytes: AtomicU64,
 }
 
 #[async_trait]
@@ -80,9 +83,13 @@ impl StatusSink for Fake {
     async fn work_status(&self, _: &str, report: WorkReport) -> Result<(), PortError> {
         let now = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
         self.most_at_once.fetch_max(now, Ordering::SeqCst);
+        let size = report.manifest_statuses.as_ref().map_or(0, |unpacked| unpacked.len() as u64);
+        let bytes = self.bytes.fetch_add(size, Ordering::SeqCst) + size;
+        self.most_bytes.fetch_max(bytes, Ordering::SeqCst);
         if self.gated.load(Ordering::SeqCst) {
             self.gate.notified().await;
         }
+        self.bytes.fetch_sub(size, Ordering::SeqCst);
         self.at_once.fetch_sub(1, Ordering::SeqCst);
         self.written.lock().push(format!("{}@{}", report.key, report.revision));
         Ok(())

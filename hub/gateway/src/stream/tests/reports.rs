@@ -16,25 +16,75 @@ async fn reports_of_no_work_of_the_cluster_are_dropped_unread() {
     assert_eq!(session.session.refused(), 2);
 }
 
+/// Polls all sessions, each write let through, until so many reports are written.
+async fn write_out(rig: &Rig, sessions: &mut [(Frames, SessionStream<Inbound>)], reports: usize) {
+    while rig.fake.written.lock().len() < reports {
+        rig.fake.gate.notify_waiters();
+        for (_, session) in &mut *sessions {
+            turn(session).await;
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_unpacked_at_once_is_bounded_in_a_session_and_in_all() {
     let rig = Rig::new();
     rig.fake.gated.store(true, Ordering::SeqCst);
     let size = STATUS_LIMIT - 2;
-    let mut sessions = Vec::new();
-    let (frames, mut session) = rig.open().await.unwrap();
+    let mut sessions = vec![rig.open().await.unwrap()];
     for at in 0..200 {
-        frames.unbounded_send(status(&format!("w{at}"), 1, size)).unwrap();
+        sessions[0].0.unbounded_send(status(&format!("w{at}"), 1, size)).unwrap();
     }
-    turn(&mut session).await;
+    turn(&mut sessions[0].1).await;
     assert_eq!(rig.fake.most_at_once.load(Ordering::SeqCst), 1, "one of the largest at a time");
-    sessions.push((frames, session));
-    rig.fake.gated.store(false, Ordering::SeqCst);
-    while rig.fake.written.lock().len() < 200 {
-        rig.fake.gate.notify_waiters();
-        turn(&mut sessions[0].1).await;
+    // Eleven more want the same; eight have it at once, and whoever waits has nothing unpacked.
+    for at in 1..12 {
+        let (frames, mut session) = rig.open_with(&format!("m{at}"), |_| {}).await.unwrap();
+        for of in 0..5 {
+            frames.unbounded_send(status(&format!("w{at}-{of}"), 1, size)).unwrap();
+        }
+        turn(&mut session).await;
+        sessions.push((frames, session));
+        let most = rig.fake.most_at_once.load(Ordering::SeqCst);
+        assert_eq!(most, (at + 1).min(8), "with {} sessions", at + 1);
     }
+    assert_eq!(rig.gateway.unpacked.available_permits(), 0);
+    rig.fake.gated.store(false, Ordering::SeqCst);
+    write_out(&rig, &mut sessions, 200 + 11 * 5).await;
+    assert_eq!(rig.fake.most_at_once.load(Ordering::SeqCst), 8, "nor while one hands on to another");
     assert_eq!(rig.gateway.unpacked.available_permits(), 8 * 1024, "all is given back");
+}
+
+/// Five hundred reports, three hundred bytes of the wire at most each, that unpack to half a gigabyte: never more than 8 MiB of it is
+/// there at once.
+#[tokio::test(start_paused = true)]
+async fn what_five_hundred_small_reports_unpack_to_is_never_there_at_once() {
+    let rig = Rig::new();
+    rig.fake.gated.store(true, Ordering::SeqCst);
+    let (mut sessions, mut on_the_wire) = (Vec::new(), 0);
+    for at in 0..10 {
+        let (frames, session) = rig.open_with(&format!("m{at}"), |_| {}).await.unwrap();
+        for of in 0..50 {
+            let report = status(&format!("w{at}-{of}"), 1, STATUS_LIMIT - 2).unwrap();
+            let Some(agent_frame::Body::WorkStatus(packed)) = &report.body else { panic!("{report:?}") };
+            let length = packed.manifest_statuses.len();
+            assert!(length <= 300, "{length} bytes");
+            on_the_wire += length;
+            frames.unbounded_send(Ok(report)).unwrap();
+        }
+        sessions.push((frames, session));
+    }
+    for (_, session) in &mut sessions {
+        turn(session).await;
+    }
+    rig.fake.gated.store(false, Ordering::SeqCst);
+    write_out(&rig, &mut sessions, 500).await;
+    let most = rig.fake.most_bytes.load(Ordering::SeqCst);
+    println!(
+        "{on_the_wire} bytes of the wire, {} MiB unpacked, {most} bytes at once",
+        (500 * STATUS_LIMIT) >> 20
+    );
+    assert!(most > 0 && most <= 8 << 20, "{most} bytes at once");
 }
 
 /// The agent removed what the hub finalised long ago: it is told that it may forget it.

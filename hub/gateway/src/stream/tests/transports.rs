@@ -67,7 +67,8 @@ async fn a_session_runs_over_any_stream_and_sink() {
     while rig.fake.written.lock().is_empty() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    rig.gateway.disconnect("m", CloseCode::Revoked, "enough");
+    rig.fake.revoked.store(true, Ordering::SeqCst);
+    assert!(rig.gateway.review("m").await);
     loop {
         match body(said.next().await).unwrap() {
             hub_frame::Body::Close(close) => break assert_eq!(close.code(), CloseCode::Revoked),
