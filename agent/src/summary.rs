@@ -21,6 +21,8 @@ use crate::member::{Gvk, Member, MemberError, MemberEvent, ObjectId, Probe, Watc
 use crate::metrics::Counts;
 use crate::shared::Shared;
 
+mod bounds;
+
 /// Between two looks.
 const PERIOD: Duration = Duration::from_secs(10);
 /// After the first news of nodes or pods, more is waited for this long.
@@ -163,7 +165,8 @@ impl View {
             let nodes = self.nodes.values();
             status["nodeSummary"] = json!(node_summary(&nodes));
             if self.pods.known {
-                status["resourceSummary"] = json!(resource_summary(&nodes, &self.pods.values(), models));
+                let summary = resource_summary(&nodes, &self.pods.values(), models);
+                status["resourceSummary"] = json!(bounds::amounts(summary));
             }
         }
         status
@@ -252,10 +255,13 @@ fn take<T: Clone + PartialEq>(
 /// Asks the member for version and discovery.
 async fn look(member: &dyn Member, view: &mut View) {
     if let Ok(version) = member.version().await {
-        view.version = version;
+        view.version = bounds::version(&version);
     }
     match member.api_enablements().await {
-        Ok((enablements, complete)) => (view.enablements, view.complete) = (enablements, complete),
+        Ok((enablements, complete)) => {
+            let (enablements, is_whole) = bounds::enablements(enablements);
+            (view.enablements, view.complete) = (enablements, complete && is_whole);
+        }
         Err(error) => {
             tracing::debug!(%error, "discovery");
             view.complete = false;

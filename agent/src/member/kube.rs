@@ -114,17 +114,23 @@ impl Inner {
         let method = request.method().clone();
         let response = self.send(request).await?;
         let (parts, body) = response.into_parts();
-        let read = tokio::time::timeout(TIMEOUT, Limited::new(body, ANSWER_LIMIT).collect()).await;
-        let body = read
-            .map_err(|_| self.broken("the answer did not end in 30 s"))
-            .and_then(|read| read.map_err(|error| self.broken(&error.to_string())))
-            .map_err(|error| sent_in_vain(&method, error))?
-            .to_bytes();
+        let body = self.whole(body).await.map_err(|error| sent_in_vain(&method, error))?;
         if parts.status.is_success() {
             return Ok(body);
         }
         // That the member is not reached may be the word of a proxy that did not wait for it, or its own of its store.
         Err(sent_in_vain(&method, refusal::of_answer(parts.status, &parts.headers, &body)))
+    }
+
+    /// A whole answer, which ends in time and is no larger than an answer may be.
+    async fn whole<B>(&self, body: B) -> Result<Bytes, MemberError>
+    where
+        B: hyper::body::Body,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let read = tokio::time::timeout(TIMEOUT, Limited::new(body, ANSWER_LIMIT).collect()).await;
+        let read = read.map_err(|_| self.broken("the answer did not end in 30 s"))?;
+        read.map(http_body_util::Collected::to_bytes).map_err(|error| self.broken(&error.to_string()))
     }
 
     async fn json(&self, request: Request<Body>) -> Result<Value, MemberError> {
@@ -194,11 +200,7 @@ impl Inner {
         if parts.status == StatusCode::NOT_MODIFIED {
             return Ok(None);
         }
-        let body = Limited::new(body, ANSWER_LIMIT)
-            .collect()
-            .await
-            .map_err(|error| self.broken(&error.to_string()))?
-            .to_bytes();
+        let body = self.whole(body).await?;
         if !parts.status.is_success() {
             return Err(refusal::of_answer(parts.status, &parts.headers, &body));
         }

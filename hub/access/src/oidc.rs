@@ -1,12 +1,13 @@
 //! Tokens of OpenID Connect issuers: who their bearers are.
 //!
 //! In: which issuers are believed ([`IssuerOptions`]), a token. Out: the user its claims name, once the issuer's key signed it, it
-//! is meant for this API, and the time is right. Keys come from the issuer's discovery document and are fetched anew when a
-//! token names one that is not known, every ten seconds at most. Tokens are never logged.
+//! is meant for this API, and the time is right. Keys come from the issuer's discovery document and are fetched anew when those
+//! that are known did not sign a token, every ten seconds at most. Tokens are never logged.
 
 mod claims;
 mod configuration;
 mod expressions;
+mod fetched;
 mod keys;
 mod token;
 
@@ -16,18 +17,14 @@ use std::time::Duration;
 
 use karmada_registry::webhook::{self, Target};
 use karmada_registry::{Clock, User};
-use parking_lot::RwLock;
-use tokio::time::Instant;
 
 use expressions::Expressions;
-use keys::{KeySet, Verdict};
+use fetched::Fetched;
+use keys::KeySet;
 use token::Unverified;
 
 /// How long an issuer may take to answer.
 const WITHIN: Duration = Duration::from_secs(10);
-
-/// How long nothing is asked of an issuer again.
-const PAUSE: Duration = Duration::from_secs(10);
 
 /// An issuer that is believed, and how its claims are read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -98,19 +95,10 @@ impl Anonymous {
     }
 }
 
-/// What is known of an issuer's keys.
-#[derive(Default)]
-struct Known {
-    keys: Option<Arc<KeySet>>,
-    asked: Option<Instant>,
-}
-
 struct Issuer {
     options: IssuerOptions,
     expressions: Expressions,
-    known: RwLock<Known>,
-    /// One asks at a time.
-    asking: tokio::sync::Mutex<()>,
+    keys: Fetched,
 }
 
 /// Every issuer that is believed.
@@ -127,8 +115,7 @@ impl Issuers {
     pub fn new(all: Vec<IssuerOptions>, clock: Clock) -> Result<Arc<Issuers>, String> {
         let issuer = |options| {
             let expressions = Expressions::compile(&options)?;
-            let (known, asking) = (RwLock::default(), tokio::sync::Mutex::default());
-            Ok(Issuer { options, expressions, known, asking })
+            Ok(Issuer { options, expressions, keys: Fetched::default() })
         };
         let issuers = all.into_iter().map(issuer).collect::<Result<_, String>>()?;
         Ok(Arc::new(Issuers { issuers, clock }))
@@ -137,7 +124,7 @@ impl Issuers {
     /// Asks each issuer for its keys, so that the first token need not wait.
     pub async fn warm(&self) {
         for issuer in &self.issuers {
-            if let Err(why) = issuer.refresh(None).await {
+            if let Err(why) = issuer.keys.refresh(None, || issuer.fetch()).await {
                 tracing::warn!(issuer = issuer.options.url, %why, "the issuer's keys could not be fetched yet");
             }
         }
@@ -145,56 +132,19 @@ impl Issuers {
 
     /// Whose token it is. `Err` says why nobody's.
     pub async fn user(&self, token: &str) -> Result<User, String> {
-        let token = Unverified::read(token).ok_or("not a token of three parts")?;
+        let token = Unverified::read(token)?;
         let named = token.claims["iss"].as_str().unwrap_or_default();
         let issuer = self.issuers.iter().find(|issuer| issuer.options.url == named);
         let issuer = issuer.ok_or("of an issuer that is not believed")?;
         if !issuer.options.algorithms.contains(&token.algorithm) {
             return Err("signed by an algorithm that is not taken".to_owned());
         }
-        issuer.signed(&token).await?;
+        issuer.keys.signed(&token, || issuer.fetch()).await?;
         claims::user(&issuer.options, &issuer.expressions, &token.claims, (self.clock)())
     }
 }
 
 impl Issuer {
-    async fn signed(&self, token: &Unverified<'_>) -> Result<(), String> {
-        let before = self.known.read().keys.clone();
-        let verdict =
-            |keys: &Option<Arc<KeySet>>| keys.as_ref().map_or(Verdict::UnknownKey, |keys| keys.verify(token));
-        let verdict = match verdict(&before) {
-            Verdict::UnknownKey => {
-                self.refresh(before.as_ref()).await?;
-                verdict(&self.known.read().keys.clone())
-            }
-            other => other,
-        };
-        match verdict {
-            Verdict::Good => Ok(()),
-            Verdict::Bad => Err("the signature is not the issuer's".to_owned()),
-            Verdict::UnknownKey => Err("signed by a key that the issuer does not show".to_owned()),
-        }
-    }
-
-    /// Fetches the keys, unless somebody did since `before` or a moment ago.
-    async fn refresh(&self, before: Option<&Arc<KeySet>>) -> Result<(), String> {
-        let _alone = self.asking.lock().await;
-        {
-            let known = self.known.read();
-            let newer = match (&known.keys, before) {
-                (Some(now), Some(before)) => !Arc::ptr_eq(now, before),
-                (now, _) => now.is_some() && before.is_none(),
-            };
-            if newer || known.asked.is_some_and(|asked| asked.elapsed() < PAUSE) {
-                return Ok(());
-            }
-        }
-        self.known.write().asked = Some(Instant::now());
-        let keys = self.fetch().await?;
-        self.known.write().keys = Some(Arc::new(keys));
-        Ok(())
-    }
-
     async fn fetch(&self) -> Result<KeySet, String> {
         let options = &self.options;
         let discovery = match options.discovery_url.as_str() {

@@ -7,19 +7,24 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Buf, BytesMut};
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use http::{Request, header};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::BodyExt;
 use karmada_api::object;
 use kube::client::Body;
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::history::{Seen, Verdict};
-use super::{ANSWER_LIMIT, Inner, built, escape, refusal};
+use super::{Inner, built, escape, refusal};
 use crate::member::{MemberError, MemberEvent, ObjectId, Watch};
+
+mod lines;
+mod pauses;
+
+use lines::Lines;
+use pauses::{Anew, pause};
 
 /// Objects per page of a list: some tens of kilobytes of JSON at a time.
 const PAGE: usize = 25;
@@ -41,6 +46,7 @@ pub(super) fn events(
         watch,
         state: State::List { page: String::new() },
         seen: Seen::default(),
+        anew: Anew::default(),
         ready: VecDeque::from([Ok(MemberEvent::Listing)]),
     };
     stream::unfold(watcher, |mut watcher| async move {
@@ -59,6 +65,8 @@ pub(super) fn events(
 
 /// Where a watch stands.
 enum State {
+    /// A list begins after this.
+    Anew { wait: Duration },
     /// The next page of the list is to be read.
     List { page: String },
     /// Events after what was seen are to be read; the last attempts failed so often in a row.
@@ -66,7 +74,7 @@ enum State {
     /// The connection broke: whether the member still has the history that was seen is to be found out.
     Doubt { failures: u32 },
     /// Events are coming in.
-    Reading { body: Box<Body>, buffer: BytesMut, since: Instant },
+    Reading { body: Box<Body>, lines: Lines, since: Instant },
     /// It ended.
     Over,
 }
@@ -76,16 +84,22 @@ struct Watcher {
     watch: Watch,
     state: State,
     seen: Seen,
+    anew: Anew,
     ready: VecDeque<Result<MemberEvent, MemberError>>,
 }
 
 impl Watcher {
     async fn step(&mut self) {
         self.state = match std::mem::replace(&mut self.state, State::Over) {
+            State::Anew { wait } => {
+                tokio::time::sleep(wait).await;
+                self.ready.push_back(Ok(MemberEvent::Listing));
+                State::List { page: String::new() }
+            }
             State::List { page } => self.list(page).await,
             State::Open { failures } => self.open(failures).await,
             State::Doubt { failures } => self.doubt(failures).await,
-            State::Reading { body, buffer, since } => self.read(body, buffer, since).await,
+            State::Reading { body, lines, since } => self.read(body, lines, since).await,
             State::Over => State::Over,
         };
     }
@@ -96,9 +110,15 @@ impl Watcher {
     }
 
     fn relist(&mut self) -> State {
-        self.ready.push_back(Ok(MemberEvent::Listing));
         self.seen = Seen::default();
-        State::List { page: String::new() }
+        State::Anew { wait: self.anew.begins(Instant::now(), drawn()) }
+    }
+
+    /// The member said what no member says.
+    fn relist_after(&mut self, fault: &str) -> State {
+        tracing::warn!(gvk = %self.watch.gvk, fault, "a watch of the member is given up: everything is listed again");
+        self.seen = Seen::default();
+        State::Anew { wait: self.anew.begins_after_fault(Instant::now(), drawn()) }
     }
 
     /// No answer came, or nobody could give one: tried again for a while, after a look at the history.
@@ -173,12 +193,7 @@ impl Watcher {
 
     /// After a break: on with the watch, or a whole list where the member went back in time.
     async fn doubt(&mut self, failures: u32) -> State {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "spreads the retries of many watches; nothing is decided by it"
-        )]
-        let drawn = rand::random();
-        tokio::time::sleep(pause(failures, drawn)).await;
+        tokio::time::sleep(pause(failures, drawn())).await;
         match self.look().await {
             Ok(Verdict::Same) => State::Open { failures },
             Ok(_) => {
@@ -243,18 +258,17 @@ impl Watcher {
                 return Ok(response.into_body());
             }
             let (parts, body) = response.into_parts();
-            let body =
-                Limited::new(body, ANSWER_LIMIT).collect().await.map(|b| b.to_bytes()).unwrap_or_default();
+            let body = inner.whole(body).await.unwrap_or_default();
             Err(refusal::of_answer(parts.status, &parts.headers, &body))
         };
         match opened.await {
-            Ok(body) => State::Reading { body: Box::new(body), buffer: BytesMut::new(), since },
+            Ok(body) => State::Reading { body: Box::new(body), lines: Lines::default(), since },
             Err(MemberError::Conflict(_)) => self.relist(),
             Err(error) => self.again(error, failures),
         }
     }
 
-    async fn read(&mut self, mut body: Box<Body>, mut buffer: BytesMut, since: Instant) -> State {
+    async fn read(&mut self, mut body: Box<Body>, mut lines: Lines, since: Instant) -> State {
         let dead = since + Duration::from_secs(WATCH_SECONDS) + TOLERANCE;
         let frame = match tokio::time::timeout_at(dead, body.frame()).await {
             Ok(Some(Ok(frame))) => frame,
@@ -277,21 +291,19 @@ impl Watcher {
             }
         };
         if let Ok(data) = frame.into_data() {
-            buffer.extend_from_slice(&data);
+            lines.push(&data);
         }
-        while let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
-            let line = buffer.split_to(end);
-            buffer.advance(1);
-            match self.event(&line) {
-                Some(seen) if !seen.is_empty() => self.seen.version = seen,
-                Some(_) => {}
-                None => return self.relist(),
+        loop {
+            match lines.next() {
+                Ok(Some(line)) => match self.event(&line) {
+                    Some(seen) if !seen.is_empty() => self.seen.version = seen,
+                    Some(_) => {}
+                    None => return self.relist(),
+                },
+                Ok(None) => return State::Reading { body, lines, since },
+                Err(fault) => return self.relist_after(&fault.to_string()),
             }
         }
-        if buffer.len() > ANSWER_LIMIT {
-            return self.fail(MemberError::Other("an event without an end".into()));
-        }
-        State::Reading { body, buffer, since }
     }
 
     /// Takes one line. The version it was at; `None` where history is gone and must be listed anew.
@@ -317,11 +329,13 @@ fn is_over(elapsed: Duration) -> bool {
     elapsed + TOLERANCE >= Duration::from_secs(WATCH_SECONDS)
 }
 
-/// Before the next attempt, after so many that failed in a row: some of it at random (`draw`, 0 to 1), so that the watches of all kinds
-/// do not come at once.
-fn pause(failures: u32, draw: f64) -> Duration {
-    let most = Duration::from_secs(1 << failures.min(5));
-    if failures == 0 { most.mul_f64(draw) } else { most.mul_f64(0.5 + draw / 2.0) }
+/// Between 0 and 1.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "spreads the retries of many watches; nothing is decided by it"
+)]
+fn drawn() -> f64 {
+    rand::random()
 }
 
 #[cfg(test)]

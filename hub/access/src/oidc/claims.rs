@@ -26,11 +26,10 @@ pub(super) fn user(
     if name.is_empty() {
         return Err("it makes an empty name".to_owned());
     }
-    let groups = made.groups.unwrap_or_else(|| {
-        let groups =
-            if options.groups_claim.is_empty() { Vec::new() } else { texts(&claims[&options.groups_claim]) };
-        groups.into_iter().map(|group| format!("{}{group}", options.groups_prefix)).collect()
-    });
+    let groups = match made.groups {
+        Some(groups) => groups,
+        None => grouped(options, claims)?,
+    };
     let mut user = User { name, groups, extra: made.extra, ..User::default() };
     user.uid = match made.uid {
         Some(uid) => uid,
@@ -41,20 +40,35 @@ pub(super) fn user(
         let key = "authentication.kubernetes.io/credential-id".to_owned();
         user.extra.insert(key, vec![format!("JTI={id}")]);
     }
+    plain(&user)?;
     expressions.allow(&user)?;
     Ok(user)
 }
 
+/// Refuses what would read as another user in a log, or end a name early for who reads it.
+fn plain(user: &User) -> Result<(), String> {
+    let controls = |text: &String| text.chars().any(char::is_control);
+    let wrong = match user {
+        User { name, .. } if controls(name) => "name",
+        User { uid, .. } if controls(uid) => "uid",
+        User { groups, .. } if groups.iter().any(controls) => "group",
+        User { extra, .. } if extra.values().flatten().any(controls) => "fact",
+        _ => return Ok(()),
+    };
+    Err(format!("it makes a {wrong} with control characters"))
+}
+
 /// Whether the token is good now, for us, with the claims it must have.
 fn fits(options: &IssuerOptions, claims: &Value, now: f64) -> Result<(), String> {
-    let end = claims["exp"].as_f64().ok_or("it names no end")?;
+    let end = time(claims, "exp")?.ok_or("it names no end")?;
     if now > end {
         return Err("it has expired".to_owned());
     }
-    if claims["nbf"].as_f64().is_some_and(|start| now + LEEWAY < start) {
+    if time(claims, "nbf")?.is_some_and(|start| now + LEEWAY < start) {
         return Err("it is not valid yet".to_owned());
     }
-    let meant_for = texts(&claims["aud"]);
+    time(claims, "iat")?;
+    let meant_for = texts(claims, "aud")?;
     if !meant_for.iter().any(|audience| options.audiences.contains(audience)) {
         return Err("it is meant for somebody else".to_owned());
     }
@@ -82,13 +96,39 @@ fn named(options: &IssuerOptions, claims: &Value) -> Result<String, String> {
     Ok(format!("{prefix}{name}"))
 }
 
-/// A text, or the texts of a list.
-fn texts(value: &Value) -> Vec<String> {
-    match value {
-        Value::String(text) => vec![text.clone()],
-        Value::Array(items) => items.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-        _ => Vec::new(),
+/// The groups, where a claim is they. A claim that is said to be kept elsewhere is not fetched: who has those groups is not taken for
+/// somebody without them.
+fn grouped(options: &IssuerOptions, claims: &Value) -> Result<Vec<String>, String> {
+    let claim = &options.groups_claim;
+    if claim.is_empty() {
+        return Ok(Vec::new());
     }
+    let elsewhere = |claim: &str| claims["_claim_names"].get(claim).is_some();
+    if claims[claim].is_null() && elsewhere(claim) {
+        return Err(format!("its claim {claim} is kept elsewhere, where it is not fetched from"));
+    }
+    let groups = texts(claims, claim)?.into_iter();
+    Ok(groups.map(|group| format!("{}{group}", options.groups_prefix)).collect())
+}
+
+/// A claim that is a time, in seconds, or is not there.
+fn time(claims: &Value, claim: &str) -> Result<Option<f64>, String> {
+    match &claims[claim] {
+        Value::Null => Ok(None),
+        Value::Number(seconds) => Ok(seconds.as_f64()),
+        _ => Err(format!("its claim {claim} is no number")),
+    }
+}
+
+/// A claim that is a text or a list of texts, or is not there.
+fn texts(claims: &Value, claim: &str) -> Result<Vec<String>, String> {
+    let all = match &claims[claim] {
+        Value::Null => Some(Vec::new()),
+        Value::String(text) => Some(vec![text.clone()]),
+        Value::Array(items) => items.iter().map(|item| item.as_str().map(str::to_owned)).collect(),
+        _ => None,
+    };
+    all.ok_or_else(|| format!("its claim {claim} is neither a text nor a list of texts"))
 }
 
 #[cfg(test)]
@@ -104,6 +144,7 @@ mod tests {
             username_claim: "sub".into(),
             groups_claim: "groups".into(),
             groups_prefix: "oidc:".into(),
+            uid_claim: "uid".into(),
             required_claims: [("hd".to_owned(), "example.org".to_owned())].into(),
             ..IssuerOptions::default()
         }
@@ -127,7 +168,7 @@ mod tests {
         );
         assert_eq!(jane.extra["authentication.kubernetes.io/credential-id"], ["JTI=x"]);
         assert_eq!(read(&options(), json!({"groups": "one"})).unwrap().groups, ["oidc:one"]);
-        assert!(read(&options(), json!({"groups": 5})).unwrap().groups.is_empty());
+        assert!(read(&options(), json!({"groups": null})).unwrap().groups.is_empty());
         let bare = IssuerOptions { username_prefix: Some(String::new()), ..options() };
         assert_eq!(read(&bare, json!({"aud": ["other", "hub"]})).unwrap().name, "jane");
         let mail = IssuerOptions { username_claim: "email".into(), ..options() };
@@ -144,6 +185,26 @@ mod tests {
             (json!({"aud": "other"}), "it is meant for somebody else"),
             (json!({"aud": null}), "it is meant for somebody else"),
             (json!({"hd": "other"}), "its claim hd is not as required"),
+            (json!({"nbf": "801"}), "its claim nbf is no number"),
+            (json!({"nbf": [800]}), "its claim nbf is no number"),
+            (json!({"iat": "yesterday"}), "its claim iat is no number"),
+            (json!({"aud": ["hub", 5]}), "its claim aud is neither a text nor a list of texts"),
+            (json!({"aud": {"hub": 1}}), "its claim aud is neither a text nor a list of texts"),
+            (json!({"groups": 5}), "its claim groups is neither a text nor a list of texts"),
+            (json!({"groups": {"a": 1}}), "its claim groups is neither a text nor a list of texts"),
+            (json!({"groups": ["a", 5, null]}), "its claim groups is neither a text nor a list of texts"),
+            (
+                json!({"groups": [["system:masters"]]}),
+                "its claim groups is neither a text nor a list of texts",
+            ),
+            (json!({"groups": ["a\nb"]}), "it makes a group with control characters"),
+            (json!({"sub": "a\u{0}b"}), "it makes a name with control characters"),
+            (json!({"sub": "a\n"}), "it makes a name with control characters"),
+            (json!({"uid": "a\r"}), "it makes a uid with control characters"),
+            (
+                json!({"groups": null, "_claim_names": {"groups": "s"}, "_claim_sources": {"s": {"endpoint": "https://i/g"}}}),
+                "its claim groups is kept elsewhere, where it is not fetched from",
+            ),
             (json!({"sub": ""}), "its claim sub is no name"),
             (json!({"sub": 5}), "its claim sub is no name"),
         ] {

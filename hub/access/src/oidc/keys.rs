@@ -99,7 +99,7 @@ impl Key {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use ring::rand::SystemRandom;
     use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
     use serde_json::json;
@@ -110,38 +110,68 @@ mod tests {
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
+    /// A key that signs tokens.
+    pub(crate) struct Signer(EcdsaKeyPair);
+
+    impl Signer {
+        pub(crate) fn new() -> Signer {
+            let (kind, random) = (&ECDSA_P256_SHA256_FIXED_SIGNING, SystemRandom::new());
+            let document = EcdsaKeyPair::generate_pkcs8(kind, &random).unwrap();
+            Signer(EcdsaKeyPair::from_pkcs8(kind, document.as_ref(), &random).unwrap())
+        }
+
+        fn public(&self, id: &str) -> Value {
+            let point = self.0.public_key().as_ref();
+            json!({"kty": "EC", "crv": "P-256", "kid": id, "use": "sig", "x": encoded(&point[1..33]), "y": encoded(&point[33..])})
+        }
+
+        /// A token whose header names this key, or none.
+        pub(crate) fn token(&self, id: &str) -> String {
+            self.headed(match id {
+                "" => json!({"alg": "ES256"}),
+                id => json!({"alg": "ES256", "kid": id}),
+            })
+        }
+
+        #[allow(clippy::needless_pass_by_value, reason = "the calls read better")]
+        pub(crate) fn headed(&self, header: Value) -> String {
+            let message = format!("{}.{}", encoded(header.to_string()), encoded("{\"iss\":\"i\"}"));
+            let signature = self.0.sign(&SystemRandom::new(), message.as_bytes()).unwrap();
+            format!("{message}.{}", encoded(signature))
+        }
+    }
+
+    /// The key set of an issuer that shows these keys.
+    pub(crate) fn shown(keys: &[(&str, &Signer)]) -> KeySet {
+        let keys: Vec<Value> = keys.iter().map(|(id, signer)| signer.public(id)).collect();
+        KeySet::read(&json!({"keys": keys}))
+    }
+
     #[test]
     fn only_the_key_that_is_named_counts() {
-        let random = SystemRandom::new();
-        let pair = || {
-            let document = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
-            EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, document.as_ref(), &random).unwrap()
-        };
-        let (one, two) = (pair(), pair());
-        let public = |id: &str, pair: &EcdsaKeyPair| {
-            let point = pair.public_key().as_ref();
-            json!({"kty": "EC", "crv": "P-256", "kid": id, "use": "sig", "x": encoded(&point[1..33]), "y": encoded(&point[33..])})
-        };
-        let keys = KeySet::read(&json!({"keys": [public("1", &one), public("2", &two), {"kty": "oct"}]}));
-        let token = |pair: &EcdsaKeyPair, header: Value| {
-            let message = format!("{}.{}", encoded(header.to_string()), encoded("{\"iss\":\"i\"}"));
-            let signature = pair.sign(&random, message.as_bytes()).unwrap();
-            format!("{message}.{}", encoded(signature))
-        };
-        let verdict = |token: &str| Unverified::read(token).map(|token| keys.verify(&token));
-        assert_eq!(verdict(&token(&one, json!({"alg": "ES256", "kid": "1"}))), Some(Verdict::Good));
-        assert_eq!(verdict(&token(&two, json!({"alg": "ES256"}))), Some(Verdict::Good));
-        assert_eq!(verdict(&token(&one, json!({"alg": "ES256", "kid": "2"}))), Some(Verdict::Bad));
-        assert_eq!(verdict(&token(&one, json!({"alg": "ES256", "kid": "3"}))), Some(Verdict::UnknownKey));
+        let (one, two) = (Signer::new(), Signer::new());
+        let keys = KeySet::read(&json!({"keys": [one.public("1"), two.public("2"), {"kty": "oct"}]}));
+        let verdict = |token: &str| Unverified::read(token).map(|token| keys.verify(&token)).ok();
+        assert_eq!(verdict(&one.token("1")), Some(Verdict::Good));
+        assert_eq!(verdict(&two.token("")), Some(Verdict::Good));
+        assert_eq!(verdict(&one.token("2")), Some(Verdict::Bad));
+        assert_eq!(verdict(&one.token("3")), Some(Verdict::UnknownKey));
         for algorithm in ["none", "HS256", "RS256", "ES384", ""] {
-            assert_eq!(
-                verdict(&token(&one, json!({"alg": algorithm, "kid": "1"}))),
-                Some(Verdict::Bad),
-                "{algorithm}"
-            );
+            let token = one.headed(json!({"alg": algorithm, "kid": "1"}));
+            assert_eq!(verdict(&token), Some(Verdict::Bad), "{algorithm}");
         }
-        for bad in ["", "a.b.c", "..", &token(&one, json!({"alg": "ES256"})).replace('.', "")] {
+        for bad in ["", "a.b.c", "..", &one.token("").replace('.', "")] {
             assert_eq!(verdict(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_header_that_must_be_understood_is_refused() {
+        let one = Signer::new();
+        for critical in [json!(["exp"]), json!(["b64"]), json!([]), json!("exp"), json!(null)] {
+            let token = one.headed(json!({"alg": "ES256", "kid": "1", "crit": critical}));
+            let why = Unverified::read(&token).map(|token| token.key_id).unwrap_err();
+            assert_eq!(why, "its header names extensions that must be understood, and none is");
         }
     }
 }

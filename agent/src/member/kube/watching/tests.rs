@@ -30,6 +30,8 @@ struct Server {
     history: Mutex<BTreeMap<u64, Store>>,
     /// Open watches, and the version that each is told events after.
     watches: Mutex<Vec<(u64, mpsc::Sender<Frame<Bytes>>)>>,
+    /// What every watch says from its beginning on, in place of events: again and again.
+    noise: Mutex<Option<Bytes>>,
     /// What was asked of the collection, in order: `list`, `glance`, `then`, `watch`.
     asked: Mutex<Vec<&'static str>>,
 }
@@ -88,6 +90,10 @@ impl Server {
     /// Events after `version`; none where that lies in the future.
     fn watched(&self, version: u64) -> Answer {
         self.asked.lock().push("watch");
+        if let Some(noise) = self.noise.lock().clone() {
+            let frames = stream::repeat(noise).map(|noise| Ok(Frame::data(noise)));
+            return Response::new(BoxBody::new(StreamBody::new(frames)));
+        }
         let (sender, mut receiver) = mpsc::channel(64);
         for (name, changed) in &self.store.lock().objects {
             if *changed > version {
@@ -213,15 +219,47 @@ async fn a_broken_connection_alone_costs_a_glance_and_no_list() {
     told(&mut events, &["(", "a@1"]).await;
 }
 
+#[tokio::test]
+async fn an_event_without_an_end_is_given_up_soon_and_the_kind_listed_anew_after_a_pause() {
+    let (server, member) = Server::start().await;
+    server.change("a");
+    *server.noise.lock() = Some(Bytes::from(vec![b'x'; 16 << 10]));
+    let mut events = watch(&member);
+    told(&mut events, &["(", "a@1", ")"]).await;
+    let begun = std::time::Instant::now();
+    told(&mut events, &["("]).await;
+    assert!(begun.elapsed() >= Duration::from_millis(900), "not at once: {:?}", begun.elapsed());
+    *server.noise.lock() = None;
+    told(&mut events, &["a@1", ")"]).await;
+    server.change("b");
+    told(&mut events, &["b@2"]).await;
+}
+
+#[tokio::test]
+async fn a_member_whose_watches_end_in_errors_is_not_listed_without_pause() {
+    let (server, member) = Server::start().await;
+    let gone = json!({"type": "ERROR", "object": {"kind": "Status", "code": 410}});
+    *server.noise.lock() = Some(format!("{gone}\n").into());
+    let events = watch(&member);
+    let _ = tokio::time::timeout(Duration::from_secs(3), events.for_each(|_| async {})).await;
+    let lists = server.asked().iter().filter(|asked| **asked == "list").count();
+    assert!((2..=4).contains(&lists), "{lists} lists in three seconds");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_does_not_end_is_given_up() {
+    let member = fake::member(|_| fake::said(StatusCode::OK, "")).await;
+    let begun =
+        stream::once(async { Ok::<_, std::convert::Infallible>(Frame::data(Bytes::from_static(b"{"))) });
+    let body = StreamBody::new(begun.chain(stream::pending()));
+    let read = tokio::time::timeout(Duration::from_secs(120), member.inner.whole(Box::pin(body))).await;
+    assert!(
+        matches!(read.expect("it is given up"), Err(MemberError::Unreachable(why)) if why.contains("did not end"))
+    );
+}
+
 #[test]
 fn a_watch_whose_time_is_up_is_told_from_one_that_broke() {
     assert!(is_over(Duration::from_secs(WATCH_SECONDS)) && is_over(Duration::from_secs(WATCH_SECONDS - 1)));
     assert!(!is_over(Duration::from_secs(WATCH_SECONDS / 2)));
-}
-
-#[test]
-fn attempts_are_spread() {
-    assert_eq!((pause(0, 0.0), pause(0, 0.5)), (Duration::ZERO, Duration::from_millis(500)));
-    assert_eq!((pause(3, 0.0), pause(3, 1.0)), (Duration::from_secs(4), Duration::from_secs(8)));
-    assert_eq!(pause(40, 1.0), Duration::from_secs(32));
 }
