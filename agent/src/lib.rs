@@ -19,7 +19,7 @@ pub mod identity;
 pub mod join;
 pub mod ledger;
 pub mod link;
-pub mod member;
+pub use karmada_member as member;
 pub mod metrics;
 pub mod outbox;
 pub mod reconcile;

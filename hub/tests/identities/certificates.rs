@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use karmada_certs::{ClientKey, Subject};
 
-use crate::world::World;
+use crate::world::{World, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_administrators_certificate_ends_on_a_live_connection() {
@@ -79,6 +79,11 @@ async fn who_writes_a_clusters_status_changes_none_of_its_annotations() {
     let world = World::start().await;
     let owner = ClientKey::generate().unwrap();
     world.join("north", "u1", &owner).await.certificate(&owner);
+    // The controller adds its finalizer some time after the join: what is compared is what stands once it has.
+    until("the finalizer", || {
+        world.cluster("north").is_some_and(|cluster| cluster["metadata"]["finalizers"].is_array())
+    })
+    .await;
     let before = world.cluster("north").unwrap()["metadata"].clone();
     let mut admin = world.https(Some(&world.administrator(Duration::from_secs(600)))).await;
     let patch = br#"{"metadata":{"annotations":{"edge.karmada.io/adopt-key":"stolen"},"labels":{"a":"b"},"finalizers":["x.io/y"]},"status":{"kubernetesVersion":"v1.2.3"}}"#;

@@ -54,7 +54,11 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("karmada-controllers", &["karmada-api", "karmada-core", "karmada-interpreter"]),
     ("karmada-gateway", &["karmada-certs", "karmada-proto"]),
     ("karmadactl", &["karmada-api", "karmada-certs"]),
-    ("karmada-agent", &["karmada-api", "karmada-certs", "karmada-interpreter", "karmada-proto"]),
+    ("karmada-member", &["karmada-api", "karmada-proto"]),
+    (
+        "karmada-agent",
+        &["karmada-api", "karmada-certs", "karmada-interpreter", "karmada-member", "karmada-proto"],
+    ),
     (
         "karmada-hub",
         &[

@@ -438,7 +438,7 @@ mod tests {
         let member = member_at(closed).await;
         let breaks = member.breaks();
         for _ in 0..3 {
-            let error = crate::member::cluster_uid(&member).await.unwrap_err();
+            let error = crate::cluster_uid(&member).await.unwrap_err();
             assert!(matches!(error, MemberError::Unreachable(_)), "{error}");
         }
         assert!(member.breaks() > breaks);

@@ -7,7 +7,7 @@ use hyper_util::client::legacy;
 use karmada_proto::one_line;
 use serde_json::Value;
 
-use crate::member::MemberError;
+use crate::MemberError;
 
 /// The `Status` of an answer that is not a success.
 pub(super) fn of_answer(status: StatusCode, headers: &http::HeaderMap, body: &[u8]) -> MemberError {

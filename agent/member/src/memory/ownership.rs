@@ -6,7 +6,7 @@
 use karmada_api::object;
 use serde_json::{Map, Value, json};
 
-use crate::member::FIELD_MANAGER;
+use crate::FIELD_MANAGER;
 
 /// What says which object it is, or is the server's: nobody owns it.
 const UNOWNED: [&str; 8] = [

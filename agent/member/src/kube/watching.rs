@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use super::history::{Seen, Verdict};
 use super::{Inner, built, escape, refusal};
-use crate::member::{MemberError, MemberEvent, ObjectId, Watch};
+use crate::{MemberError, MemberEvent, ObjectId, Watch};
 
 mod lines;
 mod pauses;

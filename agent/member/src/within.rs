@@ -81,7 +81,7 @@ impl Lists {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::member::{Gvk, ObjectId};
+    use crate::{Gvk, ObjectId};
 
     /// What is told of these events: `(`, `)` for the list's ends, a name for what is gone, `.` at the end.
     fn told(events: &[(usize, char)]) -> String {

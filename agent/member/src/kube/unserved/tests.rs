@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use super::*;
-use crate::member::kube::{KubeMember, fake};
-use crate::member::{Member, ObjectId};
+use crate::kube::{KubeMember, fake};
+use crate::{Member, ObjectId};
 
 type Answers = Arc<Mutex<BTreeMap<String, (u16, String)>>>;
 

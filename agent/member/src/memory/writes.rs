@@ -7,7 +7,7 @@ use karmada_api::object;
 use serde_json::{Map, Value};
 
 use super::{MemoryMember, ownership, same};
-use crate::member::{MemberError, ObjectId};
+use crate::{MemberError, ObjectId};
 
 /// How long the agent waits for an answer that does not come.
 const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);

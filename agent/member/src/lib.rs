@@ -1,6 +1,8 @@
 //! The member cluster, as the agent needs it: a trait, with the real one ([`kube`]) and one in memory for the
 //! demo and for simulation ([`memory`]); and, in front of either, the proof that it is the one that was joined ([`proven`]).
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests are of this machine's time"))]
+
 pub mod discovery;
 pub mod kube;
 pub mod memory;

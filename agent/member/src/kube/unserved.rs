@@ -12,8 +12,8 @@ use kube::client::Body;
 use serde_json::Value;
 
 use super::{Inner, built, escape};
-use crate::member::discovery::Served;
-use crate::member::{Gvk, MemberError, Unserved};
+use crate::discovery::Served;
+use crate::{Gvk, MemberError, Unserved};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";

@@ -8,9 +8,9 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use super::*;
-use crate::member::kube::KubeMember;
-use crate::member::proven::ProvenMember;
-use crate::member::{Member, MemberError};
+use crate::kube::KubeMember;
+use crate::proven::ProvenMember;
+use crate::{Member, MemberError};
 
 /// One address, behind which is `ours`, and `theirs` for connections that are made once it has moved.
 #[derive(Default)]
@@ -132,8 +132,8 @@ async fn where_it_does_not_say_who_it_is_nothing_is_written() {
 async fn connections_for_one_request_each_are_usable() {
     let (address, _, proven) = rig().await;
     address.one_each.store(true, Ordering::Release);
-    let id = crate::member::ObjectId {
-        gvk: crate::member::Gvk::new("v1", "Namespace"),
+    let id = crate::ObjectId {
+        gvk: crate::Gvk::new("v1", "Namespace"),
         namespace: String::new(),
         name: "kube-system".into(),
     };

@@ -12,9 +12,9 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::member::kube::KubeMember;
-use crate::member::kube::fake::{self, Answer};
-use crate::member::{Gvk, Member};
+use crate::kube::KubeMember;
+use crate::kube::fake::{self, Answer};
+use crate::{Gvk, Member};
 
 /// ConfigMaps by name: each with the version of its last change.
 #[derive(Clone, Default)]
