@@ -1,10 +1,10 @@
 //! Twin tests: one table of request sequences runs against a real kube-apiserver and against the hub, and every answer is compared.
 //!
-//! In: `sequences/*.yaml` (written by hand) and one generated sequence for every kind and verb. Out: for each that differs, the
-//! request and both answers; a last line that counts sequences and listed differences. `differences.yaml` lists what may
+//! In: `sequences/*.yaml` (written by hand) and one generated sequence for every kind and verb. Out: each sequence is a test of its
+//! own name, and one that differs fails with the request and both answers. `differences.yaml` lists what may
 //! differ, with the reason; an entry that no longer differs fails. Sequences run in JSON and once more in protobuf, as generated
-//! clients speak. `TWIN_ONLY=words` runs only sequences whose names hold one of
-//! the words (separated by commas). `TWIN_MUTATIONS=1` runs all mutations (see [`mutations`]).
+//! clients speak. `TWIN_MUTATIONS=1` adds all mutations (see [`mutations`]). What is served is asked of kube-apiserver, so that both
+//! servers are started even to print the names.
 
 #![allow(clippy::disallowed_methods, reason = "tests and benches are of this machine's time")]
 #![allow(clippy::unwrap_used)]
@@ -19,14 +19,17 @@ mod run;
 mod sequence;
 mod twins;
 
-use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::ExitCode;
+use std::sync::Arc;
 
+use libtest_mimic::{Arguments, Failed, Trial};
+
+use mutations::Share;
 use sequence::{Sequence, Step};
 use twins::Twins;
 
-/// Sequences under way at once.
+/// Sequences under way at once, unless `--test-threads` says otherwise: most of a sequence is waiting for its two servers.
 const WORKERS: usize = 6;
 
 /// One in so many mutations and cases of tables runs in protobuf as well, unless all are asked for: what a field may hold is judged
@@ -36,28 +39,35 @@ const SAMPLE: usize = 10;
 /// The most differences that may be listed.
 const MOST: usize = 20;
 
-fn wanted(name: &str) -> bool {
-    match std::env::var("TWIN_ONLY") {
-        Ok(words) if !words.is_empty() => words.split(',').any(|word| name.contains(word)),
-        _ => true,
-    }
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(WORKERS);
+    let share = mutations::share(arguments.filter.as_deref());
+    let twins = Arc::new(Twins::start());
+    let all = sequences(&twins, share);
+    let listed = listed(&all);
+    let karmada = twins.resources.contains_key("works.v1alpha1.work.karmada.io");
+    let trial = |one: Sequence| {
+        let name = one.name.clone();
+        let left_out = !karmada && one.steps.iter().any(is_about_karmada);
+        // A difference is listed once for both encodings.
+        let listed = listed.contains(name.trim_end_matches(sequence::IN_PROTOBUF));
+        let twins = twins.clone();
+        Trial::test(name, move || judge(&twins, &one, listed)).with_ignored_flag(left_out)
+    };
+    let trials = all.into_iter().map(trial).collect();
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    // The servers end with their last holder: before the process does.
+    drop(twins);
+    conclusion.exit_code()
 }
 
-fn listed() -> BTreeMap<String, String> {
-    let text = std::fs::read_to_string(sequence::folder().join("differences.yaml")).unwrap();
-    let listed: BTreeMap<String, String> =
-        serde_saphyr::from_str(&text).expect("differences.yaml is a map of texts");
-    assert!(listed.len() <= MOST, "{} differences are listed, {MOST} may be", listed.len());
-    listed
-}
-
-#[test]
-fn no_answer_tells_the_hub_from_kube_apiserver() {
-    let twins = Twins::start();
+/// Every sequence, in both encodings.
+fn sequences(twins: &Twins, share: Share) -> Vec<Sequence> {
     let mut all = sequence::written();
-    all.extend(generated::all(&twins));
-    let mutations = mutations::all(&twins);
-    let each = if mutations::all_wanted() { 1 } else { SAMPLE };
+    all.extend(generated::all(twins));
+    let mutations = mutations::all(twins, share);
+    let each = if share == Share::All { 1 } else { SAMPLE };
     let (cases, sequences): (Vec<&Sequence>, Vec<&Sequence>) = all
         .iter()
         .chain(&mutations)
@@ -66,63 +76,40 @@ fn no_answer_tells_the_hub_from_kube_apiserver() {
     let in_protobuf: Vec<Sequence> = in_protobuf.map(Sequence::in_protobuf).collect();
     all.extend(mutations);
     all.extend(in_protobuf);
-    let mut names = BTreeMap::new();
-    for (index, one) in all.iter().enumerate() {
-        assert!(names.insert(one.name.clone(), index).is_none(), "two sequences are named {}", one.name);
+    all
+}
+
+/// The names of the sequences that may differ.
+///
+/// # Panics
+///
+/// Where two sequences have one name, too many are listed, or one is listed that is no sequence.
+fn listed(all: &[Sequence]) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for one in all {
+        assert!(names.insert(one.name.as_str()), "two sequences are named {}", one.name);
     }
-    let listed = listed();
-    if let Some(stale) = listed.keys().find(|name| !names.contains_key(*name)) {
+    let text = std::fs::read_to_string(sequence::folder().join("differences.yaml")).unwrap();
+    let listed: BTreeMap<String, String> =
+        serde_saphyr::from_str(&text).expect("differences.yaml is a map of texts");
+    assert!(listed.len() <= MOST, "{} differences are listed, {MOST} may be", listed.len());
+    if let Some(stale) = listed.keys().find(|name| !names.contains(name.as_str())) {
         panic!("differences.yaml names {stale:?}, which is no sequence");
     }
-    let karmada = twins.resources.contains_key("works.v1alpha1.work.karmada.io");
-    let can_run = |one: &Sequence| karmada || !one.steps.iter().any(is_about_karmada);
-    let chosen: Vec<&Sequence> = all.iter().filter(|one| wanted(&one.name) && can_run(one)).collect();
-    let found = run_all(&twins, &chosen);
-    mutations::count(&chosen, &found);
-    let mut report = Vec::new();
-    let mut differing = 0;
-    for sequence in &chosen {
-        // A difference is listed once for both encodings; in protobuf it may be none, as fewer requests can be made.
-        let listed = listed.get(sequence.name.trim_end_matches(sequence::IN_PROTOBUF));
-        match (
-            found.get(&sequence.name),
-            listed.filter(|_| !sequence.protobuf || found.contains_key(&sequence.name)),
-        ) {
-            (Some(_), Some(_)) => differing += 1,
-            (Some(what), None) => report.push(format!("{}\n{}", sequence.name, what.join("\n"))),
-            (None, Some(_)) => {
-                report.push(format!("{}\n  is listed as a difference, and does not differ", sequence.name));
-            }
-            (None, None) => {}
-        }
+    listed.into_keys().collect()
+}
+
+/// Whether both servers answer alike; a listed sequence has to differ, in JSON at least: in protobuf fewer requests can be made.
+fn judge(twins: &Twins, sequence: &Sequence, listed: bool) -> Result<(), Failed> {
+    let differs = run::differs(twins, sequence);
+    match (differs.is_empty(), listed) {
+        (false, false) => Err(differs.join("\n").into()),
+        (true, true) if !sequence.protobuf => Err("is listed as a difference, and does not differ".into()),
+        _ => Ok(()),
     }
-    for text in &report {
-        println!("{text}\n");
-    }
-    println!("twin: {} sequences, {} listed differences, {} unlisted", chosen.len(), differing, report.len());
-    assert!(report.is_empty(), "{} of {} sequences differ", report.len(), chosen.len());
 }
 
 /// Whether a step needs Karmada's kinds on both sides.
 fn is_about_karmada(step: &Step) -> bool {
     step.path.contains("karmada.io") || step.body.to_string().contains("karmada.io")
-}
-
-/// Runs the sequences, several at once; answers what differs, by name.
-fn run_all(twins: &Twins, chosen: &[&Sequence]) -> BTreeMap<String, Vec<String>> {
-    let next = AtomicUsize::new(0);
-    let found = Mutex::new(BTreeMap::new());
-    std::thread::scope(|scope| {
-        for _ in 0..WORKERS {
-            scope.spawn(|| {
-                while let Some(sequence) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let what = run::differs(twins, sequence);
-                    if !what.is_empty() {
-                        found.lock().unwrap().insert(sequence.name.clone(), what);
-                    }
-                }
-            });
-        }
-    });
-    found.into_inner().unwrap()
 }

@@ -7,7 +7,7 @@
 //! same. A Pod's spec is walked as a Pod's only: in templates just what the sample holds.
 //!
 //! There are fifty thousand of either: those of the kinds in [`SELDOM`], and three of four updates, run only where
-//! `TWIN_MUTATIONS=1`, or the word `mutations/` in `TWIN_ONLY`, asks for all.
+//! `TWIN_MUTATIONS=1`, or a filter that names `mutations/`, asks for all.
 
 mod schema;
 mod values;
@@ -51,20 +51,28 @@ const MOVING: [&str; 3] = [
     "flowschemas.v1.flowcontrol.apiserver.k8s.io",
 ];
 
-/// Whether all mutations are asked for.
-/// Whether all mutations are to run, in both encodings.
-pub fn all_wanted() -> bool {
-    let words = std::env::var("TWIN_ONLY").unwrap_or_default();
-    std::env::var("TWIN_MUTATIONS").is_ok_and(|on| on == "1") || words.contains("mutations/")
+/// How many of the mutations run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Share {
+    /// Those that every run of the suite makes.
+    Sample,
+    /// Each, in both encodings.
+    All,
+}
+
+/// What the environment or the filter of the run asks for.
+pub fn share(filter: Option<&str>) -> Share {
+    let all = std::env::var("TWIN_MUTATIONS").is_ok_and(|on| on == "1")
+        || filter.is_some_and(|words| words.contains("mutations/"));
+    if all { Share::All } else { Share::Sample }
 }
 
 /// Every sequence.
-pub fn all(twins: &Twins) -> Vec<Sequence> {
+pub fn all(twins: &Twins, share: Share) -> Vec<Sequence> {
     let schemas = Schemas::of(&twins.truth);
     let (mut out, mut seen, mut refused) = (Vec::new(), BTreeSet::new(), Vec::new());
-    let every = all_wanted();
     for (plural, resource, object) in generated::mutable(twins) {
-        if !every && SELDOM.contains(&plural.as_str()) {
+        if share == Share::Sample && SELDOM.contains(&plural.as_str()) {
             continue;
         }
         refused.extend(refusal(twins, &plural, &object));
@@ -73,7 +81,7 @@ pub fn all(twins: &Twins) -> Vec<Sequence> {
         let name =
             object["metadata"]["name"].as_str().unwrap_or_default().replace("NS-", "").replace("NS", "plain");
         let called = format!("mutations/{} {} {name}", resource.api_version, resource.kind);
-        out.extend(of_sample(&schemas, &called, (&plural, &resource), object, further));
+        out.extend(of_sample(&schemas, share, &called, (&plural, &resource), object, further));
     }
     assert!(refused.is_empty(), "samples are refused:\n{}", refused.join("\n"));
     out
@@ -87,27 +95,9 @@ fn refusal(twins: &Twins, plural: &str, object: &Value) -> Option<String> {
     (!matches!(answer.code, 201 | 409)).then(|| format!("{plural}: {}", answer.json()["message"]))
 }
 
-/// Prints how many mutations ran and how many differed, by kind.
-pub fn count(chosen: &[&Sequence], found: &BTreeMap<String, Vec<String>>) {
-    let mut kinds: BTreeMap<String, (usize, usize)> = BTreeMap::new();
-    for sequence in chosen {
-        let Some(rest) = sequence.name.strip_prefix("mutations/") else { continue };
-        let kind = kinds.entry(rest.split(' ').take(2).collect::<Vec<_>>().join(" ")).or_default();
-        kind.0 += sequence.steps.len();
-        kind.1 += found.get(&sequence.name).map_or(0, Vec::len);
-    }
-    for (kind, (all, differing)) in &kinds {
-        println!("mutations: {kind}: {all}, {differing} differ");
-    }
-    let sum = |part: fn(&(usize, usize)) -> usize| kinds.values().map(part).sum::<usize>();
-    if kinds.is_empty() {
-        return;
-    }
-    println!("mutations: {} in all, {} differ", sum(|kind| kind.0), sum(|kind| kind.1));
-}
-
 fn of_sample(
     schemas: &Schemas,
+    share: Share,
     called: &str,
     (plural, resource): (&str, &Resource),
     object: Value,
@@ -134,7 +124,9 @@ fn of_sample(
             ..Step::default()
         });
         out.push(Sequence::new(format!("{called} {group}"), creates.collect()));
-        if let Some(steps) = updates(plural, &place.base, who, &all) {
+        let every = if share == Share::All { 1 } else { 4 };
+        let updated = all.iter().filter(|one| !UNCLEAR.contains(&one.path.as_str())).step_by(every);
+        if let Some(steps) = updates(plural, &place.base, who, updated) {
             out.push(Sequence::new(format!("{called} {group}, updated"), steps));
         }
     }
@@ -147,7 +139,12 @@ fn options(number: usize) -> String {
 }
 
 /// The object is made, and replaced by each of its mutations.
-fn updates(plural: &str, object: &Value, who: &str, all: &[Mutation]) -> Option<Vec<Step>> {
+fn updates<'a>(
+    plural: &str,
+    object: &Value,
+    who: &str,
+    mutations: impl Iterator<Item = &'a Mutation>,
+) -> Option<Vec<Step>> {
     let name = object["metadata"]["name"].as_str()?;
     let who = who.to_owned();
     let made = Step {
@@ -164,9 +161,7 @@ fn updates(plural: &str, object: &Value, who: &str, all: &[Mutation]) -> Option<
         settles: true,
         ..Step::default()
     });
-    let every = if all_wanted() { 1 } else { 4 };
-    let all = all.iter().filter(|one| !UNCLEAR.contains(&one.path.as_str()));
-    let replaced = all.enumerate().step_by(every).map(|(number, one)| Step {
+    let replaced = mutations.enumerate().map(|(number, one)| Step {
         method: "PUT".to_owned(),
         path: format!("{plural}/{name}{}", options(number)),
         body: json!({&one.path: one.value}),
