@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::identity::{Keeper, secret_id};
+use crate::identity::{IdentityStore, secret_id};
 use crate::member::MemberError;
 use crate::shared::LinkView;
 use crate::sources::Sources;
@@ -25,14 +25,14 @@ const FAREWELL: Duration = Duration::from_secs(3);
 
 /// Keeps the annotation as the link and the ledger stand. Ends with a sender of either.
 pub async fn run(
-    keeper: Keeper,
+    identity_store: IdentityStore,
     sources: Sources,
     mut link: watch::Receiver<LinkView>,
     mut trouble: watch::Receiver<Option<String>>,
 ) {
     loop {
         let (view, wrong) = (link.borrow_and_update().clone(), trouble.borrow_and_update().clone());
-        match say(&keeper, &sources, &view, wrong.as_deref()).await {
+        match say(&identity_store, &sources, &view, wrong.as_deref()).await {
             Ok(()) => {
                 let changed = tokio::select! {
                     changed = link.changed() => changed,
@@ -51,17 +51,17 @@ pub async fn run(
 }
 
 /// The last word of a process that ends.
-pub async fn farewell(keeper: &Keeper, sources: &Sources, view: &LinkView) {
-    let _ = tokio::time::timeout(FAREWELL, say(keeper, sources, view, None)).await;
+pub async fn farewell(identity_store: &IdentityStore, sources: &Sources, view: &LinkView) {
+    let _ = tokio::time::timeout(FAREWELL, say(identity_store, sources, view, None)).await;
 }
 
 async fn say(
-    keeper: &Keeper,
+    identity_store: &IdentityStore,
     sources: &Sources,
     view: &LinkView,
     trouble: Option<&str>,
 ) -> Result<(), MemberError> {
-    let Keeper::Secret { member, namespace, name } = keeper else { return Ok(()) };
+    let IdentityStore::Secret { member, namespace, name } = identity_store else { return Ok(()) };
     let id = secret_id(namespace, name);
     // Only a Secret that is there: who removes it (unregister) means it.
     let Some(secret) = member.get(&id).await? else { return Ok(()) };
@@ -127,20 +127,20 @@ mod tests {
     #[tokio::test]
     async fn it_stands_on_the_secret_and_leaves_the_identity_alone() {
         let member: Arc<dyn Member> = Arc::new(MemoryMember::new("m", 1, Duration::ZERO));
-        let keeper =
-            Keeper::Secret { member: member.clone(), namespace: "default".into(), name: "id".into() };
-        say(&keeper, &Sources::system(), &LinkView::Starting, None).await.unwrap();
+        let identity_store =
+            IdentityStore::Secret { member: member.clone(), namespace: "default".into(), name: "id".into() };
+        say(&identity_store, &Sources::system(), &LinkView::Starting, None).await.unwrap();
         assert!(member.get(&secret_id("default", "id")).await.unwrap().is_none(), "it makes no Secret");
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "id", "namespace": "default"},
             "data": {"identity.json": "e30="}});
         member.create(&secret).await.unwrap();
-        say(&keeper, &Sources::system(), &LinkView::Connected { epoch: 1 }, Some("the disk is full"))
+        say(&identity_store, &Sources::system(), &LinkView::Connected { epoch: 1 }, Some("the disk is full"))
             .await
             .unwrap();
         let secret = member.get(&secret_id("default", "id")).await.unwrap().unwrap();
         assert!(secret["metadata"]["annotations"][STATE].as_str().unwrap().contains("Connected"));
         assert!(secret["metadata"]["annotations"][STATE].as_str().unwrap().contains("the disk is full"));
-        say(&keeper, &Sources::system(), &LinkView::Connected { epoch: 1 }, None).await.unwrap();
+        say(&identity_store, &Sources::system(), &LinkView::Connected { epoch: 1 }, None).await.unwrap();
         let secret = member.get(&secret_id("default", "id")).await.unwrap().unwrap();
         assert!(!secret["metadata"]["annotations"][STATE].as_str().unwrap().contains("ledger"), "it is over");
         assert_eq!(secret["data"]["identity.json"], "e30=");

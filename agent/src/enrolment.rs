@@ -24,7 +24,7 @@ impl Enrolment {
     /// # Errors
     /// It cannot be read, is another member's, or the join cannot succeed.
     pub async fn identity(&self) -> Result<Identity, AgentError> {
-        let Some(mut identity) = self.parts.keeper.load().await? else { return self.join().await };
+        let Some(mut identity) = self.parts.identity_store.load().await? else { return self.join().await };
         // Where the member does not answer now, it is taken at its word: enforcing begins when it is back.
         if let Ok(uid) = member::cluster_uid(&*self.parts.member).await
             && uid != identity.cluster_uid
@@ -73,7 +73,7 @@ impl Enrolment {
             return Err(AgentError::ControlPlane);
         }
         // The same over restarts: the hub grants a name to the key that holds it, as often as it asks.
-        let key = parts.keeper.joining_key().await?;
+        let key = parts.identity_store.joining_key().await?;
         let ask = join::Ask {
             endpoints: config.hub.clone(),
             token,
@@ -87,7 +87,7 @@ impl Enrolment {
             sources: parts.sources.clone(),
         };
         let identity = join::join(&*parts.connector, &key, &ask, &parts.link).await?;
-        parts.keeper.save(&identity).await?;
+        parts.identity_store.save(&identity).await?;
         tracing::info!(cluster = identity.cluster_name, "joined");
         Ok(identity)
     }

@@ -159,7 +159,7 @@ fn is_endpoint(text: &str) -> bool {
 
 /// Why an identity cannot be kept or found.
 #[derive(Debug, thiserror::Error)]
-pub enum KeepError {
+pub enum IdentityStoreError {
     /// The file.
     #[error(transparent)]
     File(#[from] CertError),
@@ -173,7 +173,7 @@ pub enum KeepError {
 
 /// Where the identity is kept.
 #[derive(Clone)]
-pub enum Keeper {
+pub enum IdentityStore {
     /// `identity.json` in this directory.
     Directory(PathBuf),
     /// A Secret of the member, key `identity.json`.
@@ -187,7 +187,7 @@ pub enum Keeper {
     },
 }
 
-impl Keeper {
+impl IdentityStore {
     /// The same place, reached over `member`.
     #[must_use]
     pub fn over(&self, member: Arc<dyn Member>) -> Self {
@@ -200,7 +200,7 @@ impl Keeper {
     }
 
     /// The identity, where there is one.
-    pub async fn load(&self) -> Result<Option<Identity>, KeepError> {
+    pub async fn load(&self) -> Result<Option<Identity>, IdentityStoreError> {
         let (place, text) = match self {
             Self::Directory(directory) => {
                 let path = file(directory);
@@ -209,9 +209,9 @@ impl Keeper {
             Self::Secret { member, namespace, name } => {
                 let place = format!("{namespace}/{name}");
                 let secret = member.get(&secret_id(namespace, name)).await;
-                let secret = secret.map_err(|error| KeepError::Secret(place.clone(), error))?;
+                let secret = secret.map_err(|error| IdentityStoreError::Secret(place.clone(), error))?;
                 let data = secret.as_ref().and_then(|s| s.pointer("/data/identity.json")?.as_str());
-                let damaged = |error: String| KeepError::Damaged(place.clone(), error);
+                let damaged = |error: String| IdentityStoreError::Damaged(place.clone(), error);
                 let text =
                     data.map(|data| STANDARD.decode(data).map_err(|e| damaged(e.to_string()))).transpose()?;
                 let text = text.map(String::from_utf8).transpose().map_err(|e| damaged(e.to_string()))?;
@@ -219,11 +219,11 @@ impl Keeper {
             }
         };
         let parse = |text: String| serde_json::from_str(&text);
-        text.map(parse).transpose().map_err(|error| KeepError::Damaged(place, error.to_string()))
+        text.map(parse).transpose().map_err(|error| IdentityStoreError::Damaged(place, error.to_string()))
     }
 
     /// The key to join with: made and kept at the first time, and the same until an identity is kept.
-    pub async fn joining_key(&self) -> Result<ClientKey, KeepError> {
+    pub async fn joining_key(&self) -> Result<ClientKey, IdentityStoreError> {
         match self {
             Self::Directory(directory) => {
                 let path = directory.join(JOINING_KEY);
@@ -236,7 +236,7 @@ impl Keeper {
             }
             Self::Secret { member, namespace, name } => {
                 let id = secret_id(namespace, name);
-                let wrong = |error| KeepError::Secret(format!("{namespace}/{name}"), error);
+                let wrong = |error| IdentityStoreError::Secret(format!("{namespace}/{name}"), error);
                 let secret = member.get(&id).await.map_err(wrong)?;
                 let kept = secret.as_ref().and_then(|secret| secret["data"][JOINING_KEY].as_str());
                 let pem = kept.and_then(|data| String::from_utf8(STANDARD.decode(data).ok()?).ok());
@@ -261,7 +261,7 @@ impl Keeper {
     }
 
     /// Keeps the identity; the key to join with has done its work.
-    pub async fn save(&self, identity: &Identity) -> Result<(), KeepError> {
+    pub async fn save(&self, identity: &Identity) -> Result<(), IdentityStoreError> {
         let text = json!(identity).to_string();
         match self {
             Self::Directory(directory) => {
@@ -271,7 +271,7 @@ impl Keeper {
                 Ok(())
             }
             Self::Secret { member, namespace, name } => {
-                let wrong = |error| KeepError::Secret(format!("{namespace}/{name}"), error);
+                let wrong = |error| IdentityStoreError::Secret(format!("{namespace}/{name}"), error);
                 let data = json!({"identity.json": STANDARD.encode(text)});
                 let applied = member.apply(&secret_with(namespace, name, &data)).await.map_err(wrong)?;
                 if applied["data"][JOINING_KEY].is_string() {
@@ -372,19 +372,24 @@ mod tests {
         assert!(!format!("{identity:?}").contains("KEY"));
         let dir = tempfile::tempdir().unwrap();
         let member: Arc<dyn Member> = Arc::new(MemoryMember::new("m", 1, Duration::ZERO));
-        let secret = Keeper::Secret { member, namespace: "default".into(), name: "karmada-agent".into() };
-        for keeper in [Keeper::Directory(dir.path().to_owned()), secret] {
-            assert!(keeper.load().await.unwrap().is_none());
-            let joining = keeper.joining_key().await.unwrap().fingerprint();
+        let secret =
+            IdentityStore::Secret { member, namespace: "default".into(), name: "karmada-agent".into() };
+        for identity_store in [IdentityStore::Directory(dir.path().to_owned()), secret] {
+            assert!(identity_store.load().await.unwrap().is_none());
+            let joining = identity_store.joining_key().await.unwrap().fingerprint();
             assert_eq!(
-                keeper.joining_key().await.unwrap().fingerprint(),
+                identity_store.joining_key().await.unwrap().fingerprint(),
                 joining,
                 "the same at the next start"
             );
-            assert!(keeper.load().await.unwrap().is_none(), "a key alone is no identity");
-            keeper.save(&identity).await.unwrap();
-            assert_ne!(keeper.joining_key().await.unwrap().fingerprint(), joining, "one key, one identity");
-            let loaded = keeper.load().await.unwrap().unwrap();
+            assert!(identity_store.load().await.unwrap().is_none(), "a key alone is no identity");
+            identity_store.save(&identity).await.unwrap();
+            assert_ne!(
+                identity_store.joining_key().await.unwrap().fingerprint(),
+                joining,
+                "one key, one identity"
+            );
+            let loaded = identity_store.load().await.unwrap().unwrap();
             assert_eq!(
                 (loaded.cluster_name.as_str(), loaded.key().unwrap().fingerprint()),
                 ("site1", key.fingerprint())

@@ -7,7 +7,7 @@
 
 mod changes;
 mod copy;
-mod refuge;
+mod fallback;
 mod schema;
 
 use std::collections::BTreeMap;
@@ -22,8 +22,8 @@ use tokio::sync::watch;
 
 use self::changes::{NOTHING_COMES, SEAL, TO_BE_WRITTEN, UNANSWERED, apply, set_number};
 pub use self::copy::{Row, Snapshot};
-use self::refuge::Store;
-pub use self::refuge::{Standing, run as keep_on_disk};
+use self::fallback::Store;
+pub use self::fallback::{LedgerHealth, run as keep_on_disk};
 use self::schema::{COLUMNS, FORMAT, Trouble};
 use crate::member::ObjectId;
 use crate::session::{Change, Held, Phase};
@@ -149,32 +149,32 @@ pub struct Ledger {
     suspects: Vec<String>,
     /// Counts what was desired anew; who keeps a copy of the ledger follows it.
     desired: watch::Sender<u64>,
-    standing: watch::Sender<Standing>,
+    health: watch::Sender<LedgerHealth>,
 }
 
 impl Ledger {
     /// Opens or makes `ledger.sqlite` in `directory`. Where the disk takes nothing, or the file is damaged, it goes on with what can be
-    /// read: see [`Ledger::standing`].
+    /// read: see [`Ledger::health`].
     pub fn open(directory: &Path) -> Result<Self, LedgerError> {
-        let (store, standing) = Store::open(directory)?;
-        if let Some(trouble) = &standing.trouble {
+        let (store, health) = Store::open(directory)?;
+        if let Some(trouble) = &health.trouble {
             tracing::error!(trouble, "the ledger is in memory alone; what comes is not acknowledged");
         }
-        Self::over(store, Some(directory.to_owned()), standing)
+        Self::over(store, Some(directory.to_owned()), health)
     }
 
     /// A ledger that is gone with the process: for a member that is in memory too.
     pub fn in_memory() -> Result<Self, LedgerError> {
-        Self::over(Store::sound(schema::in_memory()?), None, Standing::default())
+        Self::over(Store::sound(schema::in_memory()?), None, LedgerHealth::default())
     }
 
-    fn over(store: Store, directory: Option<PathBuf>, standing: Standing) -> Result<Self, LedgerError> {
+    fn over(store: Store, directory: Option<PathBuf>, health: LedgerHealth) -> Result<Self, LedgerError> {
         let ledger = Self {
             store: Mutex::new(store),
             directory,
             suspects: Vec::new(),
             desired: watch::Sender::new(0),
-            standing: watch::Sender::new(standing),
+            health: watch::Sender::new(health),
         };
         let suspects = ledger.after_a_crash()?;
         Ok(Self { suspects, ..ledger })
@@ -196,8 +196,8 @@ impl Ledger {
             // Whatever the work said of it: rows before it are lost.
             set_number(&store.connection, "cursor", 0)?;
         }
-        self.standing.send_modify(|standing| {
-            *standing = Standing { trouble: news.trouble, relists: standing.relists + news.relists };
+        self.health.send_modify(|health| {
+            *health = LedgerHealth { trouble: news.trouble, relists: health.relists + news.relists };
         });
         Ok((done, store.durable))
     }
@@ -210,13 +210,13 @@ impl Ledger {
     }
 
     /// Where it is, and each change of that.
-    pub fn standing(&self) -> watch::Receiver<Standing> {
-        self.standing.subscribe()
+    pub fn health(&self) -> watch::Receiver<LedgerHealth> {
+        self.health.subscribe()
     }
 
     /// Counts how often its cursor was given up: everything is to be asked for again.
     pub fn relists(&self) -> u64 {
-        self.standing.borrow().relists
+        self.health.borrow().relists
     }
 
     /// Whether what was committed is on disk.
@@ -234,7 +234,7 @@ impl Ledger {
         match store.write_back(directory) {
             Ok(()) => {
                 tracing::info!("the ledger is on disk again");
-                self.standing.send_modify(|standing| standing.trouble = None);
+                self.health.send_modify(|health| health.trouble = None);
             }
             Err(error) => tracing::debug!(%error, "writing the ledger"),
         }

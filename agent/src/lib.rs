@@ -20,6 +20,7 @@ pub mod join;
 pub mod ledger;
 pub mod link;
 pub use karmada_member as member;
+pub mod ledger_backup;
 pub mod metrics;
 pub mod outbox;
 pub mod reconcile;
@@ -32,7 +33,6 @@ pub mod sources;
 pub mod state_dir;
 pub mod status;
 pub mod summary;
-pub mod vault;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -45,14 +45,14 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::enrolment::Enrolment;
-use crate::identity::{KeepError, Keeper};
+use crate::identity::{IdentityStore, IdentityStoreError};
 use crate::join::JoinError;
 use crate::ledger::{Ledger, LedgerError};
+use crate::ledger_backup::LedgerBackup;
 use crate::link::dial::Connector;
 use crate::member::proven::ProvenMember;
 use crate::member::{Member, MemberError};
 use crate::shared::Shared;
-use crate::vault::Vault;
 
 pub use crate::shared::LinkView;
 pub use crate::sources::Sources;
@@ -118,7 +118,7 @@ pub struct Parts {
     /// Makes byte streams to the hub.
     pub connector: Arc<dyn Connector>,
     /// Where the identity is.
-    pub keeper: Keeper,
+    pub identity_store: IdentityStore,
     /// Told where the link stands; its receivers see the first welcome.
     pub link: watch::Sender<LinkView>,
     /// Time and randomness.
@@ -159,7 +159,7 @@ pub enum AgentError {
     OtherMember(String, String),
     /// The identity cannot be kept.
     #[error(transparent)]
-    Keep(#[from] KeepError),
+    Keep(#[from] IdentityStoreError),
     /// The ledger cannot be kept.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
@@ -185,9 +185,10 @@ impl From<MemberError> for AgentError {
 /// # Errors
 /// A join that cannot succeed, or a ledger that cannot be kept. The network is never a reason to end, once joined.
 pub async fn run(config: Config, parts: Parts, stop: CancellationToken) -> Result<(), AgentError> {
-    let (keeper, link, sources) = (parts.keeper.clone(), parts.link.clone(), parts.sources.clone());
+    let (identity_store, link, sources) =
+        (parts.identity_store.clone(), parts.link.clone(), parts.sources.clone());
     let (trouble, of_the_ledger) = watch::channel(None);
-    let said = announce::run(keeper.clone(), sources.clone(), link.subscribe(), of_the_ledger);
+    let said = announce::run(identity_store.clone(), sources.clone(), link.subscribe(), of_the_ledger);
     let worked = tokio::select! {
         biased;
         worked = Box::pin(work(config, parts, trouble, stop)) => worked,
@@ -196,19 +197,19 @@ pub async fn run(config: Config, parts: Parts, stop: CancellationToken) -> Resul
     if let Err(error) = &worked {
         link.send_replace(LinkView::away(error.into(), error));
         let view = link.borrow().clone();
-        announce::farewell(&keeper, &sources, &view).await;
+        announce::farewell(&identity_store, &sources, &view).await;
     }
     worked
 }
 
 /// Passes on why the ledger is in memory alone, as long as it is.
 async fn tell_trouble(
-    mut standing: watch::Receiver<ledger::Standing>,
+    mut health: watch::Receiver<ledger::LedgerHealth>,
     trouble: watch::Sender<Option<String>>,
     stop: CancellationToken,
 ) {
     loop {
-        let now = standing.borrow_and_update().trouble.clone();
+        let now = health.borrow_and_update().trouble.clone();
         trouble.send_if_modified(|told| {
             let news = *told != now;
             *told = now;
@@ -216,7 +217,7 @@ async fn tell_trouble(
         });
         tokio::select! {
             () = stop.cancelled() => return,
-            changed = standing.changed() => if changed.is_err() { return },
+            changed = health.changed() => if changed.is_err() { return },
         }
     }
 }
@@ -235,7 +236,8 @@ async fn work(
     };
     // From here on nothing is written before the member is known to be the one that was joined.
     let proven = Arc::new(ProvenMember::new(parts.member.clone(), identity.cluster_uid.clone()));
-    let parts = Parts { keeper: parts.keeper.over(proven.clone()), member: proven.clone(), ..parts };
+    let parts =
+        Parts { identity_store: parts.identity_store.over(proven.clone()), member: proven.clone(), ..parts };
     let (joined_for, stopped) = (identity.cluster_uid.clone(), stop);
     let stop = stopped.child_token();
     let elsewhere = async {
@@ -247,18 +249,18 @@ async fn work(
         stop.cancel();
         Some(AgentError::OtherMember(joined_for, found))
     };
-    let vault = Vault::of(&parts.keeper);
+    let backup = LedgerBackup::of(&parts.identity_store);
     let ledger = match &config.state_dir {
         Some(directory) => {
-            if let Some(vault) = &vault {
-                vault.restore(directory).await;
+            if let Some(backup) = &backup {
+                backup.restore(directory).await;
             }
             Ledger::open(directory)?
         }
         None => Ledger::in_memory()?,
     };
     let shared = Shared::new(ledger, parts.link.clone());
-    let told = tell_trouble(shared.ledger.standing(), trouble, stop.clone());
+    let told = tell_trouble(shared.ledger.health(), trouble, stop.clone());
     let cluster = identity.cluster_name.clone();
     let engine = reconcile::engine::Parts {
         shared: shared.clone(),
@@ -272,7 +274,7 @@ async fn work(
         shared: shared.clone(),
         connector: parts.connector.clone(),
         identity,
-        keeper: parts.keeper.clone(),
+        identity_store: parts.identity_store.clone(),
         enrolment: Some(enrolment),
         boot_id: parts.sources.process_name(),
         seed: parts.sources.random(),
@@ -296,8 +298,8 @@ async fn work(
             }
         },
         async {
-            if let (Some(vault), Some(_)) = (vault, &config.state_dir) {
-                Box::pin(vault.run(&shared.ledger, stop.clone())).await;
+            if let (Some(backup), Some(_)) = (backup, &config.state_dir) {
+                Box::pin(backup.run(&shared.ledger, stop.clone())).await;
             }
         },
     );

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use clap::Parser;
 use karmada_agent::cause::Cause;
-use karmada_agent::identity::Keeper;
+use karmada_agent::identity::IdentityStore;
 use karmada_agent::link::dial::Tcp;
 use karmada_agent::member::Member;
 use karmada_agent::member::kube::{KubeMember, kubeconfig_cluster};
@@ -59,12 +59,12 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         (None, None) => String::new(),
     };
     let member: Arc<dyn Member> = Arc::new(KubeMember::connect(args.kubeconfig.as_deref()).await?);
-    let keeper = match &args.identity_secret {
+    let identity_store = match &args.identity_secret {
         Some(secret) => {
             let (namespace, name) = secret.split_once('/').context("--identity-secret is NAMESPACE/NAME")?;
-            Keeper::Secret { member: member.clone(), namespace: namespace.into(), name: name.into() }
+            IdentityStore::Secret { member: member.clone(), namespace: namespace.into(), name: name.into() }
         }
-        None => Keeper::Directory(args.state_dir.clone()),
+        None => IdentityStore::Directory(args.state_dir.clone()),
     };
     let config = Config {
         hub: args.hub,
@@ -83,8 +83,14 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     };
     let (link, _) = tokio::sync::watch::channel(LinkView::default());
     let sources = Sources::system();
-    let parts =
-        Parts { member, interpreter: Arc::new(Native), connector: Arc::new(Tcp), keeper, link, sources };
+    let parts = Parts {
+        member,
+        interpreter: Arc::new(Native),
+        connector: Arc::new(Tcp),
+        identity_store,
+        link,
+        sources,
+    };
     let stop = CancellationToken::new();
     tokio::spawn(until_signal(stop.clone()));
     Ok(Box::pin(run(config, parts, stop)).await?)

@@ -170,7 +170,7 @@ fn process(out: &mut String) {
 /// What is answered to a path: status, kind, text.
 fn answer(shared: &Shared, cluster: &str, path: &str) -> (StatusCode, &'static str, String) {
     const PLAIN: &str = "text/plain; charset=utf-8";
-    let trouble = shared.ledger.standing().borrow().trouble.clone();
+    let trouble = shared.ledger.health().borrow().trouble.clone();
     let words = trouble.as_ref().map(|trouble| {
         format!("the ledger is in memory alone, and what the hub sends is not acknowledged: {trouble}\n")
     });

@@ -21,7 +21,7 @@ const ORPHANS: usize = 256;
 
 /// What is known of one Work.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct WorkReport {
     /// The Work's uid.
     pub uid: String,
     /// The revision that this is about.
@@ -38,7 +38,7 @@ pub struct Standing {
 
 #[derive(Debug)]
 struct Entry {
-    standing: Standing,
+    report: WorkReport,
     /// Where the index of what is due holds it.
     due: Option<Duration>,
     sent: Option<Sent>,
@@ -55,9 +55,7 @@ struct Sent {
 impl Entry {
     fn due_at(&self) -> Duration {
         match &self.sent {
-            Some(sent)
-                if sent.revision == self.standing.revision && sent.applied == self.standing.applied =>
-            {
+            Some(sent) if sent.revision == self.report.revision && sent.applied == self.report.applied => {
                 sent.at + SPACING
             }
             _ => Duration::ZERO,
@@ -80,12 +78,12 @@ pub struct Outbox {
 
 impl Outbox {
     /// A Work stands like this. True where that is news.
-    pub fn work(&mut self, key: &str, standing: Standing) -> bool {
+    pub fn work(&mut self, key: &str, report: WorkReport) -> bool {
         match self.works.get_mut(key) {
-            Some(entry) if entry.standing == standing => return false,
-            Some(entry) => entry.standing = standing,
+            Some(entry) if entry.report == report => return false,
+            Some(entry) => entry.report = report,
             None => {
-                self.works.insert(key.to_owned(), Entry { standing, due: None, sent: None });
+                self.works.insert(key.to_owned(), Entry { report, due: None, sent: None });
             }
         }
         self.mark(key);
@@ -110,8 +108,8 @@ impl Outbox {
     }
 
     /// What was last said of a Work.
-    pub fn standing(&self, key: &str) -> Option<&Standing> {
-        self.works.get(key).map(|entry| &entry.standing)
+    pub fn report(&self, key: &str) -> Option<&WorkReport> {
+        self.works.get(key).map(|entry| &entry.report)
     }
 
     /// The member no longer holds what `key` carried, and `object_uids` are what was deleted or stripped of our marks;
@@ -216,19 +214,19 @@ impl Outbox {
         self.due.first().filter(|(at, _)| *at <= now)?;
         let (_, key) = self.due.pop_first()?;
         let entry = self.works.get_mut(&key)?;
-        let standing = &entry.standing;
-        let sent = Sent { at: now, revision: standing.revision, applied: standing.applied.clone() };
+        let report = &entry.report;
+        let sent = Sent { at: now, revision: report.revision, applied: report.applied.clone() };
         (entry.due, entry.sent) = (None, Some(sent));
         let mut frame = WorkStatus {
             key,
-            uid: standing.uid.clone(),
-            revision: standing.revision,
-            hash: standing.hash.clone(),
-            generation: standing.generation,
-            applied: standing.applied.clone(),
+            uid: report.uid.clone(),
+            revision: report.revision,
+            hash: report.hash.clone(),
+            generation: report.generation,
+            applied: report.applied.clone(),
             ..WorkStatus::default()
         };
-        if let Some(statuses) = &standing.manifest_statuses {
+        if let Some(statuses) = &report.manifest_statuses {
             let encoded = body::encode(statuses);
             frame.encoding = encoded.encoding.into();
             frame.decoded_size = encoded.decoded_size;
@@ -248,12 +246,12 @@ impl Outbox {
 mod tests {
     use super::*;
 
-    fn standing(revision: u64) -> Standing {
-        Standing {
+    fn report(revision: u64) -> WorkReport {
+        WorkReport {
             uid: "u".into(),
             revision,
             manifest_statuses: Some(Bytes::from_static(b"[]")),
-            ..Standing::default()
+            ..WorkReport::default()
         }
     }
 
@@ -269,12 +267,12 @@ mod tests {
     #[test]
     fn the_newest_is_told_once_and_a_second_apart() {
         let mut outbox = Outbox::default();
-        assert!(outbox.work("a", standing(1)));
-        assert!(!outbox.work("a", standing(1)), "nothing changed");
+        assert!(outbox.work("a", report(1)));
+        assert!(!outbox.work("a", report(1)), "nothing changed");
         assert_eq!(reports(&mut outbox, 10), [1]);
         for statuses in ["[1]", "[2]", "[3]"] {
             let manifest_statuses = Some(Bytes::from_static(statuses.as_bytes()));
-            outbox.work("a", Standing { manifest_statuses, ..standing(1) });
+            outbox.work("a", WorkReport { manifest_statuses, ..report(1) });
         }
         assert_eq!(reports(&mut outbox, 10), [0; 0]);
         assert_eq!(outbox.due_at(), Some(Duration::from_secs(11)));
@@ -307,13 +305,13 @@ mod tests {
     #[test]
     fn an_outcome_waits_for_nothing() {
         let mut outbox = Outbox::default();
-        outbox.work("a", standing(1));
+        outbox.work("a", report(1));
         assert_eq!(reports(&mut outbox, 10), [1]);
-        outbox.work("a", Standing { manifest_statuses: None, ..standing(1) });
+        outbox.work("a", WorkReport { manifest_statuses: None, ..report(1) });
         assert_eq!(outbox.due_at(), Some(Duration::from_secs(11)));
-        outbox.work("a", standing(2));
+        outbox.work("a", report(2));
         assert_eq!(reports(&mut outbox, 10), [2], "a new body's");
-        outbox.work("a", Standing { applied: Some(Applied::default()), ..standing(2) });
+        outbox.work("a", WorkReport { applied: Some(Applied::default()), ..report(2) });
         assert_eq!(reports(&mut outbox, 10), [2], "a new outcome");
         assert_eq!(outbox.due_at(), None, "nothing is told twice");
     }
@@ -321,7 +319,7 @@ mod tests {
     #[test]
     fn a_removal_replaces_reports_and_is_told_in_each_session_until_released() {
         let mut outbox = Outbox::default();
-        outbox.work("a", standing(1));
+        outbox.work("a", report(1));
         outbox.removed("a", "u", 2, Vec::new());
         assert_eq!(reports(&mut outbox, 1), [0; 0]);
         assert!(matches!(outbox.next_prompt(), Some(agent_frame::Body::Removed(_))));

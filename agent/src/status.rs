@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::ledger::Entry;
 use crate::member::ObjectId;
-use crate::outbox::Standing;
+use crate::outbox::WorkReport;
 
 #[derive(Debug, Default)]
 struct Row {
@@ -27,11 +27,11 @@ struct Row {
 
 /// The rows of all Works.
 #[derive(Debug, Default)]
-pub struct Board {
+pub struct WorkStatuses {
     rows: BTreeMap<String, Row>,
 }
 
-impl Board {
+impl WorkStatuses {
     /// The ledger's entry of `key` is this; it has `manifests` manifests.
     pub fn set_entry(&mut self, key: &str, entry: &Entry, manifests: usize) {
         let row = self.rows.entry(key.to_owned()).or_default();
@@ -91,14 +91,14 @@ impl Board {
     }
 
     /// What to report. Statuses only of what is applied: those of an older body would be taken for this one's.
-    pub fn standing(&self, key: &str) -> Option<Standing> {
+    pub fn report(&self, key: &str) -> Option<WorkReport> {
         let row = self.rows.get(key)?;
         let applied = row.applied.as_ref().is_some_and(|applied| applied.ok);
         let statuses = || {
             let slots: Vec<&str> = row.slots.iter().flatten().map(String::as_str).collect();
             Bytes::from(format!("[{}]", slots.join(",")))
         };
-        Some(Standing {
+        Some(WorkReport {
             uid: row.uid.clone(),
             revision: row.revision,
             hash: row.hash.clone(),
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn statuses_are_reported_of_what_is_applied() {
-        let mut board = Board::default();
+        let mut statuses = WorkStatuses::default();
         let entry = Entry {
             uid: "u".into(),
             revision: 3,
@@ -137,23 +137,23 @@ mod tests {
             unanswered: false,
             former: Vec::new(),
         };
-        board.set_entry("w", &entry, 1);
+        statuses.set_entry("w", &entry, 1);
         let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a", "namespace": "d", "generation": 1},
             "spec": {"replicas": 2}, "status": {"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2, "readyReplicas": 2}});
-        board.observe(&Native, "w", 0, "deployments", &object);
-        assert_eq!(board.standing("w").unwrap().manifest_statuses, None);
-        assert!(board.set_applied("w", outcome(true, "")));
-        assert!(!board.set_applied("w", outcome(true, "")));
-        let standing = board.standing("w").unwrap();
-        assert_eq!(standing.generation, 2, "what is told is told for the generation that is held");
-        let statuses: Vec<ManifestStatus> =
-            serde_json::from_slice(&standing.manifest_statuses.unwrap()).unwrap();
-        assert_eq!(statuses[0].identifier.resource, "deployments");
-        assert_eq!(statuses[0].status.as_ref().unwrap().get("readyReplicas"), Some(&json!(2)));
-        assert_eq!(serde_json::to_value(statuses[0].health).unwrap(), "Healthy");
-        board.gone("w", 0);
-        assert_eq!(board.standing("w").unwrap().manifest_statuses.unwrap(), Bytes::from_static(b"[]"));
-        board.forget("w");
-        assert_eq!(board.standing("w"), None);
+        statuses.observe(&Native, "w", 0, "deployments", &object);
+        assert_eq!(statuses.report("w").unwrap().manifest_statuses, None);
+        assert!(statuses.set_applied("w", outcome(true, "")));
+        assert!(!statuses.set_applied("w", outcome(true, "")));
+        let report = statuses.report("w").unwrap();
+        assert_eq!(report.generation, 2, "what is told is told for the generation that is held");
+        let manifests: Vec<ManifestStatus> =
+            serde_json::from_slice(&report.manifest_statuses.unwrap()).unwrap();
+        assert_eq!(manifests[0].identifier.resource, "deployments");
+        assert_eq!(manifests[0].status.as_ref().unwrap().get("readyReplicas"), Some(&json!(2)));
+        assert_eq!(serde_json::to_value(manifests[0].health).unwrap(), "Healthy");
+        statuses.gone("w", 0);
+        assert_eq!(statuses.report("w").unwrap().manifest_statuses.unwrap(), Bytes::from_static(b"[]"));
+        statuses.forget("w");
+        assert_eq!(statuses.report("w"), None);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use karmada_access::{Claims, ServiceAccountTokens};
-use karmada_controllers::platform::service_account::AccountTokens;
+use karmada_controllers::kube_controller_manager::service_account::AccountTokens;
 
 use crate::data_dir::DataDir;
 

@@ -11,7 +11,7 @@ use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
 use karmada_definitions::version::split_api_version;
 use karmada_registry::cache::CacheEvent;
-use karmada_registry::{DeleteOptions, Registry, Standing, User, WriteOptions, Written};
+use karmada_registry::{DeleteOptions, Origin, Registry, User, WriteOptions, Written};
 use karmada_schema::object::{ObjectKey, Stored, meta};
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ impl RegistryApi {
         let user = User {
             name: component.to_owned(),
             groups: vec!["system:masters".to_owned(), "system:authenticated".to_owned()],
-            standing: Standing::Controller,
+            origin: Origin::Controller,
             ..User::default()
         };
         RegistryApi { registry, user, workqueues }

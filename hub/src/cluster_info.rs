@@ -6,7 +6,7 @@
 use anyhow::{Context, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use karmada_registry::{Registry, Standing, User, WriteOptions};
+use karmada_registry::{Origin, Registry, User, WriteOptions};
 use karmada_schema::object::ObjectKey;
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ pub async fn publish(registry: &Registry, url: &str, ca_pem: &str) -> Result<()>
     let user = User {
         name: "system:karmada:hub".to_owned(),
         groups: vec!["system:masters".to_owned()],
-        standing: Standing::Hub,
+        origin: Origin::Hub,
         ..User::default()
     };
     let options = WriteOptions { user, field_manager: "karmada-hub".to_owned(), ..WriteOptions::default() };

@@ -8,7 +8,7 @@ use std::time::Duration;
 use karmada_apiserver::aggregation::Aggregator;
 use karmada_controllers::events::Recorder;
 use karmada_controllers::informer::Informers;
-use karmada_controllers::platform::{self, Platform};
+use karmada_controllers::kube_controller_manager::{self, KubeControllerManager};
 use karmada_controllers::port::Api;
 use karmada_controllers::propagation;
 use karmada_controllers::queue::Queue;
@@ -103,9 +103,9 @@ impl Control {
         if serves == Serves::Fleet {
             self.fleet().await?;
         }
-        self.platform(data, own_names, others, ca_pem);
+        self.kube_controller_manager(data, own_names, others, ca_pem);
         // Whoever is bound to `view` in the first moment may look at once.
-        let gathered = platform::aggregation::settled(&*self.shared.api);
+        let gathered = kube_controller_manager::aggregation::settled(&*self.shared.api);
         if tokio::time::timeout(GATHERED, gathered).await.is_err() {
             tracing::warn!("aggregated roles are still being put together");
         }
@@ -160,20 +160,20 @@ impl Control {
         self.run(guard, Arc::default(), vec![Source::own(CLUSTER_API, "Cluster")]);
     }
 
-    fn platform(
+    fn kube_controller_manager(
         &self,
         data: &Arc<DataDir>,
         own_names: Vec<String>,
         others: &Arc<Aggregator>,
         ca_pem: watch::Receiver<Arc<str>>,
     ) {
-        let parts = Platform {
+        let parts = KubeControllerManager {
             clock: self.shared.clock.clone(),
             tokens: Arc::new(HubTokens(data.clone())),
             signer: Arc::new(HubSigner { data: data.clone(), own_names }),
             others: Arc::new(Aggregated(others.clone())),
             ca_pem,
         };
-        self.tasks.spawn(platform::run(self.informers.clone(), parts, self.stop.clone()));
+        self.tasks.spawn(kube_controller_manager::run(self.informers.clone(), parts, self.stop.clone()));
     }
 }

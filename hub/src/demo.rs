@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use karmada_agent::identity::Keeper;
+use karmada_agent::identity::IdentityStore;
 use karmada_agent::link::dial::Tcp;
 use karmada_agent::member::kube::KubeMember;
 use karmada_agent::{Config, LinkView, Parts};
@@ -131,7 +131,7 @@ async fn start_agent(
         member: Arc::new(KubeMember::connect(Some(&member.api.data.kubeconfig_file())).await?),
         interpreter: Arc::new(Native),
         connector: Arc::new(Tcp),
-        keeper: Keeper::Directory(state),
+        identity_store: IdentityStore::Directory(state),
         link,
         sources: karmada_agent::Sources::system(),
     };

@@ -4,7 +4,7 @@
 //! kube-apiserver writes it; its readers are granted by a default Role.
 
 use anyhow::{Context, Result};
-use karmada_registry::{Registry, Standing, User, WriteOptions};
+use karmada_registry::{Origin, Registry, User, WriteOptions};
 use karmada_schema::object::ObjectKey;
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ const NAME: &str = "extension-apiserver-authentication";
 pub async fn publish(registry: &Registry, data: &DataDir, in_front: Option<&ProxySettings>) -> Result<()> {
     let catalogue = registry.catalogue();
     let definition = catalogue.resource("", "v1", "configmaps").context("config maps are not served")?;
-    let user = User { name: "system:karmada:hub".to_owned(), standing: Standing::Hub, ..User::default() };
+    let user = User { name: "system:karmada:hub".to_owned(), origin: Origin::Hub, ..User::default() };
     let options = WriteOptions { user, field_manager: "karmada-hub".to_owned(), ..WriteOptions::default() };
     let wanted = contents(data, in_front);
     let mut change = |live: Option<&Value>| {

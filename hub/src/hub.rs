@@ -22,8 +22,8 @@ use karmada_registry::admission::{
     Admission, CertificateRequests, LimitRanger, NamespaceLifecycle, PodDefaults, ServiceAccounts, type_check,
 };
 use karmada_registry::cache::Cache;
-use karmada_registry::crd::Keeper;
-use karmada_registry::{Clock, Registry, Standing, User, WriteOptions};
+use karmada_registry::crd::DefinitionController;
+use karmada_registry::{Clock, Origin, Registry, User, WriteOptions};
 use karmada_store::{MemoryStore, SqliteOptions, SqliteStore, Store};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -134,8 +134,8 @@ impl Hub {
         if let Some(encryption) = &encryption {
             tasks.spawn(encryption.clone().run(stop.clone()));
         }
-        let keeper = Keeper::new(registry.clone());
-        keeper.start();
+        let definitions = DefinitionController::new(registry.clone());
+        definitions.start();
         make_namespaces(&registry, settings.serves).await?;
         reconcile(&registry, &default_roles()).await.context("laying down the default roles")?;
         fairness::keep::settle(&registry).await.context("laying down flow schemas and priority levels")?;
@@ -150,7 +150,7 @@ impl Hub {
         cluster_info::publish(&registry, &url, &data.authorities().bundle_pem()).await?;
         let proxies = settings.access.proxy.as_ref().map(|proxy| proxy.ca_pem.as_str());
         let tls = PortTls::new(&data, own_names(settings), proxies, now)?;
-        tasks.spawn(keeper.run(stop.clone()));
+        tasks.spawn(definitions.run(stop.clone()));
         tasks.spawn(fairness::keep::run(registry.clone(), stop.clone()));
         extension_servers::publish(&registry, &data, settings.access.proxy.as_ref()).await?;
         let KeyedCertificate { certificate_pem, key_pem } = data.front_proxy_client(now)?;
@@ -350,7 +350,7 @@ async fn make_namespaces(registry: &Registry, serves: Serves) -> Result<()> {
             continue;
         }
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        let user = User { name: "system:karmada:hub".to_owned(), standing: Standing::Hub, ..User::default() };
+        let user = User { name: "system:karmada:hub".to_owned(), origin: Origin::Hub, ..User::default() };
         let options =
             WriteOptions { user, field_manager: "karmada-hub".to_owned(), ..WriteOptions::default() };
         registry

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use karmada_apiserver::aggregation::{self, Aggregator};
-use karmada_controllers::platform::other_servers::{Discovered, Elsewhere, OtherServers};
+use karmada_controllers::kube_controller_manager::other_servers::{
+    AggregatedResource, Discovered, OtherServers,
+};
 use serde_json::Value;
 
 /// The door.
@@ -19,7 +21,7 @@ impl OtherServers for Aggregated {
     async fn ask(
         &self,
         method: &str,
-        resource: &Elsewhere,
+        resource: &AggregatedResource,
         namespace: &str,
         name: &str,
         body: &Value,
@@ -33,7 +35,7 @@ impl OtherServers for Aggregated {
 }
 
 /// What aggregated discovery says. Pure.
-fn discovered(all: &[aggregation::Elsewhere]) -> Discovered {
+fn discovered(all: &[aggregation::AggregatedVersion]) -> Discovered {
     let mut found = Discovered::default();
     for server in all {
         let place = format!("{}/{}", server.group, server.version);
@@ -46,7 +48,7 @@ fn discovered(all: &[aggregation::Elsewhere]) -> Discovered {
                 continue;
             }
             let verbs = row["verbs"].as_array().into_iter().flatten();
-            found.resources.push(Elsewhere {
+            found.resources.push(AggregatedResource {
                 group: server.group.clone(),
                 version: server.version.clone(),
                 plural: row["resource"].as_str().unwrap_or_default().to_owned(),
@@ -65,7 +67,7 @@ mod tests {
 
     #[test]
     fn who_does_not_answer_is_told_and_only_what_is_in_namespaces_counts() {
-        let server = |group: &str, available: bool| aggregation::Elsewhere {
+        let server = |group: &str, available: bool| aggregation::AggregatedVersion {
             group: group.into(),
             version: "v1".into(),
             available,

@@ -238,7 +238,7 @@ fn a_full_disk_is_outlived_in_memory_and_made_up_for() {
     assert!(!ledger.commit(&[big, Change::Cursor(2)]).unwrap(), "held, and not to be acknowledged");
     assert_eq!(ledger.keys().unwrap(), ["a", "b"]);
     assert_eq!(ledger.position().unwrap(), (3, 2));
-    let trouble = ledger.standing().borrow().trouble.clone().unwrap();
+    let trouble = ledger.health().borrow().trouble.clone().unwrap();
     assert!(trouble.contains("full"), "{trouble}");
     assert!(!ledger.commit(&[put("c", 3, b"three")]).unwrap());
     // What a restart would find is what was acknowledged.
@@ -248,7 +248,7 @@ fn a_full_disk_is_outlived_in_memory_and_made_up_for() {
     assert!(!ledger.is_durable(), "it is still full");
     ledger.store.lock().free_the_disk();
     ledger.write_back();
-    assert!(ledger.is_durable() && ledger.standing().borrow().trouble.is_none());
+    assert!(ledger.is_durable() && ledger.health().borrow().trouble.is_none());
     assert!(ledger.commit(&[put("d", 4, b"four")]).unwrap());
     drop(ledger);
     assert_eq!(Ledger::open(dir.path()).unwrap().keys().unwrap(), ["a", "b", "c", "d"]);
@@ -274,7 +274,7 @@ fn a_damaged_ledger_is_set_aside_and_listed_anew() {
         let ledger = Ledger::open(dir.path()).unwrap();
         let _ = ledger.entry("a").unwrap();
         assert_eq!(ledger.position().unwrap().1, 0, "the hub is asked for everything");
-        assert_eq!(ledger.standing().borrow().relists, 1);
+        assert_eq!(ledger.health().borrow().relists, 1);
         assert!(ledger.entry("a").unwrap().is_none());
         if damage.is_empty() {
             assert_eq!(ledger.entry("b").unwrap().unwrap().body, &b"two"[..], "what can be read is kept");

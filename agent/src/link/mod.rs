@@ -26,7 +26,7 @@ use self::dial::Connector;
 use self::heard::Heard;
 use crate::cause::Cause;
 use crate::enrolment::Enrolment;
-use crate::identity::{Identity, Keeper};
+use crate::identity::{Identity, IdentityStore};
 use crate::ledger::LedgerError;
 use crate::rotation;
 use crate::schedule::{Advice, Schedule};
@@ -51,7 +51,7 @@ pub struct Link {
     /// Who we are; renewed while running.
     pub identity: Identity,
     /// Where renewals are kept.
-    pub keeper: Keeper,
+    pub identity_store: IdentityStore,
     /// To join anew where the hub does not know the identity any more; without it, the hub is asked again and again.
     pub enrolment: Option<Enrolment>,
     /// Random per process.
@@ -282,7 +282,7 @@ async fn converse(
     let started = carried.started;
     let mut renewal = Instant::now() + renew_after(link);
     let mut welcomed = false;
-    let mut standing = shared.ledger.standing();
+    let mut health = shared.ledger.health();
     loop {
         session.heard_bytes(pulse.last());
         session.tick(started.elapsed());
@@ -327,7 +327,7 @@ async fn converse(
             _ = frames.reserve(), if full => {}
             () = shared.tell.notified(), if !full => {}
             // What waited for the disk may be told.
-            Ok(()) = standing.changed() => {}
+            Ok(()) = health.changed() => {}
             () = tokio::time::sleep_until(renewal) => {
                 renewal = Instant::now() + ask_for_renewal(link, session);
             }
@@ -451,7 +451,7 @@ async fn renewed(link: &mut Link, reply: karmada_proto::v1::RenewReply) -> bool 
     if let Ok(peer) = link.identity.peer(now) {
         link.shared.counts.certificate_ends.store(peer.not_after.as_second(), Ordering::Relaxed);
     }
-    match link.keeper.save(&link.identity).await {
+    match link.identity_store.save(&link.identity).await {
         Ok(()) => tracing::info!("the certificate was renewed"),
         Err(error) => tracing::error!(%error, "keeping the renewed certificate"),
     }

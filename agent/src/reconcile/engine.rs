@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::apply::{self, Failure, Removal};
 use super::fence::Fence;
 use super::guard::{self, Guarded};
-use super::meanwhile::Meanwhile;
+use super::observed_during_write::ObservedDuringWrite;
 use super::pace::Adaptive;
 use super::strays::{self, Looks, Strays};
 use super::targets::{Target, Targets};
@@ -33,7 +33,7 @@ use crate::member::{Gvk, Member, MemberEvent, ObjectId};
 use crate::retry::Waits;
 use crate::session::Phase;
 use crate::shared::Shared;
-use crate::status::Board;
+use crate::status::WorkStatuses;
 
 /// Events of the member waiting at once; a watch that finds no room waits.
 const EVENTS: usize = 64;
@@ -83,9 +83,9 @@ struct Engine {
     removals: Waits,
     unanswered: Unanswered,
     limit: Adaptive,
-    board: Board,
+    statuses: WorkStatuses,
     targets: Targets,
-    meanwhile: Meanwhile,
+    observed: ObservedDuringWrite,
     strays: Strays,
     looks: Looks,
     listings: BTreeMap<Gvk, BTreeSet<ObjectId>>,
@@ -123,9 +123,9 @@ pub async fn run(mut parts: Parts, stop: CancellationToken) -> Result<(), Ledger
         removals: Waits::of_removals(),
         unanswered: Unanswered::default(),
         limit: Adaptive::default(),
-        board: Board::default(),
+        statuses: WorkStatuses::default(),
         targets: Targets::default(),
-        meanwhile: Meanwhile::default(),
+        observed: ObservedDuringWrite::default(),
         strays: Strays::default(),
         looks: Looks::default(),
         listings: BTreeMap::new(),
@@ -240,7 +240,7 @@ impl Engine {
             Phase::Desired => self.desired(key, &entry, &manifests, boot),
             Phase::Deleting => {
                 self.retarget(key, &[]);
-                self.board.forget(key);
+                self.statuses.forget(key);
                 if entry.crashes >= CRASHES {
                     self.quarantine(key, &entry);
                     return Ok(());
@@ -262,7 +262,7 @@ impl Engine {
             self.parts.shared.report(|outbox| outbox.orphan(key));
         }
         let known = self.targets.has(key);
-        self.board.set_entry(key, entry, manifests.len());
+        self.statuses.set_entry(key, entry, manifests.len());
         self.retarget(key, if entry.suspended { &[] } else { manifests });
         let class = order::of_manifests(manifests);
         let left_alone = entry.crashes >= CRASHES;
@@ -285,7 +285,7 @@ impl Engine {
         let (crashes, cluster) = (entry.crashes, self.parts.cluster.clone());
         let failure = Failure::Quarantined { crashes, key: key.to_owned(), cluster }.to_string();
         self.todo.drop_key(key);
-        self.board.set_applied(key, outcome(false, &failure));
+        self.statuses.set_applied(key, outcome(false, &failure));
         if self.quarantined.insert(key.to_owned()) {
             tracing::error!(work = key, failure, "quarantined");
             self.event(key, &Some(entry.clone()), Some(failure));
@@ -293,7 +293,7 @@ impl Engine {
     }
 
     fn malformed(&mut self, key: &str, entry: &Entry, failure: &Failure) -> Result<(), LedgerError> {
-        self.board.set_entry(key, entry, 0);
+        self.statuses.set_entry(key, entry, 0);
         self.retarget(key, &[]);
         if entry.phase == Phase::Desired {
             return self.conclude(Outcome {
@@ -315,7 +315,7 @@ impl Engine {
         self.todo.drop_key(key);
         self.waits.clear(key);
         self.removals.clear(key);
-        self.board.forget(key);
+        self.statuses.forget(key);
         self.quarantined.remove(key);
     }
 
@@ -388,12 +388,12 @@ impl Engine {
         };
         let Some(digest) = guard::read(|| body::digest(object)) else { return Ok(()) };
         if self.todo.is_running(&key) {
-            self.meanwhile.here(id, digest, object);
+            self.observed.here(id, digest, object);
         } else if known != Some(digest) {
             self.check(id, &key, ordinal, object, digest)?;
         }
         let resource = self.plural(id);
-        self.board.observe(&*self.parts.interpreter, &key, ordinal, &resource, object);
+        self.statuses.observe(&*self.parts.interpreter, &key, ordinal, &resource, object);
         self.tell(&key);
         Ok(())
     }
@@ -433,11 +433,11 @@ impl Engine {
         let Some(Target { key, ordinal, .. }) = self.targets.get(id).cloned() else { return };
         self.targets.set_digest(id, None);
         if self.todo.is_running(&key) {
-            self.meanwhile.gone(id);
+            self.observed.gone(id);
             return;
         }
         self.drifted(id, "somebody who removed it");
-        self.board.gone(&key, ordinal);
+        self.statuses.gone(&key, ordinal);
         self.tell(&key);
         self.todo.push(&key, order::class(&id.gvk), Cause::Drift);
     }
@@ -488,7 +488,7 @@ impl Engine {
     }
 
     fn start(&mut self, key: String, entry: Entry) {
-        self.targets.of_work(&key).iter().for_each(|id| self.meanwhile.begins(id));
+        self.targets.of_work(&key).iter().for_each(|id| self.observed.begins(id));
         let member = self.parts.member.clone();
         let interpreter = self.parts.interpreter.clone();
         let cluster = self.parts.cluster.clone();

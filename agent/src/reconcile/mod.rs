@@ -19,7 +19,7 @@ pub mod engine;
 pub mod fence;
 pub mod guard;
 mod look;
-mod meanwhile;
+mod observed_during_write;
 pub mod order;
 pub mod pace;
 mod strays;

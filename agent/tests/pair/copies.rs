@@ -1,7 +1,7 @@
 //! Ledgers that are put back from older copies, beside a member that forgets nothing: what is in the member in the end is what the hub
 //! wants, whatever was deleted, made anew or changed after the copy was taken.
 //!
-//! A copy is of the whole ledger (a disk put back, a Pod that moved) or of what the vault keeps (rows and position, no timeline, no seal).
+//! A copy is of the whole ledger (a disk put back, a Pod that moved) or of what the backup holds (rows and position, no timeline, no seal).
 
 use proptest::prelude::*;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use karmada_agent::identity::{Identity, Keeper};
+use karmada_agent::identity::{Identity, IdentityStore};
 use karmada_agent::ledger::Ledger;
 use karmada_agent::link::dial::Tcp;
 use karmada_agent::member::memory::MemoryMember;
@@ -29,7 +29,7 @@ struct Agent {
 /// An agent that was joined for the cluster of `uid` and holds the ConfigMap `a`.
 async fn joined_for(uid: &str, member: &MemoryMember) -> Agent {
     let state = tempfile::tempdir().unwrap();
-    let keeper = Keeper::Directory(state.path().to_owned());
+    let identity_store = IdentityStore::Directory(state.path().to_owned());
     let (ca, _) = Authority::create(Timestamp::now()).unwrap();
     let key = ClientKey::generate().unwrap();
     let subject = agent_subject("site1");
@@ -42,7 +42,7 @@ async fn joined_for(uid: &str, member: &MemoryMember) -> Agent {
         endpoints: Vec::new(),
         cluster_name: "site1".into(),
     };
-    keeper.save(&Identity::new(&key, uid.into(), grant, "127.0.0.1:1")).await.unwrap();
+    identity_store.save(&Identity::new(&key, uid.into(), grant, "127.0.0.1:1")).await.unwrap();
     let config =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}});
     let body = Bytes::from(json!({"manifests": [config]}).to_string());
@@ -65,7 +65,7 @@ async fn joined_for(uid: &str, member: &MemoryMember) -> Agent {
         member: Arc::new(member.clone()),
         interpreter: Arc::new(Native),
         connector: Arc::new(Tcp),
-        keeper,
+        identity_store,
         link: sender,
         sources: karmada_agent::Sources::system(),
     };

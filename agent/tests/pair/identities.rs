@@ -6,10 +6,10 @@ use super::*;
 async fn joins_that_fail_name_the_cause() {
     let hub = Hub::start(Duration::from_secs(3600)).await;
     let (stranger, _) = Authority::create(Timestamp::now()).unwrap();
-    let keeper = || Keeper::Directory(tempfile::tempdir().unwrap().keep());
+    let identity_store = || IdentityStore::Directory(tempfile::tempdir().unwrap().keep());
     let good = hub.config("site1");
     let failing = |config: Config, name: &'static str| {
-        let agent = Agent::start(config, member(name), keeper());
+        let agent = Agent::start(config, member(name), identity_store());
         async move { agent.task.await.unwrap().unwrap_err() }
     };
     let error = failing(Config { pins: vec![stranger.pin()], ..good.clone() }, "site1").await;
@@ -26,7 +26,7 @@ async fn joins_that_fail_name_the_cause() {
     let error = failing(Config { token: None, ..good.clone() }, "site1").await;
     assert!(error.to_string().contains("--token"), "{error}");
 
-    let first = Agent::start(good.clone(), member("site1"), keeper());
+    let first = Agent::start(good.clone(), member("site1"), identity_store());
     until("connected", || matches!(*first.link.borrow(), LinkView::Connected { .. })).await;
     let error = failing(good, "another").await;
     assert!(error.to_string().contains("the name is taken"), "{error}");
@@ -37,15 +37,15 @@ async fn joins_that_fail_name_the_cause() {
 async fn certificates_rotate_without_dropping_the_stream() {
     let hub = Hub::start(Duration::from_secs(6)).await;
     let state = tempfile::tempdir().unwrap();
-    let keeper = Keeper::Directory(state.path().to_owned());
-    let agent = Agent::start(hub.config("site1"), member("site1"), keeper.clone());
+    let identity_store = IdentityStore::Directory(state.path().to_owned());
+    let agent = Agent::start(hub.config("site1"), member("site1"), identity_store.clone());
     until("connected", || matches!(*agent.link.borrow(), LinkView::Connected { .. })).await;
-    let before = keeper.load().await.unwrap().unwrap().certificate;
+    let before = identity_store.load().await.unwrap().unwrap().certificate;
     until("renewed twice", || hub.fake.seen(|s| s.renewals >= 2)).await;
     assert_eq!(hub.fake.seen(|s| s.seq), 1, "in one session");
     let mut kept = before.clone();
     for _ in 0..1000 {
-        kept = keeper.load().await.unwrap().unwrap().certificate;
+        kept = identity_store.load().await.unwrap().unwrap().certificate;
         if kept != before {
             break;
         }

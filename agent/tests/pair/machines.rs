@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use karmada_agent::ledger::Ledger;
-use karmada_agent::outbox::{Outbox, Standing};
+use karmada_agent::outbox::{Outbox, WorkReport};
 use karmada_agent::session::{self as agent, Phase};
 use karmada_certs::Authority;
 use karmada_gateway::Options;
@@ -177,13 +177,13 @@ impl Site {
                 let entry = self.ledger.entry(&key).unwrap().unwrap();
                 let body = String::from_utf8(entry.body.to_vec()).unwrap();
                 self.member.insert(key.clone(), (held.uid.clone(), body));
-                let standing = Standing {
+                let report = WorkReport {
                     uid: held.uid,
                     revision: held.revision,
                     hash: held.hash,
-                    ..Standing::default()
+                    ..WorkReport::default()
                 };
-                self.outbox.work(&key, standing);
+                self.outbox.work(&key, report);
             }
         }
     }

@@ -6,9 +6,9 @@ use super::*;
 async fn the_whole_line_over_tls() {
     let hub = Hub::start(Duration::from_secs(3600)).await;
     let state = tempfile::tempdir().unwrap();
-    let keeper = Keeper::Directory(state.path().to_owned());
+    let identity_store = IdentityStore::Directory(state.path().to_owned());
     let config = Config { state_dir: Some(state.path().to_owned()), ..hub.config("site1") };
-    let agent = Agent::start(config.clone(), member("site1"), keeper.clone());
+    let agent = Agent::start(config.clone(), member("site1"), identity_store.clone());
     hub.fake.put("site1", "web", &deployment("web", 3));
     until("the status is back", || ready_replicas(&hub.fake, "site1", "web") == Some(3)).await;
     until("the cluster's status", || {
@@ -27,7 +27,7 @@ async fn the_whole_line_over_tls() {
     until("the loss is seen", || !matches!(*agent.link.borrow(), LinkView::Connected { .. })).await;
     let lonely = agent.end().await;
     let without_token = Config { token: None, pins: Vec::new(), ..config };
-    let agent = Agent::start(without_token, lonely, keeper);
+    let agent = Agent::start(without_token, lonely, identity_store);
     agent.member.remove(&deployment_id("web"));
     until("restored without a hub", || agent.member.read(&deployment_id("web")).is_some()).await;
 
@@ -46,10 +46,10 @@ async fn the_whole_line_over_tls() {
 async fn the_second_of_two_living_agents_with_one_identity_is_refused() {
     let hub = Hub::start(Duration::from_secs(3600)).await;
     let state = tempfile::tempdir().unwrap();
-    let keeper = Keeper::Directory(state.path().to_owned());
-    let first = Agent::start(hub.config("site1"), member("site1"), keeper.clone());
+    let identity_store = IdentityStore::Directory(state.path().to_owned());
+    let first = Agent::start(hub.config("site1"), member("site1"), identity_store.clone());
     until("connected", || matches!(*first.link.borrow(), LinkView::Connected { .. })).await;
-    let second = Agent::start(hub.config("site1"), member("site1"), keeper);
+    let second = Agent::start(hub.config("site1"), member("site1"), identity_store);
     until(
         "refused",
         || matches!(&*second.link.borrow(), LinkView::Away { reason, .. } if reason.contains("another process")),
@@ -64,8 +64,8 @@ async fn the_second_of_two_living_agents_with_one_identity_is_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_draining_hub_sends_its_agents_away_and_an_unregistered_one_is_told() {
     let hub = Hub::start(Duration::from_secs(3600)).await;
-    let keeper = Keeper::Directory(tempfile::tempdir().unwrap().keep());
-    let agent = Agent::start(hub.config("site1"), member("site1"), keeper);
+    let identity_store = IdentityStore::Directory(tempfile::tempdir().unwrap().keep());
+    let agent = Agent::start(hub.config("site1"), member("site1"), identity_store);
     until("connected", || matches!(*agent.link.borrow(), LinkView::Connected { .. })).await;
     hub.gateway.drain(Duration::from_millis(500)).await;
     // Here the door stays open, so it comes back, in a session of its own.
@@ -127,8 +127,8 @@ async fn an_agent_that_takes_nothing_is_given_up_and_delays_nobody() {
         let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("c{at}"), "namespace": "default"}, "data": {"k": noise(at)}});
         hub.fake.put("stuck", &format!("c{at}"), &config);
     }
-    let keeper = Keeper::Directory(tempfile::tempdir().unwrap().keep());
-    let quick = Agent::start(hub.config("quick"), member("quick"), keeper);
+    let identity_store = IdentityStore::Directory(tempfile::tempdir().unwrap().keep());
+    let quick = Agent::start(hub.config("quick"), member("quick"), identity_store);
     hub.fake.put("quick", "web", &deployment("web", 2));
     until("the other is served", || ready_replicas(&hub.fake, "quick", "web") == Some(2)).await;
     until("the stuck one is given up", || hub.link("stuck") == LinkState::Offline).await;

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream;
 use jiff::Timestamp;
-use karmada_agent::identity::Keeper;
+use karmada_agent::identity::IdentityStore;
 use karmada_agent::join::{self, JoinError};
 use karmada_agent::link::dial::{DialError, Tcp, dial};
 use karmada_agent::member::memory::MemoryMember;
@@ -365,13 +365,13 @@ struct Agent {
 }
 
 impl Agent {
-    fn start(config: Config, member: MemoryMember, keeper: Keeper) -> Self {
+    fn start(config: Config, member: MemoryMember, identity_store: IdentityStore) -> Self {
         let (sender, link) = watch::channel(LinkView::default());
         let parts = Parts {
             member: Arc::new(member.clone()),
             interpreter: Arc::new(Native),
             connector: Arc::new(Tcp),
-            keeper,
+            identity_store,
             link: sender,
             sources: karmada_agent::Sources::system(),
         };

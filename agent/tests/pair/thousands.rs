@@ -42,9 +42,9 @@ async fn of_thousands_of_works_and_deletes_none_is_lost() {
         hub.fake.put("site1", &name(at), &config(at));
     }
     let state = tempfile::tempdir().unwrap();
-    let keeper = Keeper::Directory(state.path().to_owned());
+    let identity_store = IdentityStore::Directory(state.path().to_owned());
     let config = Config { state_dir: Some(state.path().to_owned()), ..hub.config("site1") };
-    let agent = Agent::start(config.clone(), member("site1"), keeper.clone());
+    let agent = Agent::start(config.clone(), member("site1"), identity_store.clone());
     let held = || Ledger::open(state.path()).unwrap().keys().unwrap().len();
     let acked = |hub: &Hub| {
         let links = hub.gateway.links().links();
@@ -67,7 +67,7 @@ async fn of_thousands_of_works_and_deletes_none_is_lost() {
     for at in DELETES / 2..DELETES {
         hub.fake.delete("site1", &name(at));
     }
-    let agent = Agent::start(config, member, keeper);
+    let agent = Agent::start(config, member, identity_store);
     until_as_many("Works", WORKS - DELETES, || left(&hub)).await;
     until_as_many("ledger", WORKS - DELETES, held).await;
     assert_eq!(found(&there), said(&hub));

@@ -14,7 +14,7 @@ mod locate;
 mod merge;
 mod openapi;
 mod proxy;
-mod told;
+mod remote_discovery;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use base64::Engine as _;
 use bytes::Bytes;
-pub use call::Elsewhere;
+pub use call::AggregatedVersion;
 pub use connection::ClientIdentity;
 use karmada_definitions::resource::StorageId;
 use karmada_definitions::trust::Trust;

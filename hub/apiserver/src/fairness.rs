@@ -25,7 +25,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use classify::Schema;
-use levels::Wanted;
+use levels::LevelConfiguration;
 use queue_set::{Arrival, QueueSet, Ticket};
 
 /// Group of the configurations.
@@ -226,7 +226,7 @@ impl Fairness {
 }
 
 impl Level {
-    fn configure(&self, wanted: &Wanted) {
+    fn configure(&self, wanted: &LevelConfiguration) {
         *self.uid.lock() = HeaderValue::from_str(&wanted.uid).unwrap_or(HeaderValue::from_static(""));
         let now = self.now();
         let mut state = self.state.lock();

@@ -11,11 +11,11 @@ mod deletion;
 mod discovery;
 mod eviction;
 mod fits;
-mod form;
 mod health;
 mod heavy;
 mod indent;
 mod list;
+mod negotiation;
 mod objects;
 mod options;
 mod paced;
@@ -112,7 +112,7 @@ pub(crate) struct Call<'a> {
 
 /// What goes along with a request from its head to the end of its answer.
 #[derive(Default)]
-struct Along {
+struct RequestState {
     record: Option<Record>,
     judged: Option<Judged>,
     /// Held until the answer is made; by a long answer that has an end, until it is sent.
@@ -206,8 +206,9 @@ impl ApiServer {
         if let Some(refused) = paths::unreadable(parts.uri.path()) {
             return refused;
         }
-        let (mut along, body) = (Along::default(), body.map_err(|error| error.to_string()).boxed_unsync());
-        let answering = std::panic::AssertUnwindSafe(self.answer(&parts, body, &mut along));
+        let (mut state, body) =
+            (RequestState::default(), body.map_err(|error| error.to_string()).boxed_unsync());
+        let answering = std::panic::AssertUnwindSafe(self.answer(&parts, body, &mut state));
         let answer = answering.catch_unwind().await;
         let mut response = match answer {
             Ok(Ok(response)) => response,
@@ -220,14 +221,14 @@ impl ApiServer {
             }
             Err(_) => {
                 tracing::error!(method = %parts.method, path = parts.uri.path(), "answering a request panicked");
-                if let Some(record) = along.record.take() {
+                if let Some(record) = state.record.take() {
                     record.panicked().await;
                 }
                 let words = "This request caused apiserver to panic. Look in the logs for details.\n";
                 respond::refused(&Status::plain(500, words), &parts.headers)
             }
         };
-        let room = along.room.take().filter(|_| !along.long);
+        let room = state.room.take().filter(|_| !state.long);
         let room = match respond::housed(&response, room) {
             Ok(room) => room,
             Err(full) => {
@@ -235,28 +236,28 @@ impl ApiServer {
                 None
             }
         };
-        if let (Some(requests), Some(labels)) = (&self.requests, &along.counted) {
-            let took = (!along.long).then(|| begun.elapsed());
+        if let (Some(requests), Some(labels)) = (&self.requests, &state.counted) {
+            let took = (!state.long).then(|| begun.elapsed());
             requests.observe(labels, response.status().as_u16(), took);
         }
-        if let Some(judged) = along.judged {
+        if let Some(judged) = state.judged {
             let headers = response.headers_mut();
             headers.insert("x-kubernetes-pf-flowschema-uid", judged.schema);
             headers.insert("x-kubernetes-pf-prioritylevel-uid", judged.level);
         }
-        if let Some(record) = along.record {
-            response = record.answered(response, along.long).await;
+        if let Some(record) = state.record {
+            response = record.answered(response, state.long).await;
         }
-        if along.long {
+        if state.long {
             return response;
         }
         // Paced before it is compressed: what takes time is what goes in.
         let packed = respond::accepts_gzip(&parts.headers) && respond::is_large(&response);
         let document = parts.uri.path().starts_with("/openapi");
-        if !along.passed && !document && indent::asked(&parts.headers, &Query::of(&parts.uri)) {
+        if !state.passed && !document && indent::asked(&parts.headers, &Query::of(&parts.uri)) {
             response = indent::indented(response);
         }
-        let response = response.map(|body| paced::paced(body, along.seat, along.heavy, room));
+        let response = response.map(|body| paced::paced(body, state.seat, state.heavy, room));
         if packed { respond::compress(response) } else { response }
     }
 
@@ -264,51 +265,51 @@ impl ApiServer {
         self: &Arc<Self>,
         parts: &http::request::Parts,
         mut body: Received,
-        along: &mut Along,
+        state: &mut RequestState,
     ) -> Result<Response<Body>, Status> {
         let query = Query::of(&parts.uri);
         let target = Target::parse(parts.uri.path());
         let attributes = target.attributes(&parts.method, &query);
-        along.counted = self.requests.as_ref().map(|_| Labels::of(&attributes, self.serves(&target)));
+        state.counted = self.requests.as_ref().map(|_| Labels::of(&attributes, self.serves(&target)));
         let connects = self.connects(&target);
         // What follows the address of a connection is for its other end, and it lasts as long as it does.
         let patience = if connects { None } else { paths::patience(&target, &attributes, &query)? };
-        let user = self.identify(parts, &attributes, along).await?;
-        along.room = Some(self.room.of(&user));
+        let user = self.identify(parts, &attributes, state).await?;
+        state.room = Some(self.room.of(&user));
         if !connects {
             body = body::counted(body, self.room.of(&user));
         }
         let width = self.width(&target, &attributes, &query);
-        self.seat(&user, &attributes, width, along).await?;
-        let is_heavy = width > 1 || body::is_long(&body) || along.seat.as_ref().is_some_and(Seat::is_crowded);
+        self.seat(&user, &attributes, width, state).await?;
+        let is_heavy = width > 1 || body::is_long(&body) || state.seat.as_ref().is_some_and(Seat::is_crowded);
         if let (true, Some(requests)) = (is_heavy, parts.extensions.get::<HeavyRequests>()) {
-            along.heavy = Some(requests.begin());
+            state.heavy = Some(requests.begin());
             // Whoever drives the connection sees it before the work begins.
             tokio::task::yield_now().await;
         }
         let decision = self.access.decide(&user, &attributes);
-        if let Some(record) = &mut along.record {
+        if let Some(record) = &mut state.record {
             record.decided(&decision);
         }
         if !decision.allowed {
             return Err(attributes.forbidden(&user, &decision.reason));
         }
-        along.long = attributes.verb == "watch" || connects;
+        state.long = attributes.verb == "watch" || connects;
         if let Some(aggregator) = &self.aggregator
             && let Some(handed) = aggregator.answers(parts.uri.path())
         {
             let upgrade = parts.extensions.get::<hyper::upgrade::OnUpgrade>().cloned();
-            along.passed = true;
+            state.passed = true;
             return Box::pin(aggregator.pass(&handed, &user, parts, body, upgrade)).await;
         }
         let recorded =
-            along.record.as_mut().filter(|record| !connects && record.wants_body(&attributes.verb));
+            state.record.as_mut().filter(|record| !connects && record.wants_body(&attributes.verb));
         if let Some(record) = recorded {
             let bytes = body::read(body).await?;
             record.request(body::object_of(&parts.headers, &bytes), bytes.len());
             body = body::received(bytes);
         }
-        let warnings = along.record.as_ref().map(Record::notes).unwrap_or_default();
+        let warnings = state.record.as_ref().map(Record::notes).unwrap_or_default();
         let call =
             Call { user, method: parts.method.clone(), parts, headers: &parts.headers, query, warnings };
         match target {
@@ -345,7 +346,7 @@ impl ApiServer {
         &self,
         parts: &http::request::Parts,
         attributes: &Attributes,
-        along: &mut Along,
+        state: &mut RequestState,
     ) -> Result<User, Status> {
         let certificate = parts.extensions.get::<CertificateUser>().map(|c| &c.0);
         let known = self
@@ -358,24 +359,24 @@ impl ApiServer {
             false => Ok(user),
         });
         if let Some(audit) = &self.audit {
-            along.record = audit.begin(known.as_ref().ok(), attributes, parts);
+            state.record = audit.begin(known.as_ref().ok(), attributes, parts);
         }
         let user = match known {
             Ok(user) => user,
             Err(status) => {
-                if let Some(record) = along.record.take() {
+                if let Some(record) = state.record.take() {
                     let tried = parts.headers.contains_key(http::header::AUTHORIZATION);
                     record.unknown(if tried { "attempted: bearer" } else { "no credentials provided" }).await;
                 }
                 return Err(status);
             }
         };
-        if let Some(record) = &mut along.record {
+        if let Some(record) = &mut state.record {
             record.received().await;
         }
         let is_other = parts.headers.contains_key("impersonate-user");
         let user = self.access.impersonate(user, &parts.headers, parts.uri.path())?;
-        if let Some(record) = along.record.as_mut().filter(|_| is_other) {
+        if let Some(record) = state.record.as_mut().filter(|_| is_other) {
             record.acts_as(&user);
         }
         Ok(user)
@@ -387,14 +388,14 @@ impl ApiServer {
         user: &User,
         attributes: &Attributes,
         width: u32,
-        along: &mut Along,
+        state: &mut RequestState,
     ) -> Result<(), Status> {
         let Some(fairness) = &self.fairness else { return Ok(()) };
         let (judged, seat) = fairness.seat(user, attributes, width).await;
-        along.judged = Some(judged);
+        state.judged = Some(judged);
         match seat {
             Ok(seat) => {
-                along.seat = Some(seat);
+                state.seat = Some(seat);
                 Ok(())
             }
             Err(TooMany) => {

@@ -8,7 +8,7 @@ use karmada_api::binding::ResourceBinding;
 use karmada_api::object;
 use karmada_api::strings::{events, finalizers};
 use karmada_core::belonging;
-use karmada_core::binding::{self, Input, Wanted, WorkError};
+use karmada_core::binding::{self, ClusterWork, Input, WorkError};
 use karmada_core::targets::Places;
 use serde_json::Value;
 
@@ -106,7 +106,7 @@ impl Binding {
     }
 
     /// Writes the Work for one cluster; false where none can be there now.
-    async fn write(&self, template: &Value, wanted: &Wanted) -> Result<bool, Error> {
+    async fn write(&self, template: &Value, wanted: &ClusterWork) -> Result<bool, Error> {
         let work = match &wanted.work {
             Ok(work) => work,
             Err(WorkError::NoCluster(_) | WorkError::Leaving(_)) => return Ok(false),
@@ -139,14 +139,14 @@ impl Binding {
         Ok(put? != Put::Wait)
     }
 
-    async fn write_and_tell(&self, template: &Value, wanted: Wanted) -> Result<(), Error> {
+    async fn write_and_tell(&self, template: &Value, wanted: ClusterWork) -> Result<(), Error> {
         if self.write(template, &wanted).await? {
             self.tell(template, &wanted);
         }
         Ok(())
     }
 
-    fn tell(&self, template: &Value, wanted: &Wanted) {
+    fn tell(&self, template: &Value, wanted: &ClusterWork) {
         let names: Vec<&str> =
             wanted.applied.cluster.names().into_iter().chain(wanted.applied.namespaced.names()).collect();
         if !names.is_empty() {

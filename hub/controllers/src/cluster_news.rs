@@ -18,9 +18,9 @@ use crate::port::Key;
 use crate::runner::{Action, Controller, Error, Source};
 use crate::shared::Shared;
 
-/// How a cluster stands, as far as there is news in it.
+/// The state of a cluster, as far as there is news in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum ClusterState {
     /// In contact, or not long enough out of it to count.
     Present,
     /// The hub gave up waiting for its agent, which it had last heard then.
@@ -38,16 +38,16 @@ struct News {
 }
 
 /// How the Cluster stands. `heard`: when its agent was last.
-fn standing(cluster: &Cluster, heard: Option<Timestamp>) -> Standing {
+fn state(cluster: &Cluster, heard: Option<Timestamp>) -> ClusterState {
     if cluster.deleting() {
         let marks = cluster.metadata.annotations.as_ref();
-        return Standing::Leaving(marks.is_some_and(|marks| {
+        return ClusterState::Leaving(marks.is_some_and(|marks| {
             marks.get(annotations::KEEP_WORKLOADS).is_some_and(|keeps| keeps == "true")
         }));
     }
     match cluster.condition(conditions::READY) {
-        Some(ready) if ready.status == conditions::UNKNOWN => Standing::Lost(heard),
-        _ => Standing::Present,
+        Some(ready) if ready.status == conditions::UNKNOWN => ClusterState::Lost(heard),
+        _ => ClusterState::Present,
     }
 }
 
@@ -62,16 +62,18 @@ fn last_seen(heard: Option<Timestamp>, now: Timestamp) -> String {
 }
 
 /// What there is to tell of a change.
-fn news(name: &str, before: Standing, now: Standing, time: Timestamp) -> Option<News> {
+fn news(name: &str, before: ClusterState, now: ClusterState, time: Timestamp) -> Option<News> {
     let told = |kind, reason, message| Some(News { kind, reason, message });
     match (before, now) {
-        (Standing::Lost(_), Standing::Lost(_)) | (Standing::Present, Standing::Present) => None,
-        (Standing::Leaving(before), Standing::Leaving(now)) if before == now => None,
-        (_, Standing::Lost(heard)) => {
+        (ClusterState::Lost(_), ClusterState::Lost(_)) | (ClusterState::Present, ClusterState::Present) => {
+            None
+        }
+        (ClusterState::Leaving(before), ClusterState::Leaving(now)) if before == now => None,
+        (_, ClusterState::Lost(heard)) => {
             let message = format!("the agent of {name} fell silent: {}", last_seen(heard, time));
             told(EventType::Warning, "ClusterLost", message)
         }
-        (_, Standing::Leaving(keeps)) => {
+        (_, ClusterState::Leaving(keeps)) => {
             let fate = if keeps { "stays there" } else { "is removed from it" };
             told(
                 EventType::Normal,
@@ -79,12 +81,12 @@ fn news(name: &str, before: Standing, now: Standing, time: Timestamp) -> Option<
                 format!("{name} is being deleted: what was placed there {fate}"),
             )
         }
-        (Standing::Lost(heard), Standing::Present) => told(
+        (ClusterState::Lost(heard), ClusterState::Present) => told(
             EventType::Normal,
             "ClusterBack",
             format!("the agent of {name} is back: {}", last_seen(heard, time)),
         ),
-        (Standing::Leaving(_), Standing::Present) => None,
+        (ClusterState::Leaving(_), ClusterState::Present) => None,
     }
 }
 
@@ -92,7 +94,7 @@ fn news(name: &str, before: Standing, now: Standing, time: Timestamp) -> Option<
 pub struct ClusterNews {
     shared: Arc<Shared>,
     contacts: Arc<dyn ContactSource>,
-    known: Mutex<BTreeMap<Arc<str>, (Standing, String)>>,
+    known: Mutex<BTreeMap<Arc<str>, (ClusterState, String)>>,
 }
 
 impl ClusterNews {
@@ -149,12 +151,12 @@ impl Controller for ClusterNews {
         };
         let uid = cluster.metadata.uid.clone().unwrap_or_default();
         let heard = self.contacts.contact(&key.name, time).last_heard;
-        let now = standing(&cluster, heard);
+        let now = state(&cluster, heard);
         let before = {
             let mut known = self.known.lock();
-            let before = known.get(&key.name).filter(|(_, of)| *of == uid).map(|(standing, _)| *standing);
+            let before = known.get(&key.name).filter(|(_, of)| *of == uid).map(|(state, _)| *state);
             // When it was last heard is kept from the moment it was lost.
-            if !matches!((before, now), (Some(Standing::Lost(_)), Standing::Lost(_))) {
+            if !matches!((before, now), (Some(ClusterState::Lost(_)), ClusterState::Lost(_))) {
                 known.insert(key.name.clone(), (now, uid.clone()));
             }
             before
@@ -173,20 +175,22 @@ mod tests {
     #[test]
     fn each_turn_is_told_once_with_when_the_agent_was_last_seen() {
         let at = |seconds: i64| Timestamp::from_second(seconds).unwrap();
-        let (present, lost) = (Standing::Present, Standing::Lost(Some(at(1000))));
+        let (present, lost) = (ClusterState::Present, ClusterState::Lost(Some(at(1000))));
         let told = |before, now| news("north", before, now, at(1046)).map(|news| (news.reason, news.message));
         let (reason, message) = told(present, lost).unwrap();
         assert_eq!(reason, "ClusterLost");
         assert_eq!(message, "the agent of north fell silent: last seen 1970-01-01T00:16:40Z (46 s ago)");
         assert_eq!(told(lost, present).unwrap().0, "ClusterBack");
-        assert!(told(present, Standing::Lost(None)).unwrap().1.contains("not seen since the hub started"));
-        assert!(told(lost, Standing::Leaving(false)).unwrap().1.contains("is removed from it"));
-        assert!(told(present, Standing::Leaving(true)).unwrap().1.contains("stays there"));
-        for same in [present, lost, Standing::Leaving(true)] {
+        assert!(
+            told(present, ClusterState::Lost(None)).unwrap().1.contains("not seen since the hub started")
+        );
+        assert!(told(lost, ClusterState::Leaving(false)).unwrap().1.contains("is removed from it"));
+        assert!(told(present, ClusterState::Leaving(true)).unwrap().1.contains("stays there"));
+        for same in [present, lost, ClusterState::Leaving(true)] {
             assert_eq!(told(same, same), None);
         }
         // Somebody saw the mistake in time.
-        assert!(told(Standing::Leaving(false), Standing::Leaving(true)).is_some());
+        assert!(told(ClusterState::Leaving(false), ClusterState::Leaving(true)).is_some());
     }
 
     #[test]
@@ -198,16 +202,16 @@ mod tests {
                 serde_json::json!({"metadata": {"name": "n"}, "spec": {"syncMode": "Pull"}, "status": {"conditions": [condition]}}),
             )
         };
-        assert_eq!(standing(&ready("True"), None), Standing::Present);
-        assert_eq!(standing(&ready("False"), None), Standing::Present);
-        assert_eq!(standing(&ready("Unknown"), None), Standing::Lost(None));
+        assert_eq!(state(&ready("True"), None), ClusterState::Present);
+        assert_eq!(state(&ready("False"), None), ClusterState::Present);
+        assert_eq!(state(&ready("Unknown"), None), ClusterState::Lost(None));
         let leaving = |keeps: &str| {
             cluster(
                 serde_json::json!({"spec": {"syncMode": "Pull"}, "metadata": {"name": "n", "deletionTimestamp": "2026-01-01T00:00:00Z",
                 "annotations": {"edge.karmada.io/keep-workloads": keeps}}}),
             )
         };
-        assert_eq!(standing(&leaving("true"), None), Standing::Leaving(true));
-        assert_eq!(standing(&leaving("no"), None), Standing::Leaving(false));
+        assert_eq!(state(&leaving("true"), None), ClusterState::Leaving(true));
+        assert_eq!(state(&leaving("no"), None), ClusterState::Leaving(false));
     }
 }

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::port::{Api, ApiError, Change, Object, Resource};
 pub use known::Notice;
-use known::{Known, Told};
+use known::{Delta, Known};
 
 /// How long to wait before asking again for a resource that could not be watched.
 const RETRY: Duration = Duration::from_secs(1);
@@ -190,7 +190,7 @@ impl Informers {
 }
 
 impl State {
-    fn tell(&mut self, told: &Told) {
+    fn tell(&mut self, told: &Delta) {
         for hearer in self.hearers.iter_mut().filter(|hearer| *hearer.listed.borrow()) {
             if hearer.notice.wants(told.dull) {
                 (hearer.hear)(&told.change);

@@ -57,7 +57,7 @@ pub enum WorkError {
 
 /// The Work for one cluster.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wanted {
+pub struct ClusterWork {
     /// The cluster.
     pub cluster: String,
     /// The Work, or why there is none.
@@ -70,7 +70,7 @@ pub struct Wanted {
 /// leaves the others alone.
 pub fn works<'a, C: Borrow<Cluster>, O: Borrow<OverridePolicy>>(
     input: &'a Input<'a, C, O>,
-) -> impl Iterator<Item = Wanted> + 'a {
+) -> impl Iterator<Item = ClusterWork> + 'a {
     let replicas = replicas_by_cluster(input.binding);
     let completions = completions(input, &replicas);
     target_clusters(input.binding).into_iter().map(move |cluster| {
@@ -79,10 +79,10 @@ pub fn works<'a, C: Borrow<Cluster>, O: Borrow<OverridePolicy>>(
             completions: completions.get(cluster).copied(),
         };
         match one_work(input, cluster, share) {
-            Ok((work, applied)) => Wanted { cluster: cluster.to_owned(), work: Ok(work), applied },
+            Ok((work, applied)) => ClusterWork { cluster: cluster.to_owned(), work: Ok(work), applied },
             Err(error) => {
                 let applied = AppliedOverrides::default();
-                Wanted { cluster: cluster.to_owned(), work: Err(error), applied }
+                ClusterWork { cluster: cluster.to_owned(), work: Err(error), applied }
             }
         }
     })

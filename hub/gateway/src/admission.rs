@@ -16,9 +16,9 @@ const BUSY_PAUSE: Duration = Duration::from_secs(5);
 
 /// What is known of the session that a cluster has already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum LiveSession {
     /// None.
-    Free,
+    None,
     /// The same process dialled again: the old session is dead, it only does not know.
     SameProcess,
     /// Another process shows the identity: ask the old one whether it lives.
@@ -26,11 +26,11 @@ pub enum Standing {
 }
 
 /// Compares the hello's boot id with the live session's.
-pub fn standing(live_boot_id: Option<&str>, hello: &Hello) -> Standing {
+pub fn live_session(live_boot_id: Option<&str>, hello: &Hello) -> LiveSession {
     match live_boot_id {
-        None => Standing::Free,
-        Some(id) if id == hello.boot_id => Standing::SameProcess,
-        Some(_) => Standing::OtherProcess,
+        None => LiveSession::None,
+        Some(id) if id == hello.boot_id => LiveSession::SameProcess,
+        Some(_) => LiveSession::OtherProcess,
     }
 }
 
@@ -188,9 +188,9 @@ mod tests {
 
     #[test]
     fn a_second_process_is_told_from_a_second_dial() {
-        assert_eq!(standing(None, &hello(1, 1)), Standing::Free);
-        assert_eq!(standing(Some("b1"), &hello(1, 1)), Standing::SameProcess);
-        assert_eq!(standing(Some("b2"), &hello(1, 1)), Standing::OtherProcess);
+        assert_eq!(live_session(None, &hello(1, 1)), LiveSession::None);
+        assert_eq!(live_session(Some("b1"), &hello(1, 1)), LiveSession::SameProcess);
+        assert_eq!(live_session(Some("b2"), &hello(1, 1)), LiveSession::OtherProcess);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use karmada_proto::pulse::Pulse;
 use karmada_proto::v1::{AgentFrame, Close, CloseCode, Hello, HubFrame, RetryClass, agent_frame, hub_frame};
 use karmada_proto::{frame, quoted};
 
-use crate::admission::{self, Standing, close};
+use crate::admission::{self, LiveSession, close};
 use crate::door::Door;
 use crate::gateway::Gateway;
 use crate::links::Way;
@@ -178,8 +178,8 @@ where
 /// an answer means a clone, and the newcomer is refused.
 async fn probe_other(gateway: &Gateway, cluster: &str, hello: &Hello) -> Result<(), Close> {
     let old = gateway.links.door(cluster);
-    let standing = admission::standing(old.as_ref().map(|old| old.boot_id.as_str()), hello);
-    let (Some(old), Standing::OtherProcess) = (old, standing) else { return Ok(()) };
+    let live_session = admission::live_session(old.as_ref().map(|old| old.boot_id.as_str()), hello);
+    let (Some(old), LiveSession::OtherProcess) = (old, live_session) else { return Ok(()) };
     // Whose key no longer holds is nobody's clone.
     if let Err(refused) = gateway.ports.registrar.authorize_session(&old.peer).await {
         gateway.end(&old, admission::refused(&refused));

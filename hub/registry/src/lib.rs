@@ -34,5 +34,5 @@ pub use request::{
     Warnings, WriteOptions,
 };
 pub use served::{Clock, Ids, Served};
-pub use user::{Standing, User};
+pub use user::{Origin, User};
 pub use virtual_resource::{Asked, VirtualResource};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// Where a request comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Standing {
+pub enum Origin {
     /// From outside, over HTTP.
     #[default]
     Client,
@@ -18,7 +18,7 @@ pub enum Standing {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct User {
     /// Whether it is a client or this process itself. No credential says anything else than a client.
-    pub standing: Standing,
+    pub origin: Origin,
     /// User name.
     pub name: String,
     /// Uid, where the credential carries one.
@@ -35,7 +35,7 @@ impl User {
         User {
             name: "system:apiserver".into(),
             groups: vec![MASTERS.into()],
-            standing: Standing::Hub,
+            origin: Origin::Hub,
             ..User::default()
         }
     }

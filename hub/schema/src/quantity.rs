@@ -1,4 +1,4 @@
-//! `resource.Quantity`: amounts with suffixes, compared and written in canonical form.
+//! `resource.Quantity`: amounts with suffixes, compared and written in canonical format.
 //!
 //! Held as nano-units in 128 bits, which spans all that Kubernetes allows (finer amounts are rounded up, larger ones
 //! in powers of two capped at 2^63-1, as there).
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// Which family of suffixes an amount was written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum Format {
     /// `k`, `M`, `m`, …
     DecimalSi,
     /// `Ki`, `Mi`, …
@@ -20,7 +20,7 @@ pub enum Form {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quantity {
     nanos: i128,
-    form: Form,
+    format: Format,
 }
 
 const NANO: i128 = 1_000_000_000;
@@ -59,9 +59,9 @@ impl Quantity {
         if !is_suffix(suffix) {
             return Err(Quantity::ERROR);
         }
-        let (numerator, exponent, form) = scale(suffix).ok_or(Quantity::SUFFIX_ERROR)?;
-        let nanos = amount(whole, fraction, numerator, exponent, form);
-        Ok(Quantity { nanos: if negative { -nanos } else { nanos }, form })
+        let (numerator, exponent, format) = scale(suffix).ok_or(Quantity::SUFFIX_ERROR)?;
+        let nanos = amount(whole, fraction, numerator, exponent, format);
+        Ok(Quantity { nanos: if negative { -nanos } else { nanos }, format })
     }
 
     /// The amount as it is written once it was read: as it came where that was one way to write it, else the one way.
@@ -73,11 +73,11 @@ impl Quantity {
         let (whole, fraction, suffix) = parts(text.trim_start_matches(['-', '+']));
         let whole = whole.trim_start_matches('0');
         let digits = format!("{}{fraction}", if whole.is_empty() { "0" } else { whole });
-        let Some((_, exponent, form)) = scale(suffix).filter(|_| digits.len() <= 18 && quantity.nanos != 0)
+        let Some((_, exponent, format)) = scale(suffix).filter(|_| digits.len() <= 18 && quantity.nanos != 0)
         else {
             return Ok(quantity.canonical());
         };
-        let keeps = if form == Form::BinarySi {
+        let keeps = if format == Format::BinarySi {
             fraction.is_empty() && digits.len() <= 8 && digits.parse::<u64>().is_ok_and(|n| n & 7 != 0)
         } else {
             let scale = exponent - i32::try_from(fraction.len()).unwrap_or(i32::MAX);
@@ -104,7 +104,7 @@ impl Quantity {
 
     /// An amount in units of 10⁻⁹, written as `other` is.
     pub fn of_nanos(nanos: i128, other: Quantity) -> Quantity {
-        Quantity { nanos, form: other.form }
+        Quantity { nanos, format: other.format }
     }
 
     /// The amount in units of 10⁻⁹.
@@ -143,7 +143,7 @@ impl Quantity {
             return "0".to_owned();
         }
         let small = self.nanos.abs() < 1024 * NANO;
-        if self.form == Form::BinarySi && !small && self.is_whole() {
+        if self.format == Format::BinarySi && !small && self.is_whole() {
             let (mut value, mut power) = (self.nanos / NANO, 0);
             while value % 1024 == 0 && power < 6 {
                 value /= 1024;
@@ -156,9 +156,9 @@ impl Quantity {
             value /= 1000;
             at += 1;
         }
-        match (self.form, DECIMAL[at]) {
-            (Form::DecimalExponent, (_, 0)) => value.to_string(),
-            (Form::DecimalExponent, (_, exponent)) => format!("{value}e{exponent}"),
+        match (self.format, DECIMAL[at]) {
+            (Format::DecimalExponent, (_, 0)) => value.to_string(),
+            (Format::DecimalExponent, (_, exponent)) => format!("{value}e{exponent}"),
             (_, (suffix, _)) => format!("{value}{suffix}"),
         }
     }
@@ -196,22 +196,22 @@ fn is_suffix(text: &str) -> bool {
 }
 
 /// A suffix as (multiplier, decimal exponent, family).
-fn scale(suffix: &str) -> Option<(i128, i32, Form)> {
+fn scale(suffix: &str) -> Option<(i128, i32, Format)> {
     if let Some((_, exponent)) = DECIMAL.iter().find(|(name, _)| *name == suffix) {
-        return Some((1, *exponent, Form::DecimalSi));
+        return Some((1, *exponent, Format::DecimalSi));
     }
     if let Some(power) = BINARY.iter().position(|name| *name == suffix) {
-        return Some((1i128 << (10 * power), 0, Form::BinarySi));
+        return Some((1i128 << (10 * power), 0, Format::BinarySi));
     }
     let digits = suffix.strip_prefix(['e', 'E'])?;
     let exponent: i32 = digits.parse().ok()?;
-    (-1000..=1000).contains(&exponent).then_some((1, exponent, Form::DecimalExponent))
+    (-1000..=1000).contains(&exponent).then_some((1, exponent, Format::DecimalExponent))
 }
 
 /// The amount in nanos, rounded up to a nano and capped.
-fn amount(whole: &str, fraction: &str, multiplier: i128, exponent: i32, form: Form) -> i128 {
+fn amount(whole: &str, fraction: &str, multiplier: i128, exponent: i32, format: Format) -> i128 {
     // Only amounts of powers of two are capped; others are as far as can be counted here.
-    let largest = if form == Form::BinarySi { LARGEST } else { i128::MAX / 1000 };
+    let largest = if format == Format::BinarySi { LARGEST } else { i128::MAX / 1000 };
     // Digits as one integer with a decimal point `shift` places from the nano's end.
     let digits: Vec<u8> = whole.bytes().chain(fraction.bytes()).map(|b| b - b'0').collect();
     let mut shift = exponent + 9 - fraction.len() as i32;

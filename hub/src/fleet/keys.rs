@@ -41,9 +41,9 @@ pub struct Request {
     pub refused: bool,
 }
 
-/// How a key stands to a Cluster.
+/// What a key is to a Cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum KeyState {
     /// It holds the name.
     Holder,
     /// It waits for a decision.
@@ -68,15 +68,15 @@ pub fn requests(cluster: &Value) -> Vec<Request> {
     serde_json::from_str(note(cluster, REQUESTS)).unwrap_or_default()
 }
 
-/// How a key stands to a Cluster.
-pub fn standing(cluster: &Value, key: &str) -> Standing {
+/// What a key is to a Cluster.
+pub fn state(cluster: &Value, key: &str) -> KeyState {
     if holds(cluster, key) {
-        return Standing::Holder;
+        return KeyState::Holder;
     }
     match requests(cluster).iter().find(|request| request.key == key) {
-        Some(request) if request.refused => Standing::Refused,
-        Some(_) => Standing::Waiting,
-        None => Standing::Stranger,
+        Some(request) if request.refused => KeyState::Refused,
+        Some(_) => KeyState::Waiting,
+        None => KeyState::Stranger,
     }
 }
 
@@ -175,28 +175,24 @@ mod tests {
         assert!(holds(&held, "k1") && holds(&held, "k0") && !holds(&held, "k2") && !holds(&held, ""));
         assert!(!holds(&json!({}), "") && !holds(&cluster(""), ""), "nobody is no key");
         assert!(ask(&mut held, request("k2")));
-        assert_eq!((standing(&held, "k2"), standing(&held, "k1")), (Standing::Waiting, Standing::Holder));
+        assert_eq!((state(&held, "k2"), state(&held, "k1")), (KeyState::Waiting, KeyState::Holder));
         assert_eq!(settle(&held), None, "nothing is decided");
         let given = decided(&held, ADOPT, "k2");
-        assert_eq!((standing(&given, "k2"), standing(&given, "k1")), (Standing::Holder, Standing::Stranger));
+        assert_eq!((state(&given, "k2"), state(&given, "k1")), (KeyState::Holder, KeyState::Stranger));
         assert_eq!(
             (&given["spec"]["id"], note(&given, KEY), note(&given, REQUESTS)),
             (&json!("u-k2"), "k2", "")
         );
         assert_eq!(settle(&given), None, "a decision is carried out once");
         let refused = decided(&held, REFUSE, "k2");
-        assert_eq!((standing(&refused, "k2"), holds(&refused, "k1")), (Standing::Refused, true));
+        assert_eq!((state(&refused, "k2"), holds(&refused, "k1")), (KeyState::Refused, true));
         assert_eq!(
-            standing(&decided(&refused, ADOPT, "k2"), "k2"),
-            Standing::Holder,
+            state(&decided(&refused, ADOPT, "k2"), "k2"),
+            KeyState::Holder,
             "people change their minds"
         );
         let other = decided(&held, ADOPT, "k9");
-        assert_eq!(
-            (note(&other, KEY), standing(&other, "k2")),
-            ("k1,k0", Standing::Waiting),
-            "k9 does not ask"
-        );
+        assert_eq!((note(&other, KEY), state(&other, "k2")), ("k1,k0", KeyState::Waiting), "k9 does not ask");
     }
 
     #[test]
@@ -209,7 +205,7 @@ mod tests {
         assert_eq!(requests(&held).len(), MOST);
         held = decided(&held, REFUSE, "b");
         assert!(ask(&mut held, request("e")) && !ask(&mut held, request("f")));
-        assert_eq!(standing(&held, "a"), Standing::Waiting);
+        assert_eq!(state(&held, "a"), KeyState::Waiting);
         held = decided(&held, REFUSE, "*");
         assert!(requests(&held).iter().all(|request| request.refused));
         held["metadata"]["annotations"][REQUESTS] = json!("no list");

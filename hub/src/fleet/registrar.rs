@@ -24,13 +24,13 @@ use karmada_gateway::ports::{
     JoinAsk, JoinGrant, JoinOutcome, JoinRefusal, JoinRefusalCode, Occurrence, PortError, Registrar,
     SessionRefusal,
 };
-use karmada_registry::{Registry, Standing, User, WriteOptions};
+use karmada_registry::{Origin, Registry, User, WriteOptions};
 use karmada_schema::object::{ObjectKey, Stored};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use super::keys::{self, Standing as KeyStanding};
+use super::keys::{self, KeyState};
 use super::tokens::JoinTokens;
 use crate::data_dir::DataDir;
 
@@ -144,13 +144,13 @@ impl HubRegistrar {
         if cluster.deleting {
             return Place::Leaving;
         }
-        match keys::standing(&cluster.value(), &ask.request.key_fingerprint) {
-            KeyStanding::Holder => Place::Own,
-            KeyStanding::Waiting => Place::Waiting,
-            KeyStanding::Refused => Place::Taken,
-            KeyStanding::Stranger if self.contacts.connected(&ask.cluster_name) => Place::Taken,
-            KeyStanding::Stranger if keys::is_full(&cluster.value()) => Place::Full,
-            KeyStanding::Stranger => Place::Held,
+        match keys::state(&cluster.value(), &ask.request.key_fingerprint) {
+            KeyState::Holder => Place::Own,
+            KeyState::Waiting => Place::Waiting,
+            KeyState::Refused => Place::Taken,
+            KeyState::Stranger if self.contacts.connected(&ask.cluster_name) => Place::Taken,
+            KeyState::Stranger if keys::is_full(&cluster.value()) => Place::Full,
+            KeyState::Stranger => Place::Held,
         }
     }
 
@@ -355,7 +355,7 @@ pub(super) fn options() -> WriteOptions {
     let user = User {
         name: "system:karmada:registrar".to_owned(),
         groups: vec!["system:masters".to_owned()],
-        standing: Standing::Hub,
+        origin: Origin::Hub,
         ..User::default()
     };
     WriteOptions { user, field_manager: "karmada-hub".to_owned(), ..WriteOptions::default() }

@@ -14,7 +14,7 @@ use karmada_definitions::status::Status;
 use karmada_gateway::Links;
 use karmada_gateway::ports::{Batch, PortError, StatusSink, WorkNotice, WorkReport};
 use karmada_proto::quoted;
-use karmada_registry::{Registry, Standing, User, WriteOptions};
+use karmada_registry::{Origin, Registry, User, WriteOptions};
 use karmada_schema::object::{ObjectKey, Stored, meta};
 use serde_json::{Value, json};
 
@@ -95,7 +95,7 @@ impl Reports {
         let options = WriteOptions {
             user: User {
                 name: karmada_api::names::agent_common_name(cluster),
-                standing: Standing::Hub,
+                origin: Origin::Hub,
                 ..User::default()
             },
             field_manager: "karmada-agent".to_owned(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use karmada_agent::identity::{Identity, Keeper};
+use karmada_agent::identity::{Identity, IdentityStore};
 use karmada_agent::link::dial::Tcp;
 use karmada_agent::member::memory::MemoryMember;
 use karmada_agent::{Config, LinkView, Parts};
@@ -64,7 +64,7 @@ impl Agent {
             member: Arc::new(MemoryMember::new(name, 1, Duration::ZERO)),
             interpreter: Arc::new(Native),
             connector: Arc::new(Tcp),
-            keeper: Keeper::Directory(state.path().to_owned()),
+            identity_store: IdentityStore::Directory(state.path().to_owned()),
             link,
             sources: karmada_agent::Sources::system(),
         };
@@ -79,7 +79,7 @@ impl Agent {
     }
 
     async fn identity(&self) -> Identity {
-        Keeper::Directory(self.state.path().to_owned()).load().await.unwrap().unwrap()
+        IdentityStore::Directory(self.state.path().to_owned()).load().await.unwrap().unwrap()
     }
 
     /// Ends it and gives back what it leaves.

@@ -16,7 +16,7 @@ use karmada_proto::v1::{
     AgentFrame, Close, CloseCode, Hello, HubFrame, JoinRefusal, JoinRefusalCode, JoinRequest, agent_frame,
     hub_frame, join_reply,
 };
-use karmada_registry::{Standing, User, WriteOptions};
+use karmada_registry::{Origin, User, WriteOptions};
 use karmada_schema::object::ObjectKey;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -447,7 +447,7 @@ pub fn options() -> WriteOptions {
     let user = User {
         name: "somebody".to_owned(),
         groups: vec!["system:masters".to_owned()],
-        standing: Standing::Hub,
+        origin: Origin::Hub,
         ..User::default()
     };
     WriteOptions { user, field_manager: "test".to_owned(), ..WriteOptions::default() }

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use karmada_agent::identity::Keeper;
+use karmada_agent::identity::IdentityStore;
 use karmada_agent::link::dial::Tcp;
 use karmada_agent::member::memory::MemoryMember;
 use karmada_agent::{Config, LinkView, Parts};
@@ -152,7 +152,7 @@ fn start(
         member: Arc::new(MemoryMember::new(&name, 1, Duration::from_millis(100))),
         interpreter: Arc::new(karmada_interpreter::Native),
         connector: Arc::new(Tcp),
-        keeper: Keeper::Directory(directory),
+        identity_store: IdentityStore::Directory(directory),
         link,
         sources: karmada_agent::Sources::system(),
     };

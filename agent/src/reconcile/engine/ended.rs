@@ -11,7 +11,7 @@ use super::{Ending, Engine, Finished};
 use crate::ledger::{CRASHES, Entry, LedgerError, Outcome};
 use crate::member::{Gvk, ObjectId};
 use crate::reconcile::apply::{Failure, Removal};
-use crate::reconcile::meanwhile::Answer;
+use crate::reconcile::observed_during_write::Answer;
 use crate::reconcile::todo::{Cause, removal_class};
 use crate::reconcile::{body, order, outcome};
 
@@ -44,7 +44,7 @@ impl Engine {
         } else {
             tracing::error!(work = key, "working on it panicked");
             let failure = Failure::Panicked.to_string();
-            if self.board.set_applied(key, outcome(false, &failure)) {
+            if self.statuses.set_applied(key, outcome(false, &failure)) {
                 self.event(key, &Some(entry), Some(failure));
             }
             let due = self.now() + self.waits.failed(key);
@@ -118,9 +118,9 @@ impl Engine {
     fn found_right(&mut self, key: &str, ordinal: usize, plural: &str, object: &Value) -> bool {
         let (id, digest) = (ObjectId::of(object), body::digest(object));
         self.targets.set_digest(&id, Some(digest));
-        let answer = self.meanwhile.answered(&id, digest, object);
+        let answer = self.observed.answered(&id, digest, object);
         if answer == Answer::Newest {
-            self.board.observe(&*self.parts.interpreter, key, ordinal, plural, object);
+            self.statuses.observe(&*self.parts.interpreter, key, ordinal, plural, object);
         }
         self.plurals.entry(id.gvk).or_insert_with(|| plural.to_owned());
         answer == Answer::Doubtful
@@ -149,7 +149,7 @@ impl Engine {
             }
         }
         let failure = (!applied.ok).then(|| applied.message.clone());
-        if current && self.board.set_applied(&key, applied) {
+        if current && self.statuses.set_applied(&key, applied) {
             self.event(&key, &before, failure);
         }
         self.tell(&key);
@@ -262,8 +262,8 @@ impl Engine {
 
     /// Before there is an outcome there is nothing to tell: that a body is on disk, its ack says.
     pub(super) fn tell(&self, key: &str) {
-        if let Some(standing) = self.board.standing(key).filter(|standing| standing.applied.is_some()) {
-            self.parts.shared.report(|outbox| outbox.work(key, standing));
+        if let Some(report) = self.statuses.report(key).filter(|report| report.applied.is_some()) {
+            self.parts.shared.report(|outbox| outbox.work(key, report));
         }
     }
 

@@ -128,14 +128,14 @@ async fn a_work_is_applied_reported_and_quiet() {
     rig.commit(&[put("web", 5, &[deployment], false)]);
     let ready = |rig: &Rig| {
         let outbox = rig.shared.outbox.lock();
-        let statuses = outbox.standing("web").and_then(|standing| standing.manifest_statuses.clone());
+        let statuses = outbox.report("web").and_then(|report| report.manifest_statuses.clone());
         statuses.is_some_and(|s| String::from_utf8_lossy(&s).contains(r#""readyReplicas":3"#))
     };
     rig.until("the status is reported", ready).await;
-    let standing = rig.shared.outbox.lock().standing("web").cloned().unwrap();
-    assert_eq!((standing.revision, standing.applied.as_ref().map(|a| a.ok)), (5, Some(true)));
+    let report = rig.shared.outbox.lock().report("web").cloned().unwrap();
+    assert_eq!((report.revision, report.applied.as_ref().map(|a| a.ok)), (5, Some(true)));
     assert!(
-        String::from_utf8_lossy(&standing.manifest_statuses.unwrap()).contains(r#""resource":"deployments""#)
+        String::from_utf8_lossy(&report.manifest_statuses.unwrap()).contains(r#""resource":"deployments""#)
     );
     let writes = rig.member.writes();
     tokio::time::sleep(Duration::from_secs(600)).await;
@@ -157,8 +157,8 @@ async fn a_late_answer_does_not_put_back_a_status_that_the_watch_has_told() {
     rig.until("applied", |rig| rig.applied("second")).await;
     let writes = rig.member.writes();
     tokio::time::sleep(Duration::from_secs(60)).await;
-    let standing = rig.shared.outbox.lock().standing("second").cloned().unwrap();
-    let statuses = String::from_utf8_lossy(&standing.manifest_statuses.unwrap()).into_owned();
+    let report = rig.shared.outbox.lock().report("second").cloned().unwrap();
+    let statuses = String::from_utf8_lossy(&report.manifest_statuses.unwrap()).into_owned();
     assert!(statuses.contains(r#""readyReplicas":3"#), "{statuses}");
     assert_eq!(rig.member.writes(), writes, "and nothing was written for it");
 }
@@ -257,7 +257,7 @@ async fn failures_are_reported_retried_and_ordered() {
     rig.commit(&[put("far", 1, &[far.clone()], false)]);
     let failed = |rig: &Rig| {
         let outbox = rig.shared.outbox.lock();
-        let applied = outbox.standing("far").and_then(|standing| standing.applied.clone());
+        let applied = outbox.report("far").and_then(|report| report.applied.clone());
         applied.is_some_and(|applied| {
             !applied.ok && applied.message.starts_with("Failed to apply all manifests (0/1)")
         })
@@ -278,7 +278,7 @@ fn crashed(dir: &std::path::Path, keys: &[&str], times: u32) -> Ledger {
 }
 
 fn said(rig: &Rig, key: &str) -> String {
-    let applied = rig.shared.outbox.lock().standing(key).and_then(|standing| standing.applied.clone());
+    let applied = rig.shared.outbox.lock().report(key).and_then(|report| report.applied.clone());
     applied.map(|applied| applied.message).unwrap_or_default()
 }
 

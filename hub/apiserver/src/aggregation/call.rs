@@ -12,7 +12,7 @@ use karmada_registry::User;
 use karmada_registry::user::MASTERS;
 use serde_json::Value;
 
-use super::{Aggregator, locate, proxy, told};
+use super::{Aggregator, locate, proxy, remote_discovery};
 
 /// How long an answer may take: a collection is deleted object by object.
 const WITHIN: Duration = Duration::from_secs(60);
@@ -21,7 +21,7 @@ const LARGEST: usize = 16 << 20;
 
 /// A group version that another server answers, and what it said of itself last.
 #[derive(Clone, Debug)]
-pub struct Elsewhere {
+pub struct AggregatedVersion {
     /// Group.
     pub group: String,
     /// Version.
@@ -34,9 +34,9 @@ pub struct Elsewhere {
 
 impl Aggregator {
     /// Every group version that is handed over.
-    pub fn elsewhere(&self) -> Vec<Elsewhere> {
+    pub fn elsewhere(&self) -> Vec<AggregatedVersion> {
         let described = self.described.read();
-        let of = |handed: &super::Handed| Elsewhere {
+        let of = |handed: &super::Handed| AggregatedVersion {
             group: handed.group.to_string(),
             version: handed.version.to_string(),
             available: handed.available,
@@ -79,7 +79,7 @@ impl Aggregator {
             let code = answer.status().as_u16();
             let read = Limited::new(answer.into_body(), LARGEST).collect().await;
             let bytes = read.map_err(|error| error.to_string())?.to_bytes();
-            Ok((code, told::objects(&bytes)))
+            Ok((code, remote_discovery::objects(&bytes)))
         };
         let outcome = tokio::time::timeout(WITHIN, asked).await;
         outcome.unwrap_or_else(|_| Err("context deadline exceeded".to_owned()))

@@ -10,7 +10,7 @@ use http::StatusCode;
 use http_body_util::{BodyExt as _, Limited};
 use karmada_kinds::api_service::Availability;
 
-use super::{Aggregator, Described, Handed, locate, proxy, told};
+use super::{Aggregator, Described, Handed, locate, proxy, remote_discovery};
 
 const WITHIN: Duration = Duration::from_secs(5);
 
@@ -36,7 +36,7 @@ impl Aggregator {
                 return unavailable("FailedDiscoveryCheck", message);
             }
         };
-        let converted = told::converted(&resources, handed);
+        let converted = remote_discovery::converted(&resources, handed);
         drop(resources);
         let described = self.describe_version(handed, &address, converted).await;
         let message = "all checks passed".to_owned();
@@ -53,10 +53,10 @@ impl Aggregator {
         const AGGREGATED: &str =
             "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
         let groups = self.document(handed, address, "/apis", AGGREGATED, LARGEST).await.unwrap_or_default();
-        let discovery = told::version_in(&groups, handed).or(converted)?;
+        let discovery = remote_discovery::version_in(&groups, handed).or(converted)?;
         drop(groups);
         let index = self.document(handed, address, "/openapi/v3", "application/json", LARGEST).await;
-        let openapi_hash = told::openapi_hash(&index.unwrap_or_default(), handed);
+        let openapi_hash = remote_discovery::openapi_hash(&index.unwrap_or_default(), handed);
         Some(Described { discovery, openapi_hash })
     }
 

@@ -13,7 +13,7 @@ use futures::stream::{self, StreamExt as _};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use super::{Aggregator, Handed, locate, told};
+use super::{Aggregator, Handed, locate, remote_discovery};
 
 /// Bytes of one server's document.
 const LARGEST: usize = 8 << 20;
@@ -76,7 +76,7 @@ impl Aggregator {
 }
 
 impl More {
-    fn add(&mut self, below: &str, document: told::Document) {
+    fn add(&mut self, below: &str, document: remote_discovery::Document) {
         let whole = below.trim_end_matches('/');
         for (path, item) in document.paths {
             let own = item.get().starts_with('{') && (path.starts_with(below) || path == whole);
@@ -105,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    fn document(value: &Value) -> told::Document {
+    fn document(value: &Value) -> remote_discovery::Document {
         serde_json::from_str(&value.to_string()).unwrap()
     }
 

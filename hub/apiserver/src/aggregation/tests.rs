@@ -96,7 +96,7 @@ async fn groups_stand_where_their_priority_says() {
 async fn what_all_servers_say_of_themselves_has_its_bound() {
     let aggregator = aggregator(&[]).await;
     for at in 0..100 {
-        let discovery = vec![b' '; told::LARGEST_ENTRY].into();
+        let discovery = vec![b' '; remote_discovery::LARGEST_ENTRY].into();
         aggregator
             .describe((format!("g{at}").into(), "v1".into()), Described { discovery, openapi_hash: None });
     }

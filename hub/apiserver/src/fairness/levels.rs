@@ -12,13 +12,13 @@ use super::queue_set::Limits;
 
 /// What a level is to be.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct LevelConfiguration {
     pub uid: String,
     /// `None` for exempt ones.
     pub limits: Option<Limits>,
 }
 
-impl Wanted {
+impl LevelConfiguration {
     /// The most seats that one request takes here: wider ones would keep the level from everybody else.
     pub(super) fn widest(&self) -> u32 {
         let Some(limits) = self.limits else { return u32::MAX };
@@ -32,7 +32,7 @@ impl Wanted {
 }
 
 /// Every level by name; the mandatory ones are there whether they are stored or not.
-pub(super) fn wanted(stored: &[Value], seats: u32) -> BTreeMap<String, Wanted> {
+pub(super) fn wanted(stored: &[Value], seats: u32) -> BTreeMap<String, LevelConfiguration> {
     let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let mut all: BTreeMap<String, Value> =
         flow_control::mandatory_levels().into_iter().map(|object| (name(&object), object)).collect();
@@ -58,7 +58,7 @@ pub(super) fn wanted(stored: &[Value], seats: u32) -> BTreeMap<String, Wanted> {
             length: number("queueLengthLimit", 50),
         });
         let uid = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
-        (name, Wanted { uid, limits })
+        (name, LevelConfiguration { uid, limits })
     };
     all.into_iter().map(read).collect()
 }

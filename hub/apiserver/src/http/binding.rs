@@ -16,7 +16,7 @@ use karmada_schema::path::Path;
 use serde_json::{Value, json};
 
 use super::answer_body::Body;
-use super::form::Form;
+use super::negotiation::AnswerFormat;
 use super::{ApiServer, Call, respond};
 
 impl ApiServer {
@@ -26,7 +26,7 @@ impl ApiServer {
         call: &Call<'_>,
         definition: &Arc<ResourceDefinition>,
         namespace: &str,
-        form: Form,
+        format: AnswerFormat,
         binding: &Value,
     ) -> Result<Response<Body>, Status> {
         let (name, target) = (meta::name(binding), &binding["target"]);
@@ -82,6 +82,6 @@ impl ApiServer {
         self.registry.update(definition, &key, &options, false, &mut change).await?;
         let status =
             json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
-        Ok(respond::document(StatusCode::CREATED, status.to_string().into(), form))
+        Ok(respond::document(StatusCode::CREATED, status.to_string().into(), format))
     }
 }

@@ -13,7 +13,7 @@ use karmada_definitions::status::Status;
 use karmada_schema::protobuf::{self, ProtobufError};
 use serde_json::Value;
 
-use super::form::ACCEPTED;
+use super::negotiation::ACCEPTED;
 use super::room::{self, Taken};
 use super::yaml;
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::answer_body::Body;
 use super::body::{self, Received};
-use super::form::Form;
+use super::negotiation::AnswerFormat;
 use super::objects::namespace_of;
 use super::target::Wanted;
 use super::write_options::dry_run;
@@ -25,7 +25,7 @@ impl ApiServer {
         call: &Call<'_>,
         definition: &Arc<ResourceDefinition>,
         wanted: &Wanted,
-        form: Form,
+        format: AnswerFormat,
         body: Received,
     ) -> Result<Response<Body>, Status> {
         let options = asked(call, definition, body).await?;
@@ -34,17 +34,17 @@ impl ApiServer {
         match self.registry.delete(definition, &key, &options, &call.user, dry).await? {
             Deleted::Pending(object) => {
                 let object = self.registry.view(definition, vec![object]).await?.remove(0);
-                Ok(self.object(call, definition, &object, form, StatusCode::OK))
+                Ok(self.object(call, definition, &object, format, StatusCode::OK))
             }
             Deleted::Gone(object) if strategy::returns_deleted(definition) => {
-                Ok(self.object(call, definition, &object, form, StatusCode::OK))
+                Ok(self.object(call, definition, &object, format, StatusCode::OK))
             }
             Deleted::Gone(object) => {
                 let status = json!({
                     "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
                     "details": details(definition, &object),
                 });
-                Ok(respond::document(StatusCode::OK, status.to_string().into(), form))
+                Ok(respond::document(StatusCode::OK, status.to_string().into(), format))
             }
         }
     }
@@ -54,7 +54,7 @@ impl ApiServer {
         call: &Call<'_>,
         definition: &Arc<ResourceDefinition>,
         wanted: &Wanted,
-        form: Form,
+        format: AnswerFormat,
         body: Received,
     ) -> Result<Response<Body>, Status> {
         super::options::check(&call.query, false)?;
@@ -77,7 +77,7 @@ impl ApiServer {
         if definition.is_structural() {
             metadata["continue"] = json!("");
         }
-        Ok(self.render(call, definition, &found, &metadata, form).await)
+        Ok(self.render(call, definition, &found, &metadata, format).await)
     }
 }
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::answer_body::Body;
-use super::form::Form;
+use super::negotiation::AnswerFormat;
 use super::{ApiServer, Call, ServerOptions, respond};
 use crate::aggregation::{Groups, More};
 
@@ -133,8 +133,8 @@ pub(super) fn openapi_v2(call: &Call<'_>, catalogue: &Catalogue, more: &More) ->
 
 /// A document in the form that the client takes first.
 fn document(call: &Call<'_>, value: &Value) -> Response<Body> {
-    let form = Form::choose_whole(call.headers).unwrap_or(Form::JSON);
-    respond::document(StatusCode::OK, value.to_string().into(), form)
+    let format = AnswerFormat::choose_whole(call.headers).unwrap_or(AnswerFormat::JSON);
+    respond::document(StatusCode::OK, value.to_string().into(), format)
 }
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";

@@ -16,7 +16,7 @@ use karmada_schema::selector::LabelSelector;
 use serde_json::{Value, json};
 
 use super::answer_body::Body;
-use super::form::Form;
+use super::negotiation::AnswerFormat;
 use super::target::Wanted;
 use super::{ApiServer, Call, respond};
 
@@ -29,7 +29,7 @@ impl ApiServer {
         call: &Call<'_>,
         definition: &Arc<ResourceDefinition>,
         wanted: &Wanted,
-        form: Form,
+        format: AnswerFormat,
         mut eviction: Value,
     ) -> Result<Response<Body>, Status> {
         let key = ObjectKey::new(&wanted.namespace, &wanted.name);
@@ -46,10 +46,10 @@ impl ApiServer {
         options.applied = true;
         let pod = self.registry.get(definition, &key.namespace, &key.name)?;
         let value = pod.value();
-        match standing(&value) {
-            Standing::Gone => {}
-            Standing::Pending => hold(&mut delete, &pod),
-            Standing::Guarded => {
+        match phase(&value) {
+            PodPhase::Gone => {}
+            PodPhase::Pending => hold(&mut delete, &pod),
+            PodPhase::Guarded => {
                 if self.ask_budget(&key.namespace, &pod, &value, &options).await? {
                     hold(&mut delete, &pod);
                 }
@@ -61,7 +61,7 @@ impl ApiServer {
         self.registry.delete(definition, &key, &delete, &call.user, options.dry_run).await?;
         let status =
             json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
-        Ok(respond::document(StatusCode::CREATED, status.to_string().into(), form))
+        Ok(respond::document(StatusCode::CREATED, status.to_string().into(), format))
     }
 
     /// Takes one disruption from the budget that guards the Pod. True where the Pod may go only as it stands now.
@@ -149,7 +149,7 @@ fn differs(what: &str, wanted: &str, is: &str) -> String {
 }
 
 /// What an eviction has to ask.
-enum Standing {
+enum PodPhase {
     /// It ended, or is ending: nothing.
     Gone,
     /// It does not run yet: nothing, as long as it stays so.
@@ -158,12 +158,12 @@ enum Standing {
     Guarded,
 }
 
-fn standing(pod: &Value) -> Standing {
+fn phase(pod: &Value) -> PodPhase {
     match pod["status"]["phase"].as_str().unwrap_or("") {
-        _ if meta::deleting(pod) => Standing::Gone,
-        "Succeeded" | "Failed" => Standing::Gone,
-        "Pending" => Standing::Pending,
-        _ => Standing::Guarded,
+        _ if meta::deleting(pod) => PodPhase::Gone,
+        "Succeeded" | "Failed" => PodPhase::Gone,
+        "Pending" => PodPhase::Pending,
+        _ => PodPhase::Guarded,
     }
 }
 

@@ -40,17 +40,17 @@ const CHECKS: [&str; 20] = [
 pub const STORE: &str = "etcd";
 const SYNCED: &str = "informer-sync";
 
-/// How what can fail while the hub runs stands, by the check's name.
-pub type Standing = [(&'static str, Result<(), String>)];
+/// The results of the checks of what can fail while the hub runs, by the check's name.
+pub type CheckResults = [(&'static str, Result<(), String>)];
 
 /// The checks of a probe: those that are always there, and what else is handed in.
-fn checks<'a>(probe: &str, given: &'a Standing) -> impl Iterator<Item = &'static str> + use<'a> {
+fn checks<'a>(probe: &str, given: &'a CheckResults) -> impl Iterator<Item = &'static str> + use<'a> {
     let more = given.iter().map(|(name, _)| *name).filter(|name| !CHECKS.contains(name));
     CHECKS.into_iter().chain(more).chain((probe == "readyz").then_some(SYNCED))
 }
 
 /// How a check stands: `Ok(true)` where it is passed over.
-fn check(probe: &str, name: &str, excluded: &[&str], given: &Standing) -> Result<bool, String> {
+fn check(probe: &str, name: &str, excluded: &[&str], given: &CheckResults) -> Result<bool, String> {
     let found = given.iter().find(|(known, _)| *known == name);
     match found {
         _ if excluded.contains(&name) => Ok(true),
@@ -61,7 +61,7 @@ fn check(probe: &str, name: &str, excluded: &[&str], given: &Standing) -> Result
 }
 
 /// The answer to `/PROBE` or to `/PROBE/CHECK`; `None` where there is no such check.
-pub(super) fn answer(probe: &str, one: &str, query: &Query, given: &Standing) -> Option<Response<Body>> {
+pub(super) fn answer(probe: &str, one: &str, query: &Query, given: &CheckResults) -> Option<Response<Body>> {
     if !one.is_empty() {
         let name = checks(probe, given).find(|name| *name == one)?;
         return Some(match check(probe, name, &[], given) {
@@ -98,7 +98,7 @@ fn failed(text: String) -> Response<Body> {
 }
 
 /// The checks as figures: 1 where one passes.
-pub(super) fn figures(given: &Standing) -> String {
+pub(super) fn figures(given: &CheckResults) -> String {
     let mut page =
         "# HELP kubernetes_healthcheck [STABLE] This metric records the result of a single healthcheck.\n\
         # TYPE kubernetes_healthcheck gauge\n"
@@ -118,7 +118,7 @@ mod tests {
 
     use super::*;
 
-    async fn asked(probe: &str, one: &str, query: &str, given: &Standing) -> Option<(u16, String)> {
+    async fn asked(probe: &str, one: &str, query: &str, given: &CheckResults) -> Option<(u16, String)> {
         let answer = answer(probe, one, &Query::parse(query), given)?;
         let code = answer.status().as_u16();
         let body = answer.into_body().collect().await.unwrap().to_bytes();

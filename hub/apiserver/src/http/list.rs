@@ -18,7 +18,7 @@ use karmada_schema::selector::LabelSelector;
 use serde_json::{Value, json};
 
 use super::answer_body::Body;
-use super::form::{Encoding, Form, Shape};
+use super::negotiation::{AnswerFormat, Encoding, Shape};
 use super::pieces::{self, Part};
 use super::table::{self, Include};
 use super::target::{Query, Wanted};
@@ -103,7 +103,7 @@ impl ApiServer {
         call: &Call<'_>,
         definition: &ResourceDefinition,
         wanted: &Wanted,
-        form: Form,
+        format: AnswerFormat,
     ) -> Result<Response<Body>, Status> {
         let selector = selector(definition, &call.query)?;
         let asked = Asked { definition, user: &call.user, namespace: &wanted.namespace, name: "" };
@@ -116,10 +116,10 @@ impl ApiServer {
                 metadata["remainingItemCount"] = json!(remaining);
             }
         }
-        if definition.is_structural() && form.shape == Shape::Whole && page.next.is_none() {
+        if definition.is_structural() && format.shape == Shape::Whole && page.next.is_none() {
             metadata["continue"] = json!("");
         }
-        Ok(self.render(call, definition, &page.items, &metadata, form).await)
+        Ok(self.render(call, definition, &page.items, &metadata, format).await)
     }
 
     pub(super) async fn render(
@@ -128,9 +128,9 @@ impl ApiServer {
         definition: &ResourceDefinition,
         items: &[Arc<Stored>],
         metadata: &Value,
-        form: Form,
+        format: AnswerFormat,
     ) -> Response<Body> {
-        if let Shape::Table(meta) = form.shape {
+        if let Shape::Table(meta) = format.shape {
             let include = Include::parse(call.query.get("includeObject"));
             let now = self.registry.now();
             let table = table::table(
@@ -141,16 +141,16 @@ impl ApiServer {
                 true,
                 (meta, now),
             );
-            return respond::document(StatusCode::OK, table.to_string().into(), form);
+            return respond::document(StatusCode::OK, table.to_string().into(), format);
         }
-        if form.encoding == Encoding::Protobuf {
-            return protobuf_list::answer(definition, items, metadata, form).await;
+        if format.encoding == Encoding::Protobuf {
+            return protobuf_list::answer(definition, items, metadata, format).await;
         }
-        let (kind, api_version) = protobuf_list::type_of_list(definition, form.shape);
-        if form.shape.is_metadata() && items.is_empty() {
+        let (kind, api_version) = protobuf_list::type_of_list(definition, format.shape);
+        if format.shape.is_metadata() && items.is_empty() {
             // An empty list of metadata alone is null: so kube-apiserver writes it.
             let list = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata, "items": null});
-            return respond::document(StatusCode::OK, list.to_string().into(), form);
+            return respond::document(StatusCode::OK, list.to_string().into(), format);
         }
         let head = format!(
             "{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata},\"items\":["
@@ -161,7 +161,7 @@ impl ApiServer {
             if n > 0 {
                 parts.push(Part::text(","));
             }
-            match form.shape {
+            match format.shape {
                 Shape::Metadata(meta) => {
                     parts.push(Part::Text(table::metadata(object, meta).to_string().into()));
                 }
@@ -171,11 +171,11 @@ impl ApiServer {
         parts.push(Part::text("]}\n"));
         // JSON is YAML: what is long is not parsed to be written in another way.
         let is_short = || items.iter().map(|object| object.json_len()).sum::<usize>() <= LONGEST_YAML;
-        if form.encoding == Encoding::Yaml && is_short() {
-            return respond::document(StatusCode::OK, pieces::concat(&parts), form);
+        if format.encoding == Encoding::Yaml && is_short() {
+            return respond::document(StatusCode::OK, pieces::concat(&parts), format);
         }
-        let mut response = respond::with_type(StatusCode::OK, pieces::pieces(parts), form.content_type());
-        if form.shape == Shape::Whole {
+        let mut response = respond::with_type(StatusCode::OK, pieces::pieces(parts), format.content_type());
+        if format.shape == Shape::Whole {
             response.extensions_mut().insert(respond::Shared);
         }
         response

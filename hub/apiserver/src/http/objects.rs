@@ -12,7 +12,7 @@ use karmada_schema::object::{ObjectKey, Stored, meta};
 use serde_json::Value;
 
 use super::answer_body::Body;
-use super::form::Form;
+use super::negotiation::AnswerFormat;
 use super::patching::Patch;
 use super::table::{self, Include};
 use super::target::Wanted;
@@ -27,12 +27,12 @@ impl ApiServer {
         call: &Call<'_>,
         definition: &ResourceDefinition,
         object: &Stored,
-        form: Form,
+        format: AnswerFormat,
         code: StatusCode,
     ) -> Response<Body> {
         let include = Include::parse(call.query.get("includeObject"));
-        let bytes = table::one(definition, object, form.shape, include, self.registry.now());
-        respond::document(code, bytes, form)
+        let bytes = table::one(definition, object, format.shape, include, self.registry.now());
+        respond::document(code, bytes, format)
     }
 
     pub(super) fn written(
@@ -40,10 +40,10 @@ impl ApiServer {
         call: &Call<'_>,
         definition: &ResourceDefinition,
         written: &Written,
-        form: Form,
+        format: AnswerFormat,
     ) -> Response<Body> {
         let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
-        self.object(call, definition, &written.object, form, code)
+        self.object(call, definition, &written.object, format, code)
     }
 
     pub(super) async fn create(
@@ -51,7 +51,7 @@ impl ApiServer {
         call: &Call<'_>,
         definition: &Arc<ResourceDefinition>,
         wanted: &Wanted,
-        form: Form,
+        format: AnswerFormat,
         bytes: &Bytes,
     ) -> Result<Response<Body>, Status> {
         let value = object_in(call, definition, bytes)?;
@@ -70,11 +70,11 @@ impl ApiServer {
             } else {
                 self.access.review(definition, &call.user, &wanted.namespace, value).await?
             };
-            return Ok(respond::document(StatusCode::CREATED, answer.to_string().into(), form));
+            return Ok(respond::document(StatusCode::CREATED, answer.to_string().into(), format));
         }
         let options = self.write_options(call, "", bytes)?;
         let written = self.registry.create(definition, &wanted.namespace, value, &options).await?;
-        Ok(self.written(call, definition, &written, form))
+        Ok(self.written(call, definition, &written, format))
     }
 
     pub(super) async fn put(
@@ -82,7 +82,7 @@ impl ApiServer {
         call: &Call<'_>,
         definition: &Arc<ResourceDefinition>,
         wanted: &Wanted,
-        form: Form,
+        format: AnswerFormat,
         value: Value,
         options: &WriteOptions,
     ) -> Result<Response<Body>, Status> {
@@ -95,7 +95,7 @@ impl ApiServer {
         let creates = strategy::creates_on_update(definition) && options.subresource.is_empty();
         let written =
             self.registry.update(definition, &key, options, creates, &mut |_| Ok(value.clone())).await?;
-        Ok(self.written(call, definition, &written, form))
+        Ok(self.written(call, definition, &written, format))
     }
 
     pub(super) async fn patch(
@@ -103,7 +103,7 @@ impl ApiServer {
         call: &Call<'_>,
         definition: &Arc<ResourceDefinition>,
         wanted: &Wanted,
-        form: Form,
+        format: AnswerFormat,
         subresource: &str,
         bytes: &Bytes,
     ) -> Result<Response<Body>, Status> {
@@ -142,7 +142,7 @@ impl ApiServer {
             patch.carry_out(definition, live, &key, &manager, force, subresource, &now)
         };
         let written = self.registry.update(definition, &key, &options, creates, &mut change).await?;
-        Ok(self.written(call, definition, &written, form))
+        Ok(self.written(call, definition, &written, format))
     }
 }
 

@@ -20,7 +20,7 @@ use karmada_schema::protobuf::List;
 use serde_json::Value;
 
 use super::answer_body::Body;
-use super::form::{Form, Meta, Shape};
+use super::negotiation::{AnswerFormat, Meta, Shape};
 use super::{respond, table};
 
 /// About what is sent at once.
@@ -34,11 +34,11 @@ pub(super) async fn answer(
     definition: &ResourceDefinition,
     items: &[Arc<Stored>],
     metadata: &Value,
-    form: Form,
+    format: AnswerFormat,
 ) -> Response<Body> {
-    let (kind, api_version) = type_of_list(definition, form.shape);
+    let (kind, api_version) = type_of_list(definition, format.shape);
     let own = definition.api_version();
-    let item = match form.shape {
+    let item = match format.shape {
         Shape::Metadata(meta) => (meta.api_version(), "PartialObjectMetadata"),
         _ => (own.as_str(), &*definition.kind),
     };
@@ -51,15 +51,15 @@ pub(super) async fn answer(
         }
     };
     let values: VecDeque<Item> =
-        items.iter().map(|object| Item::of(definition, object, form.shape)).collect();
+        items.iter().map(|object| Item::of(definition, object, format.shape)).collect();
     for some in items.chunks(AT_ONCE) {
-        some.iter().for_each(|object| list.measure(&Item::of(definition, object, form.shape).value()));
+        some.iter().for_each(|object| list.measure(&Item::of(definition, object, format.shape).value()));
         tokio::task::yield_now().await;
     }
     let left = list.size() as u64;
     let start = Some(list.start());
     let body = Items { list, start, items: values, left }.boxed_unsync();
-    let mut response = respond::with_type(StatusCode::OK, body, form.content_type());
+    let mut response = respond::with_type(StatusCode::OK, body, format.content_type());
     response.extensions_mut().insert(respond::Shared);
     response
 }

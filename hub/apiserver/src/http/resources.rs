@@ -14,7 +14,7 @@ use karmada_schema::{names, protobuf};
 
 use super::answer_body::Body;
 use super::body::{self, Received};
-use super::form::{self, Form};
+use super::negotiation::{self, AnswerFormat};
 use super::objects::{names_its_type, namespace_of, object_in};
 use super::table::Include;
 use super::target::Wanted;
@@ -35,9 +35,9 @@ impl ApiServer {
         if let Some(connector) = self.connector(wanted) {
             return self.connect(call, definition, wanted, &**connector, body).await;
         }
-        let form = form(call, definition, wanted)?;
+        let format = format(call, definition, wanted)?;
         if !wanted.subresource.is_empty() {
-            return self.subresource(call, definition, wanted, form, body).await;
+            return self.subresource(call, definition, wanted, format, body).await;
         }
         let verb = verb(call, definition, wanted)?;
         let ending = definition.custom.as_ref().is_some_and(|custom| custom.crd.terminating);
@@ -59,11 +59,11 @@ impl ApiServer {
             fit_for_a_key(&wanted.name)?;
         }
         match verb {
-            "watch" => self.watch(call, definition, wanted, form).await,
-            "get" | "list" => self.read(call, definition, wanted, form, verb).await,
-            "delete" => self.delete(call, definition, wanted, form, body).await,
-            "deletecollection" => self.delete_collection(call, definition, wanted, form, body).await,
-            _ => self.write(call, definition, wanted, form, verb, body).await,
+            "watch" => self.watch(call, definition, wanted, format).await,
+            "get" | "list" => self.read(call, definition, wanted, format, verb).await,
+            "delete" => self.delete(call, definition, wanted, format, body).await,
+            "deletecollection" => self.delete_collection(call, definition, wanted, format, body).await,
+            _ => self.write(call, definition, wanted, format, verb, body).await,
         }
     }
 
@@ -72,12 +72,12 @@ impl ApiServer {
         call: &Call<'_>,
         definition: &Arc<ResourceDefinition>,
         wanted: &Wanted,
-        form: Form,
+        format: AnswerFormat,
         verb: &str,
     ) -> Result<Response<Body>, Status> {
         let namespace = namespace_of(definition, wanted);
         let asked = Asked { definition, user: &call.user, namespace: &namespace, name: &wanted.name };
-        if form.of_list.is_some() {
+        if format.of_list.is_some() {
             if verb == "get" {
                 self.registry.read(&asked).await?;
             }
@@ -85,15 +85,15 @@ impl ApiServer {
                 true => "unstructured.Unstructured".to_owned(),
                 false => format!("{}.{}", strategy::package(definition), definition.kind),
             };
-            form.fits(verb == "list", &go_type)?;
+            format.fits(verb == "list", &go_type)?;
         }
         if verb == "list" {
-            return self.list(call, definition, wanted, form).await;
+            return self.list(call, definition, wanted, format).await;
         }
         options::version(&call.query)?;
         let object = self.registry.read(&asked).await?;
         let object = self.registry.view(definition, vec![object]).await?.remove(0);
-        Ok(self.object(call, definition, &object, form, StatusCode::OK))
+        Ok(self.object(call, definition, &object, format, StatusCode::OK))
     }
 
     async fn write(
@@ -101,7 +101,7 @@ impl ApiServer {
         call: &Call<'_>,
         definition: &Arc<ResourceDefinition>,
         wanted: &Wanted,
-        form: Form,
+        format: AnswerFormat,
         verb: &str,
         body: Received,
     ) -> Result<Response<Body>, Status> {
@@ -112,23 +112,23 @@ impl ApiServer {
                 fits::fits(&mut binding, "Binding", "")?;
                 let catalogue = self.registry.catalogue();
                 let pods = catalogue.resource("", "v1", "pods").ok_or_else(Status::no_resource)?;
-                self.bind(call, pods, &wanted.namespace, form, &binding).await
+                self.bind(call, pods, &wanted.namespace, format, &binding).await
             }
-            "create" => self.create(call, definition, wanted, form, &bytes).await,
+            "create" => self.create(call, definition, wanted, format, &bytes).await,
             "update" => {
                 fits::is_placed_update(call, wanted, &bytes)?;
                 let value = object_in(call, definition, &bytes)?;
                 names_its_type(definition, &value, &bytes)?;
                 let options = self.write_options(call, "", &bytes)?;
-                self.put(call, definition, wanted, form, value, &options).await
+                self.put(call, definition, wanted, format, value, &options).await
             }
-            _ => self.patch(call, definition, wanted, form, "", &bytes).await,
+            _ => self.patch(call, definition, wanted, format, "", &bytes).await,
         }
     }
 }
 
 /// The form of the answer, once the path is one that the resource has.
-fn form(call: &Call<'_>, definition: &ResourceDefinition, wanted: &Wanted) -> Result<Form, Status> {
+fn format(call: &Call<'_>, definition: &ResourceDefinition, wanted: &Wanted) -> Result<AnswerFormat, Status> {
     let looks = matches!(call.method, Method::GET | Method::HEAD);
     if call.method == Method::HEAD && !definition.is_structural() && wanted.subresource != "proxy" {
         return Err(Status::method_not_allowed());
@@ -143,15 +143,16 @@ fn form(call: &Call<'_>, definition: &ResourceDefinition, wanted: &Wanted) -> Re
     // What is not kept is no row of a table: reviews, and what is asked of an object that is none itself.
     let asked = matches!(wanted.subresource.as_str(), "binding" | "eviction" | "token");
     let tables = !asked && (definition.allows("get") || definition.allows("list"));
-    let form =
-        Form::choose(call.headers, protobuf, tables).map_err(|status| match definition.is_structural() {
+    let format = AnswerFormat::choose(call.headers, protobuf, tables).map_err(|status| {
+        match definition.is_structural() {
             true => status,
-            false => form::routed(call.headers, is_list).unwrap_or(status),
-        })?;
-    if form.shape.is_table() {
+            false => negotiation::routed(call.headers, is_list).unwrap_or(status),
+        }
+    })?;
+    if format.shape.is_table() {
         Include::check(call.query.get("includeObject"))?;
     }
-    Ok(form)
+    Ok(format)
 }
 
 /// Whether any method finds something at the path. What custom kinds have is for their own handler to say.

@@ -18,7 +18,7 @@ use karmada_definitions::status::Status;
 use karmada_schema::protobuf;
 use serde_json::Value;
 
-use super::form::{Encoding, Form};
+use super::negotiation::{AnswerFormat, Encoding};
 use super::pieces::{Part, pieces};
 use super::room::{self, FROM, Taken};
 
@@ -83,18 +83,18 @@ pub(super) fn housed(response: &Response<Body>, room: Option<Taken>) -> Result<O
 }
 
 /// One JSON document in the form asked for. JSON ends with a newline, as Go's encoder ends it.
-pub(super) fn document(code: StatusCode, bytes: Bytes, form: Form) -> Response<Body> {
-    let body = match form.encoding {
+pub(super) fn document(code: StatusCode, bytes: Bytes, format: AnswerFormat) -> Response<Body> {
+    let body = match format.encoding {
         Encoding::Json if bytes.ends_with(b"\n") => full(bytes),
         Encoding::Json => pieces(vec![bytes.into(), Part::text("\n")]),
         Encoding::Yaml => full(to_yaml(&bytes)),
         Encoding::Protobuf => match to_protobuf(&bytes) {
             Some(bytes) => full(bytes),
             // An answer of another kind than its resource's that has no such form: JSON, and said to be.
-            None => return document(code, bytes, Form { encoding: Encoding::Json, ..form }),
+            None => return document(code, bytes, AnswerFormat { encoding: Encoding::Json, ..format }),
         },
     };
-    with_type(code, body, form.content_type())
+    with_type(code, body, format.content_type())
 }
 
 fn to_yaml(bytes: &Bytes) -> Bytes {
@@ -133,8 +133,8 @@ pub(super) fn refused(status: &Status, headers: &HeaderMap) -> Response<Body> {
         return response;
     }
     let body = status.body();
-    let mut response = match Form::choose_whole(headers) {
-        Some(form) => document(code, body.into(), form),
+    let mut response = match AnswerFormat::choose_whole(headers) {
+        Some(format) => document(code, body.into(), format),
         // Who reads no form of it gets what people can read, as from kube-apiserver.
         None => with_type(code, full(super::indent::text(&body)), "application/json"),
     };

@@ -4,7 +4,7 @@ use karmada_kinds::table::human_duration;
 use karmada_schema::object::meta;
 use serde_json::{Value, json};
 
-use super::form::Meta;
+use super::negotiation::Meta;
 
 /// A Scale as the one row of a table.
 pub(super) fn table(scale: &Value, meta: Meta, now: jiff::Timestamp) -> Value {

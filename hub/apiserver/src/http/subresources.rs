@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::answer_body::Body;
 use super::body::Received;
 use super::fits::{fits, is_placed, is_placed_update};
-use super::form::{Form, Shape};
+use super::negotiation::{AnswerFormat, Shape};
 use super::objects::namespace_of;
 use super::patching::Patch;
 use super::target::Wanted;
@@ -26,7 +26,7 @@ impl ApiServer {
         call: &Call<'_>,
         definition: &Arc<ResourceDefinition>,
         wanted: &Wanted,
-        form: Form,
+        format: AnswerFormat,
         body: Received,
     ) -> Result<Response<Body>, Status> {
         let known = definition.subresource(&wanted.subresource).ok_or_else(Status::no_resource)?;
@@ -42,7 +42,7 @@ impl ApiServer {
             is_placed_update(call, wanted, &bytes)?;
         }
         match (&*wanted.subresource, verb) {
-            ("scale", _) => self.scale(call, definition, wanted, form, &bytes).await,
+            ("scale", _) => self.scale(call, definition, wanted, format, &bytes).await,
             ("token", "create") => {
                 let mut request = body::parse(body::media_type(call.headers), &bytes)?;
                 let manager = super::write_options::field_manager(call)?;
@@ -53,25 +53,25 @@ impl ApiServer {
                     .admit_unstored(definition, &key, Operation::Create, &mut request, &options)
                     .await?;
                 let answer = self.access.token(&wanted.namespace, &wanted.name, request)?;
-                Ok(respond::document(StatusCode::CREATED, answer.to_string().into(), form))
+                Ok(respond::document(StatusCode::CREATED, answer.to_string().into(), format))
             }
             ("status" | "finalize" | "approval" | "ephemeralcontainers" | "resize", "get") => {
                 let object =
                     self.registry.get(definition, &namespace_of(definition, wanted), &wanted.name)?;
                 let object = self.registry.view(definition, vec![object]).await?.remove(0);
-                Ok(self.object(call, definition, &object, form, StatusCode::OK))
+                Ok(self.object(call, definition, &object, format, StatusCode::OK))
             }
             ("status" | "finalize" | "approval" | "ephemeralcontainers" | "resize", "update") => {
                 let value = body::parse(body::media_type(call.headers), &bytes)?;
                 let options = self.write_options(call, &wanted.subresource, &bytes)?;
-                self.put(call, definition, wanted, form, value, &options).await
+                self.put(call, definition, wanted, format, value, &options).await
             }
             ("status" | "approval" | "ephemeralcontainers" | "resize", "patch") => {
-                self.patch(call, definition, wanted, form, &wanted.subresource, &bytes).await
+                self.patch(call, definition, wanted, format, &wanted.subresource, &bytes).await
             }
             ("eviction", "create") => {
                 let eviction = part(call, definition, wanted, "Eviction", "policy", &bytes)?;
-                self.evict(call, definition, wanted, form, eviction).await
+                self.evict(call, definition, wanted, format, eviction).await
             }
             ("binding", "create") => {
                 let mut binding = part(call, definition, wanted, "Binding", "core", &bytes)?;
@@ -79,7 +79,7 @@ impl ApiServer {
                 let key = ObjectKey::new(&wanted.namespace, &wanted.name);
                 let registry = &self.registry;
                 registry.admit_unstored(definition, &key, Operation::Create, &mut binding, &options).await?;
-                self.bind(call, definition, &wanted.namespace, form, &binding).await
+                self.bind(call, definition, &wanted.namespace, format, &binding).await
             }
             ("exec" | "attach" | "portforward" | "proxy", _) => {
                 self.admit_connection(call, definition, wanted).await?;
@@ -94,7 +94,7 @@ impl ApiServer {
         call: &Call<'_>,
         definition: &Arc<ResourceDefinition>,
         wanted: &Wanted,
-        form: Form,
+        format: AnswerFormat,
         bytes: &Bytes,
     ) -> Result<Response<Body>, Status> {
         let paths = scale::scale_paths(definition).ok_or_else(Status::no_resource)?;
@@ -105,7 +105,7 @@ impl ApiServer {
             if let Some(problem) = scale::unscalable(definition, &value) {
                 return Err(Status::internal(problem));
             }
-            return Ok(self.scale_answer(&scale::of(&paths, &value), form));
+            return Ok(self.scale_answer(&scale::of(&paths, &value), format));
         }
         let media = body::media_type(call.headers);
         let patch = match call.method {
@@ -158,15 +158,15 @@ impl ApiServer {
         };
         let written = self.registry.update(definition, &key, &options, false, &mut change).await?;
         let value = conversion::from_storage(definition, written.object.value());
-        Ok(self.scale_answer(&scale::of(&paths, &value), form))
+        Ok(self.scale_answer(&scale::of(&paths, &value), format))
     }
 
-    fn scale_answer(&self, scale: &Value, form: Form) -> Response<Body> {
-        let answer = match form.shape {
+    fn scale_answer(&self, scale: &Value, format: AnswerFormat) -> Response<Body> {
+        let answer = match format.shape {
             Shape::Table(meta) => super::scale::table(scale, meta, self.registry.now()),
             _ => scale.clone(),
         };
-        respond::document(StatusCode::OK, answer.to_string().into(), form)
+        respond::document(StatusCode::OK, answer.to_string().into(), format)
     }
 
     /// Asks webhooks and policies about a connection, with its options as they see them.

@@ -11,7 +11,7 @@ use karmada_kinds::conversion;
 use karmada_schema::object::Stored;
 use serde_json::{Value, json};
 
-use super::form::{Meta, Shape};
+use super::negotiation::{Meta, Shape};
 use super::pieces::Part;
 
 /// What of the object goes into a table's rows (`includeObject`).

@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::answer_body::Body;
-use super::form::{Encoding, Form, Meta, Shape};
+use super::negotiation::{AnswerFormat, Encoding, Meta, Shape};
 use super::table::{self, Include};
 use super::target::Wanted;
 use super::unsent::Unsent;
@@ -50,9 +50,9 @@ impl ApiServer {
         call: &Call<'_>,
         definition: &Arc<ResourceDefinition>,
         wanted: &Wanted,
-        form: Form,
+        format: AnswerFormat,
     ) -> Result<Response<Body>, Status> {
-        if form.encoding == Encoding::Yaml {
+        if format.encoding == Encoding::Yaml {
             return Err(Status::not_acceptable(
                 "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch",
             ));
@@ -85,8 +85,8 @@ impl ApiServer {
             objects,
             namespace,
             selector,
-            shape: form.shape,
-            encoding: form.encoding,
+            shape: format.shape,
+            encoding: format.encoding,
             include: Include::parse(call.query.get("includeObject")),
             bookmarks,
             served: self.registry.catalogue_changes(),
@@ -112,7 +112,7 @@ impl ApiServer {
             let line = watcher.next().await?;
             Some((line, watcher))
         });
-        let content_type = match form.encoding {
+        let content_type = match format.encoding {
             Encoding::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
             _ => "application/json",
         };

@@ -11,7 +11,7 @@ use karmada_apiserver::http::{ApiServer, Body, CertificateUser, ServerOptions};
 use karmada_definitions::status::Status;
 use karmada_registry::admission::{Admission, LimitRanger, NamespaceLifecycle, PodDefaults};
 use karmada_registry::cache::Cache;
-use karmada_registry::crd::Keeper;
+use karmada_registry::crd::DefinitionController;
 use karmada_registry::user::MASTERS;
 use karmada_registry::{AdmissionRequest, Operation, Registry, Served, User};
 use karmada_store::{MemoryStore, Store};
@@ -98,9 +98,9 @@ impl Server {
             clock,
             ids,
         ));
-        let keeper = Keeper::new(registry.clone());
-        keeper.start();
-        tokio::spawn(keeper.run(stop.clone()));
+        let definitions = DefinitionController::new(registry.clone());
+        definitions.start();
+        tokio::spawn(definitions.run(stop.clone()));
         let access = Access::new(&registry, authorizer, Arc::new(NoTokens));
         let options = ServerOptions {
             git_version: "v1.35.0".to_owned(),

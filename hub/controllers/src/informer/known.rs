@@ -35,15 +35,15 @@ impl Notice {
 
 /// One change, and how much of the object it may have changed.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct Delta {
     pub(super) change: Change,
     /// Nothing but the status may differ.
     pub(super) dull: bool,
 }
 
-impl Told {
-    fn whole(change: Change) -> Told {
-        Told { change, dull: false }
+impl Delta {
+    fn whole(change: Change) -> Delta {
+        Delta { change, dull: false }
     }
 }
 
@@ -83,7 +83,7 @@ impl Seen {
 impl Known {
     /// Takes one change in; returns what there is to tell, in order. An object that came back under another uid was deleted in
     /// between; one that was told as it is is not told again.
-    pub(super) fn take(&mut self, resource: &Resource, change: Change) -> [Option<Told>; 2] {
+    pub(super) fn take(&mut self, resource: &Resource, change: Change) -> [Option<Delta>; 2] {
         match change {
             Change::Applied(object) => {
                 let before = self.0.insert(object.key.clone(), Seen::of(&object));
@@ -91,35 +91,35 @@ impl Known {
                     Some(before) if before.uid == object.uid => {
                         let again = before.revision != 0 && before.revision == object.revision;
                         let dull = before.differs_in_status_only(&object);
-                        [None, (!again).then_some(Told { change: Change::Applied(object), dull })]
+                        [None, (!again).then_some(Delta { change: Change::Applied(object), dull })]
                     }
                     before => {
                         let gone = before.map(|before| tombstone(resource, &object.key, &before.uid));
-                        [gone.map(Told::whole), Some(Told::whole(Change::Applied(object)))]
+                        [gone.map(Delta::whole), Some(Delta::whole(Change::Applied(object)))]
                     }
                 }
             }
             Change::Deleted(object) => {
                 let known = self.0.remove(&object.key).is_some();
-                [None, known.then(|| Told::whole(Change::Deleted(object)))]
+                [None, known.then(|| Delta::whole(Change::Deleted(object)))]
             }
         }
     }
 
     /// All of them, as gone.
-    pub(super) fn tombstones(&self, resource: &Resource) -> Vec<Told> {
-        self.0.iter().map(|(key, seen)| Told::whole(tombstone(resource, key, &seen.uid))).collect()
+    pub(super) fn tombstones(&self, resource: &Resource) -> Vec<Delta> {
+        self.0.iter().map(|(key, seen)| Delta::whole(tombstone(resource, key, &seen.uid))).collect()
     }
 
     /// Forgets every key that `present` lacks; returns tombstones for them.
-    pub(super) fn lost(&mut self, resource: &Resource, present: &[Arc<Object>]) -> Vec<Told> {
+    pub(super) fn lost(&mut self, resource: &Resource, present: &[Arc<Object>]) -> Vec<Delta> {
         let mut gone = std::mem::take(&mut self.0);
         for object in present {
             if let Some(seen) = gone.remove(&object.key) {
                 self.0.insert(object.key.clone(), seen);
             }
         }
-        gone.iter().map(|(key, seen)| Told::whole(tombstone(resource, key, &seen.uid))).collect()
+        gone.iter().map(|(key, seen)| Delta::whole(tombstone(resource, key, &seen.uid))).collect()
     }
 }
 
@@ -162,7 +162,7 @@ mod tests {
         }
     }
 
-    fn words(told: &Told) -> String {
+    fn words(told: &Delta) -> String {
         match &told.change {
             Change::Applied(o) => format!("+{}/{}", o.key.name, o.uid),
             Change::Deleted(o) => format!("-{}/{}", o.key.name, o.uid),

@@ -26,7 +26,11 @@ fn placed(targets: Value) -> ResourceBinding {
     binding
 }
 
-fn wanted(binding: &ResourceBinding, template: &Value, overrides: &[OverridePolicy]) -> Vec<works::Wanted> {
+fn wanted(
+    binding: &ResourceBinding,
+    template: &Value,
+    overrides: &[OverridePolicy],
+) -> Vec<works::ClusterWork> {
     let clusters = clusters();
     let input = Input {
         binding,
@@ -39,7 +43,7 @@ fn wanted(binding: &ResourceBinding, template: &Value, overrides: &[OverridePoli
     works::works(&input).collect()
 }
 
-fn work(wanted: &works::Wanted) -> Value {
+fn work(wanted: &works::ClusterWork) -> Value {
     serde_json::to_value(wanted.work.as_ref().unwrap()).unwrap()
 }
 
@@ -179,7 +183,7 @@ fn a_cluster_on_its_way_out_gets_no_work() {
         overrides: &none,
         interpreter: &Native,
     };
-    let wanted: Vec<works::Wanted> = works::works(&input).collect();
+    let wanted: Vec<works::ClusterWork> = works::works(&input).collect();
     assert_eq!(wanted[0].work, Err(WorkError::Leaving("m1".to_owned())));
     assert!(wanted[1].work.is_ok());
 }

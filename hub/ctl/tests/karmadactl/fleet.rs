@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
-use karmada_agent::identity::Keeper;
+use karmada_agent::identity::IdentityStore;
 use karmada_agent::link::dial::Tcp;
 use karmada_agent::member::kube::KubeMember;
 use karmada_agent::{Config, LinkView, Parts};
@@ -53,7 +53,7 @@ impl Agent {
             member: Arc::new(KubeMember::connect(Some(&member.hub.data.kubeconfig_file())).await.unwrap()),
             interpreter: Arc::new(Native),
             connector: Arc::new(Tcp),
-            keeper: Keeper::Directory(state.path().to_owned()),
+            identity_store: IdentityStore::Directory(state.path().to_owned()),
             link,
             sources: karmada_agent::Sources::system(),
         };

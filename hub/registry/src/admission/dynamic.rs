@@ -20,7 +20,7 @@ use super::policies::{Binding, Policy};
 use crate::authorize::Authorize;
 use crate::cache::{Cache, Shard};
 use crate::request::AdmissionRequest;
-use crate::user::Standing;
+use crate::user::Origin;
 
 /// Group of the configurations.
 pub const GROUP: &str = "admissionregistration.k8s.io";
@@ -104,12 +104,12 @@ impl Dynamic {
         if group == GROUP {
             return true;
         }
-        match request.user.standing {
-            Standing::Client => false,
-            Standing::Controller => {
+        match request.user.origin {
+            Origin::Client => false,
+            Origin::Controller => {
                 plural == "events" || group == "coordination.k8s.io" || self.exempt.contains(&group)
             }
-            Standing::Hub => true,
+            Origin::Hub => true,
         }
     }
 

@@ -17,7 +17,7 @@ use super::dynamic::GROUP;
 use crate::authorize::Attributes;
 use crate::request::{AdmissionRequest, Operation};
 use crate::served::Served;
-use crate::user::{MASTERS, Standing, User};
+use crate::user::{MASTERS, Origin, User};
 
 /// All of something.
 const ALL: &str = "*";
@@ -32,8 +32,8 @@ impl Dynamic {
         served: &Served,
         request: &AdmissionRequest<'_>,
     ) -> Result<(), Status> {
-        let is_trusted = request.user.standing != Standing::Client
-            || request.user.groups.iter().any(|group| group == MASTERS);
+        let is_trusted =
+            request.user.origin != Origin::Client || request.user.groups.iter().any(|group| group == MASTERS);
         let writes = matches!(request.operation, Operation::Create | Operation::Update);
         if is_trusted || !writes || !request.subresource.is_empty() || &*request.definition.group != GROUP {
             return Ok(());

@@ -23,7 +23,7 @@ use self::tally::Tallies;
 use crate::cache::{Cache, Shard};
 use crate::request::{AdmissionRequest, Operation};
 use crate::served::Served;
-use crate::user::Standing;
+use crate::user::Origin;
 
 /// Whose turn it is, by namespace, and what was counted last.
 pub struct Quotas {
@@ -72,7 +72,7 @@ impl Quotas {
             || !request.definition.namespaced
             || request.operation == Operation::Delete
             || !request.subresource.is_empty() && request.subresource != "resize"
-            || request.user.standing == Standing::Hub
+            || request.user.origin == Origin::Hub
         {
             return Ok(None);
         }

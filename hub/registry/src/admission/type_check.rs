@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cache::any_changed;
 use crate::registry::Registry;
 use crate::request::WriteOptions;
-use crate::user::{MASTERS, Standing, User};
+use crate::user::{MASTERS, Origin, User};
 
 const GROUP: &str = "admissionregistration.k8s.io";
 const PLURAL: &str = "validatingadmissionpolicies";
@@ -73,7 +73,7 @@ async fn tell(registry: &Registry, policy: &Stored) -> Result<(), Status> {
     let user = User {
         name: "system:serviceaccount:kube-system:validatingadmissionpolicy-status-controller".into(),
         groups: vec![MASTERS.into()],
-        standing: Standing::Hub,
+        origin: Origin::Hub,
         ..User::default()
     };
     let options = WriteOptions {

@@ -58,7 +58,7 @@ pub(super) fn beside(database: &Path) -> PathBuf {
 
 /// What a file tells.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum Recorded {
     /// There is no file.
     Nothing,
     /// Neither place can be read.
@@ -68,19 +68,19 @@ pub(super) enum Told {
 }
 
 /// Reads the file beside `database`.
-pub(super) fn read(database: &Path) -> std::io::Result<Told> {
+pub(super) fn read(database: &Path) -> std::io::Result<Recorded> {
     let content = match std::fs::read(beside(database)) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Told::Nothing),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Recorded::Nothing),
         content => content?,
     };
-    Ok(Told::by(&content))
+    Ok(Recorded::by(&content))
 }
 
-impl Told {
-    fn by(content: &[u8]) -> Told {
+impl Recorded {
+    fn by(content: &[u8]) -> Recorded {
         let second = content.get(PLACE as usize..).unwrap_or_default();
         let mark = Mark::decode(content).max(Mark::decode(second));
-        mark.map_or(Told::Garbage, Told::Acknowledged)
+        mark.map_or(Recorded::Garbage, Recorded::Acknowledged)
     }
 }
 
@@ -135,21 +135,21 @@ mod tests {
     fn of_two_places_the_newer_counts_and_one_may_be_torn() {
         let folder = tempfile::tempdir().unwrap();
         let database = folder.path().join("hub.db");
-        assert_eq!(read(&database).unwrap(), Told::Nothing);
+        assert_eq!(read(&database).unwrap(), Recorded::Nothing);
         let mark = |revision| Mark { epoch: 2, revision };
         let mut file = Acknowledged::begin(&database, mark(5), true).unwrap();
         for revision in 6..9 {
             file.write(mark(revision)).unwrap();
-            assert_eq!(read(&database).unwrap(), Told::Acknowledged(mark(revision)));
+            assert_eq!(read(&database).unwrap(), Recorded::Acknowledged(mark(revision)));
         }
         let whole = std::fs::read(beside(&database)).unwrap();
         for byte in 0..whole.len() {
             let mut torn = whole.clone();
             torn[byte] ^= 4;
-            let told = Told::by(&torn);
-            let one_of_two = [7, 8].map(|revision| Told::Acknowledged(mark(revision)));
+            let told = Recorded::by(&torn);
+            let one_of_two = [7, 8].map(|revision| Recorded::Acknowledged(mark(revision)));
             assert!(one_of_two.contains(&told), "byte {byte}: {told:?}");
         }
-        assert_eq!(Told::by(&whole[..20]), Told::Garbage);
+        assert_eq!(Recorded::by(&whole[..20]), Recorded::Garbage);
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, Error};
 
-use super::acknowledged::{self, Acknowledged, Mark, Told};
+use super::acknowledged::{self, Acknowledged, Mark, Recorded};
 use super::checked::{LOG, LogRow, damage_of, live_sum};
 use super::schema::{Role, connect, create, read_head, sync_folder, write_meta};
 use super::{SqliteOptions, from_sql, to_sql};
@@ -42,7 +42,7 @@ fn floor(old: &Connection, options: &SqliteOptions) -> Mark {
         read.map_or(0, from_sql)
     };
     let told = match acknowledged::read(&options.path) {
-        Ok(Told::Acknowledged(mark)) => mark,
+        Ok(Recorded::Acknowledged(mark)) => mark,
         _ => Mark { epoch: number("epoch").max(options.first_epoch), revision: 0 },
     };
     let head = read_head(old, 0).unwrap_or(0);

@@ -19,7 +19,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
-use super::acknowledged::{self, Acknowledged, Mark, Told};
+use super::acknowledged::{self, Acknowledged, Mark, Recorded};
 use super::checked::{LOG, LogRow, damage, damage_of, live_row, live_sum, meta_sum};
 use super::{SqliteOptions, from_sql, rewrite, salvage};
 use crate::{Revision, StoreError};
@@ -127,17 +127,17 @@ fn inspect(options: &SqliteOptions) -> Result<(Connection, Meta), Refusal> {
     }
     let beside = acknowledged::beside(&options.path);
     match told {
-        Told::Acknowledged(mark) if mark.epoch > meta.epoch || mark.revision > meta.head => {
+        Recorded::Acknowledged(mark) if mark.epoch > meta.epoch || mark.revision > meta.head => {
             Err(Refusal::behind(&options.path, mark, Mark::of(&meta)))
         }
-        Told::Garbage => {
+        Recorded::Garbage => {
             Err(Refusal::Lost(format!("{} is damaged, which tells what was acknowledged", beside.display())))
         }
-        Told::Nothing if is_of_this_layout && meta.head > 0 => Err(Refusal::Lost(format!(
+        Recorded::Nothing if is_of_this_layout && meta.head > 0 => Err(Refusal::Lost(format!(
             "{} is missing, which tells what was acknowledged; without it this is a copy of unknown age",
             beside.display()
         ))),
-        Told::Nothing | Told::Acknowledged(_) => Ok((db, meta)),
+        Recorded::Nothing | Recorded::Acknowledged(_) => Ok((db, meta)),
     }
 }
 
@@ -270,13 +270,13 @@ impl From<rusqlite::Error> for Refusal {
 }
 
 /// Creates what is empty, takes over what is older. True: the file has had this layout before.
-fn prepare(db: &Connection, options: &SqliteOptions, told: &Told) -> Result<bool, Refusal> {
+fn prepare(db: &Connection, options: &SqliteOptions, told: &Recorded) -> Result<bool, Refusal> {
     let application: i32 = db.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     if application == 0 && tables == 0 {
         let fresh = Mark { epoch: options.first_epoch, revision: 0 };
         return match *told {
-            Told::Acknowledged(mark) if mark.revision > 0 => {
+            Recorded::Acknowledged(mark) if mark.revision > 0 => {
                 Err(Refusal::behind(&options.path, mark, Mark::default()))
             }
             _ => Ok(first_acknowledge(options, fresh, || create(db, options)).map(|()| false)?),

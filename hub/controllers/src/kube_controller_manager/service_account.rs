@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::root_ca::on_change;
-use super::{Platform, find, gone_is_fine, mentions, resource, runs_nothing};
+use super::{KubeControllerManager, find, gone_is_fine, mentions, resource, runs_nothing};
 use crate::informer::Informers;
 use crate::port::{Api, Change, Key, Object, Propagation};
 use crate::queue::Queue;
@@ -30,7 +30,7 @@ pub trait AccountTokens: Send + Sync {
 }
 
 /// Runs both halves until told to stop.
-pub async fn run(informers: impl Into<Informers>, parts: Platform, stop: CancellationToken) {
+pub async fn run(informers: impl Into<Informers>, parts: KubeControllerManager, stop: CancellationToken) {
     let informers: Informers = informers.into();
     let api = informers.api().clone();
     let accounts = Arc::new(DefaultAccounts { api: api.clone() });
@@ -104,7 +104,7 @@ enum Wake {
 
 struct TokenSecrets {
     api: Arc<dyn Api>,
-    parts: Platform,
+    parts: KubeControllerManager,
 }
 
 /// What becomes of a token Secret.
@@ -207,8 +207,8 @@ mod tests {
     }
 
     async fn settled(api: &Arc<FakeApi>) {
-        let parts = Platform {
-            others: Arc::new(crate::platform::other_servers::Nobody),
+        let parts = KubeControllerManager {
+            others: Arc::new(crate::kube_controller_manager::other_servers::Nobody),
             clock: fixed(),
             tokens: Arc::new(Plain),
             signer: Arc::new(NoSigner),

@@ -91,10 +91,10 @@ async fn discovery_tells_of_a_kind_after_its_definition_says_that_it_is_establis
         Arc::new(|| jiff::Timestamp::UNIX_EPOCH),
         Arc::new(uuid::Uuid::nil),
     ));
-    let keeper = Keeper::new(registry.clone());
-    keeper.start();
+    let definitions = DefinitionController::new(registry.clone());
+    definitions.start();
     assert!(!tells_of_widgets(&registry), "nobody has said that it is established");
-    assert_eq!(keeper.look().await, Ok(true));
+    assert_eq!(definitions.look().await, Ok(true));
     assert_eq!(*seen.0.lock(), [(true, false)], "served, and not yet told of, while its status is written");
     assert!(tells_of_widgets(&registry));
     stop.cancel();

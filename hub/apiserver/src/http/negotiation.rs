@@ -54,15 +54,16 @@ impl Shape {
 
 /// An answer's form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Form {
+pub(super) struct AnswerFormat {
     pub encoding: Encoding,
     pub shape: Shape,
     /// Of metadata alone: whether that of a list was asked for, or of one object.
     pub of_list: Option<bool>,
 }
 
-impl Form {
-    pub(super) const JSON: Form = Form { encoding: Encoding::Json, shape: Shape::Whole, of_list: None };
+impl AnswerFormat {
+    pub(super) const JSON: AnswerFormat =
+        AnswerFormat { encoding: Encoding::Json, shape: Shape::Whole, of_list: None };
 
     /// The refusal where the metadata of a list was asked for, and this is none, or the other way about. `kind`: the Go type.
     pub(super) fn fits(self, is_list: bool, kind: &str) -> Result<(), Status> {
@@ -93,25 +94,31 @@ impl Form {
     /// The first form of the client's list that is spoken here. Forms with parameters that are not known are passed over, so
     /// that a client that would like more than we have falls back as it planned to. `protobuf`: whether the kind has that form;
     /// metadata alone has it for every kind. `tables`: whether what is answered can be a row of one, which a review cannot.
-    pub(super) fn choose(headers: &HeaderMap, protobuf: bool, tables: bool) -> Result<Form, Status> {
-        let spoken = |form: &Form| {
-            (form.encoding != Encoding::Protobuf || protobuf || form.shape.is_metadata())
-                && (tables || !form.shape.is_table())
+    pub(super) fn choose(headers: &HeaderMap, protobuf: bool, tables: bool) -> Result<AnswerFormat, Status> {
+        let spoken = |format: &AnswerFormat| {
+            (format.encoding != Encoding::Protobuf || protobuf || format.shape.is_metadata())
+                && (tables || !format.shape.is_table())
         };
-        Form::first(headers, |clause| read_clause(clause).filter(spoken))
+        AnswerFormat::first(headers, |clause| read_clause(clause).filter(spoken))
     }
 
     /// The first in which a whole object may be written, as refusals are: no table, no metadata alone.
-    pub(super) fn choose_whole(headers: &HeaderMap) -> Option<Form> {
-        Form::first(headers, |clause| read_clause(clause).filter(|form| form.shape == Shape::Whole)).ok()
+    pub(super) fn choose_whole(headers: &HeaderMap) -> Option<AnswerFormat> {
+        AnswerFormat::first(headers, |clause| {
+            read_clause(clause).filter(|format| format.shape == Shape::Whole)
+        })
+        .ok()
     }
 
-    fn first(headers: &HeaderMap, fits: impl Fn(&str) -> Option<Form>) -> Result<Form, Status> {
+    fn first(
+        headers: &HeaderMap,
+        fits: impl Fn(&str) -> Option<AnswerFormat>,
+    ) -> Result<AnswerFormat, Status> {
         let texts = headers.get_all(http::header::ACCEPT).iter().filter_map(|header| header.to_str().ok());
         let mut clauses: Vec<&str> =
             texts.flat_map(|text| text.split(',')).map(str::trim).filter(|c| !c.is_empty()).collect();
         if clauses.is_empty() {
-            return Ok(Form::JSON);
+            return Ok(AnswerFormat::JSON);
         }
         // Liked best first; as they stand where they are liked alike.
         clauses.sort_by(|a, b| quality(b).total_cmp(&quality(a)));
@@ -149,7 +156,7 @@ fn quality(clause: &str) -> f32 {
     given.and_then(|q| q.parse().ok()).unwrap_or(1.0)
 }
 
-fn read_clause(clause: &str) -> Option<Form> {
+fn read_clause(clause: &str) -> Option<AnswerFormat> {
     let mut parts = clause.split(';').map(str::trim);
     let encoding = match parts.next()? {
         "application/json" | "*/*" | "application/*" => Encoding::Json,
@@ -185,7 +192,7 @@ fn read_clause(clause: &str) -> Option<Form> {
         _ => return None,
     };
     let of_list = shape.is_metadata().then_some(kind == "PartialObjectMetadataList");
-    Some(Form { encoding, shape, of_list })
+    Some(AnswerFormat { encoding, shape, of_list })
 }
 
 #[cfg(test)]
@@ -214,7 +221,7 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.insert(http::header::ACCEPT, accept.parse().unwrap());
             let chosen =
-                |protobuf| Form::choose(&headers, protobuf, true).ok().map(|f| (f.encoding, f.shape));
+                |protobuf| AnswerFormat::choose(&headers, protobuf, true).ok().map(|f| (f.encoding, f.shape));
             assert_eq!(chosen(false), wanted, "{accept}");
             let first = accept.starts_with("application/vnd.kubernetes.protobuf");
             assert_eq!(
@@ -226,10 +233,14 @@ mod tests {
         let mut headers = HeaderMap::new();
         let table = "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io";
         headers.insert(http::header::ACCEPT, table.parse().unwrap());
-        assert!(Form::choose(&headers, true, true).is_err(), "cells have no protobuf form");
+        assert!(AnswerFormat::choose(&headers, true, true).is_err(), "cells have no protobuf format");
         headers.insert(http::header::ACCEPT, kubectl.parse().unwrap());
-        assert_eq!(Form::choose(&headers, true, false).unwrap(), Form::JSON, "a review is no row");
+        assert_eq!(
+            AnswerFormat::choose(&headers, true, false).unwrap(),
+            AnswerFormat::JSON,
+            "a review is no row"
+        );
         headers.insert(http::header::ACCEPT, "application/json;as=Table;v=v1;g=meta.k8s.io".parse().unwrap());
-        assert_eq!(Form::choose(&headers, true, false).unwrap_err().code, 406);
+        assert_eq!(AnswerFormat::choose(&headers, true, false).unwrap_err().code, 406);
     }
 }

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::identity::{Keeper, secret_id, secret_with};
+use crate::identity::{IdentityStore, secret_id, secret_with};
 use crate::ledger::{Ledger, LedgerError, Row};
 use crate::member::{Member, MemberError};
 
@@ -39,7 +39,7 @@ const LEVEL: i32 = 3;
 
 /// Why there is no copy.
 #[derive(Debug, thiserror::Error)]
-enum VaultError {
+enum BackupError {
     #[error("the member: {0}")]
     Member(#[from] MemberError),
     #[error("the ledger: {0}")]
@@ -90,7 +90,7 @@ fn hash(bytes: &[u8]) -> String {
 
 /// The Secrets.
 #[derive(Clone)]
-pub struct Vault {
+pub struct LedgerBackup {
     member: Arc<dyn Member>,
     namespace: String,
     prefix: String,
@@ -101,11 +101,11 @@ fn pause_after(bytes: usize) -> Duration {
     SETTLE.max(Duration::from_secs((bytes / RATE) as u64))
 }
 
-impl Vault {
+impl LedgerBackup {
     /// Beside an identity that is kept in a Secret; none where that is in a directory, which then is no Pod's.
     #[must_use]
-    pub fn of(keeper: &Keeper) -> Option<Self> {
-        let Keeper::Secret { member, namespace, name } = keeper else { return None };
+    pub fn of(identity_store: &IdentityStore) -> Option<Self> {
+        let IdentityStore::Secret { member, namespace, name } = identity_store else { return None };
         let prefix = format!("{}-ledger", name.strip_suffix("-identity").unwrap_or(name));
         Some(Self { member: member.clone(), namespace: namespace.clone(), prefix })
     }
@@ -169,7 +169,7 @@ impl Vault {
     }
 
     /// Brings the copy up to date; how many bytes that took. `known` is the index as it stands, once it is known.
-    async fn keep(&self, ledger: &Ledger, known: &mut Option<Index>) -> Result<usize, VaultError> {
+    async fn keep(&self, ledger: &Ledger, known: &mut Option<Index>) -> Result<usize, BackupError> {
         let standing = match known.take() {
             Some(index) => index,
             None => self.index().await?.unwrap_or_default(),
@@ -237,13 +237,13 @@ impl Vault {
     }
 
     /// The copy, where there is one.
-    async fn copy(&self) -> Result<Option<(Index, Vec<Row>)>, VaultError> {
+    async fn copy(&self) -> Result<Option<(Index, Vec<Row>)>, BackupError> {
         let Some(index) = self.index().await? else { return Ok(None) };
         let mut rows = Vec::new();
         for chunk in index.buckets.iter().flatten() {
             let packed = self.read(chunk.secret, "works").await?.unwrap_or_default();
             if hash(&packed) != chunk.hash {
-                return Err(VaultError::Torn(self.name(chunk.secret)));
+                return Err(BackupError::Torn(self.name(chunk.secret)));
             }
             rows.extend(unpack(&packed)?);
         }
@@ -257,14 +257,14 @@ fn other_secret(bucket: usize, named: Option<usize>) -> usize {
     if named == Some(first) { first + 1 } else { first }
 }
 
-fn pack(rows: &[Row]) -> Result<Vec<u8>, VaultError> {
+fn pack(rows: &[Row]) -> Result<Vec<u8>, BackupError> {
     let packed = zstd::encode_all(json!(rows).to_string().as_bytes(), LEVEL)?;
-    if packed.len() > CHUNK { Err(VaultError::TooLarge(packed.len())) } else { Ok(packed) }
+    if packed.len() > CHUNK { Err(BackupError::TooLarge(packed.len())) } else { Ok(packed) }
 }
 
-fn unpack(packed: &[u8]) -> Result<Vec<Row>, VaultError> {
+fn unpack(packed: &[u8]) -> Result<Vec<Row>, BackupError> {
     let text = zstd::decode_all(packed)?;
-    serde_json::from_slice(&text).map_err(|error| VaultError::Packing(error.into()))
+    serde_json::from_slice(&text).map_err(|error| BackupError::Packing(error.into()))
 }
 
 #[cfg(test)]
@@ -302,7 +302,7 @@ mod tests {
 
     struct Rig {
         memory: MemoryMember,
-        vault: Vault,
+        backup: LedgerBackup,
         ledger: Ledger,
         _directory: tempfile::TempDir,
     }
@@ -310,15 +310,16 @@ mod tests {
     fn rig() -> Rig {
         let memory = MemoryMember::new("m", 1, Duration::ZERO);
         let member: Arc<dyn Member> = Arc::new(memory.clone());
-        let keeper = Keeper::Secret { member, namespace: "default".into(), name: "agent-identity".into() };
+        let identity_store =
+            IdentityStore::Secret { member, namespace: "default".into(), name: "agent-identity".into() };
         let directory = tempfile::tempdir().unwrap();
         let ledger = Ledger::open(directory.path()).unwrap();
-        Rig { memory, vault: Vault::of(&keeper).unwrap(), ledger, _directory: directory }
+        Rig { memory, backup: LedgerBackup::of(&identity_store).unwrap(), ledger, _directory: directory }
     }
 
-    async fn restored(vault: &Vault) -> Option<(Vec<String>, (u64, u64))> {
+    async fn restored(backup: &LedgerBackup) -> Option<(Vec<String>, (u64, u64))> {
         let directory = tempfile::tempdir().unwrap();
-        vault.restore(directory.path()).await;
+        backup.restore(directory.path()).await;
         let file = directory.path().join("ledger.sqlite");
         file.exists().then_some(())?;
         let mode = std::fs::metadata(&file).unwrap().permissions().mode();
@@ -330,8 +331,8 @@ mod tests {
     #[tokio::test]
     async fn the_copy_comes_back_with_what_is_known_of_each_work() {
         let rig = rig();
-        assert_eq!(rig.vault.prefix, "agent-ledger");
-        assert_eq!(restored(&rig.vault).await, None);
+        assert_eq!(rig.backup.prefix, "agent-ledger");
+        assert_eq!(restored(&rig.backup).await, None);
         rig.ledger.commit(&[Change::Epoch(4), put("a", "one"), put("b", "two"), Change::Cursor(9)]).unwrap();
         let ended = crate::ledger::Outcome {
             key: "a".into(),
@@ -342,10 +343,10 @@ mod tests {
             unanswered: false,
         };
         rig.ledger.ended(&[ended]).unwrap();
-        rig.vault.keep(&rig.ledger, &mut None).await.unwrap();
-        assert_eq!(restored(&rig.vault).await.unwrap(), (vec!["a".to_owned(), "b".to_owned()], (4, 9)));
+        rig.backup.keep(&rig.ledger, &mut None).await.unwrap();
+        assert_eq!(restored(&rig.backup).await.unwrap(), (vec!["a".to_owned(), "b".to_owned()], (4, 9)));
         let directory = tempfile::tempdir().unwrap();
-        rig.vault.restore(directory.path()).await;
+        rig.backup.restore(directory.path()).await;
         let again = Ledger::open(directory.path()).unwrap();
         for key in ["a", "b"] {
             let mut entry = rig.ledger.entry(key).unwrap().unwrap();
@@ -355,8 +356,8 @@ mod tests {
         }
         // The next process goes on from the index.
         rig.ledger.commit(&[Change::Forget { key: "a".into() }, put("c", "three")]).unwrap();
-        rig.vault.keep(&rig.ledger, &mut None).await.unwrap();
-        assert_eq!(restored(&rig.vault).await.unwrap().0, ["b", "c"]);
+        rig.backup.keep(&rig.ledger, &mut None).await.unwrap();
+        assert_eq!(restored(&rig.backup).await.unwrap().0, ["b", "c"]);
     }
 
     #[tokio::test]
@@ -365,16 +366,16 @@ mod tests {
         let all: Vec<Change> = (0..70).map(|at| put(&format!("w{at}"), &noise(20_000, at))).collect();
         rig.ledger.commit(&all).unwrap();
         let mut index = None;
-        let whole = rig.vault.keep(&rig.ledger, &mut index).await.unwrap();
+        let whole = rig.backup.keep(&rig.ledger, &mut index).await.unwrap();
         assert!(whole > 700_000, "{whole}");
         let writes = rig.memory.writes();
-        assert_eq!(rig.vault.keep(&rig.ledger, &mut index).await.unwrap(), 0);
+        assert_eq!(rig.backup.keep(&rig.ledger, &mut index).await.unwrap(), 0);
         assert_eq!(rig.memory.writes(), writes, "nothing changed");
         rig.ledger.commit(&[put("w7", "short")]).unwrap();
-        let written = rig.vault.keep(&rig.ledger, &mut index).await.unwrap();
+        let written = rig.backup.keep(&rig.ledger, &mut index).await.unwrap();
         assert!(written < whole / 4, "{written} of {whole}");
         assert_eq!(rig.memory.writes(), writes + 2, "a bucket and the index");
-        assert_eq!(restored(&rig.vault).await.unwrap().0.len(), 70);
+        assert_eq!(restored(&rig.backup).await.unwrap().0.len(), 70);
     }
 
     #[test]
@@ -389,28 +390,28 @@ mod tests {
         let rig = rig();
         let mut index = None;
         rig.ledger.commit(&[put("a", "one"), put("b", "two"), put("c", "three"), Change::Cursor(1)]).unwrap();
-        rig.vault.keep(&rig.ledger, &mut index).await.unwrap();
-        let before = restored(&rig.vault).await.unwrap();
+        rig.backup.keep(&rig.ledger, &mut index).await.unwrap();
+        let before = restored(&rig.backup).await.unwrap();
         rig.ledger.commit(&[put("a", "1"), put("b", "2"), put("d", "4"), Change::Cursor(2)]).unwrap();
         rig.memory.fail("agent-ledger-0", Some(MemberError::Unreachable("off".into())));
-        rig.vault.keep(&rig.ledger, &mut index).await.unwrap_err();
-        assert_eq!(restored(&rig.vault).await.unwrap(), before, "all of the one before");
+        rig.backup.keep(&rig.ledger, &mut index).await.unwrap_err();
+        assert_eq!(restored(&rig.backup).await.unwrap(), before, "all of the one before");
         rig.memory.fail("agent-ledger-0", None);
-        rig.vault.keep(&rig.ledger, &mut index).await.unwrap();
-        assert_eq!(restored(&rig.vault).await.unwrap().1, (0, 2));
+        rig.backup.keep(&rig.ledger, &mut index).await.unwrap();
+        assert_eq!(restored(&rig.backup).await.unwrap().1, (0, 2));
         let chunk = index.unwrap().buckets.into_iter().flatten().next().unwrap();
-        rig.vault.write(chunk.secret, "works", b"something else").await.unwrap();
-        assert_eq!(restored(&rig.vault).await, None, "the hub sends everything");
+        rig.backup.write(chunk.secret, "works", b"something else").await.unwrap();
+        assert_eq!(restored(&rig.backup).await, None, "the hub sends everything");
     }
 
     #[tokio::test]
     async fn a_ledger_on_disk_is_never_replaced() {
         let rig = rig();
         rig.ledger.commit(&[put("a", "one")]).unwrap();
-        rig.vault.keep(&rig.ledger, &mut None).await.unwrap();
+        rig.backup.keep(&rig.ledger, &mut None).await.unwrap();
         let directory = tempfile::tempdir().unwrap();
         drop(Ledger::open(directory.path()).unwrap());
-        rig.vault.restore(directory.path()).await;
+        rig.backup.restore(directory.path()).await;
         assert_eq!(Ledger::open(directory.path()).unwrap().keys().unwrap(), Vec::<String>::new());
     }
 
@@ -420,17 +421,17 @@ mod tests {
         let ledger = Arc::new(rig.ledger);
         let stop = CancellationToken::new();
         let running = {
-            let (vault, ledger, stop) = (rig.vault.clone(), ledger.clone(), stop.clone());
-            tokio::spawn(async move { vault.run(&ledger, stop).await })
+            let (backup, ledger, stop) = (rig.backup.clone(), ledger.clone(), stop.clone());
+            tokio::spawn(async move { backup.run(&ledger, stop).await })
         };
         tokio::task::yield_now().await;
         ledger.commit(&[put("a", "one")]).unwrap();
         tokio::time::sleep(SETTLE + Duration::from_secs(1)).await;
-        assert_eq!(restored(&rig.vault).await.unwrap().0, ["a"]);
+        assert_eq!(restored(&rig.backup).await.unwrap().0, ["a"]);
         ledger.commit(&[put("b", "two")]).unwrap();
         stop.cancel();
         running.await.unwrap();
-        assert_eq!(restored(&rig.vault).await.unwrap().0, ["a", "b"]);
+        assert_eq!(restored(&rig.backup).await.unwrap().0, ["a", "b"]);
     }
 
     /// The member was slow over a bucket, the agent gave up and wrote a newer one.
@@ -441,16 +442,16 @@ mod tests {
             let mut index = None;
             if made_before {
                 rig.ledger.commit(&[put("a", "zero")]).unwrap();
-                rig.vault.keep(&rig.ledger, &mut index).await.unwrap();
+                rig.backup.keep(&rig.ledger, &mut index).await.unwrap();
             }
             rig.ledger.commit(&[put("a", "one")]).unwrap();
             rig.memory.carry_out_late(Some(Duration::from_secs(300)));
-            assert!(rig.vault.keep(&rig.ledger, &mut index).await.is_err());
+            assert!(rig.backup.keep(&rig.ledger, &mut index).await.is_err());
             rig.memory.carry_out_late(None);
             rig.ledger.commit(&[put("a", "two")]).unwrap();
-            rig.vault.keep(&rig.ledger, &mut index).await.unwrap();
+            rig.backup.keep(&rig.ledger, &mut index).await.unwrap();
             tokio::time::sleep(Duration::from_secs(600)).await;
-            let (keys, _) = restored(&rig.vault).await.expect("it is whole");
+            let (keys, _) = restored(&rig.backup).await.expect("it is whole");
             assert_eq!(keys, ["a"], "made before: {made_before}");
         }
     }

@@ -33,9 +33,9 @@ use crate::port::{Api, ApiError, Object, Resource};
 use crate::queue::Queue;
 use crate::runner::{self, Clock, Controller, Source};
 
-/// What the platform controllers need beside the port.
+/// What kube-controller-manager's controllers need beside the port.
 #[derive(Clone)]
-pub struct Platform {
+pub struct KubeControllerManager {
     /// The wall clock.
     pub clock: Clock,
     /// Signs the tokens that are kept in Secrets.
@@ -48,8 +48,8 @@ pub struct Platform {
     pub ca_pem: watch::Receiver<Arc<str>>,
 }
 
-/// Runs every platform controller until told to stop.
-pub async fn run(informers: impl Into<Informers>, parts: Platform, stop: CancellationToken) {
+/// Runs each of its controllers until told to stop.
+pub async fn run(informers: impl Into<Informers>, parts: KubeControllerManager, stop: CancellationToken) {
     let informers: Informers = informers.into();
     let mut tasks = JoinSet::new();
     tasks.spawn(garbage_collector::run(informers.clone(), stop.clone()));
@@ -66,7 +66,7 @@ pub async fn run(informers: impl Into<Informers>, parts: Platform, stop: Cancell
     tasks.spawn(csr_cleaner::run(informers, parts.clock, stop));
     while let Some(ended) = tasks.join_next().await {
         if let Err(error) = ended {
-            tracing::error!(%error, "a platform controller ended");
+            tracing::error!(%error, "a controller ended");
         }
     }
 }
@@ -197,7 +197,7 @@ mod tests {
     async fn together_they_come_to_rest_and_a_namespace_still_ends() {
         let api = api();
         let namespaces = api.resource_of("v1", "Namespace").unwrap();
-        let parts = || Platform {
+        let parts = || KubeControllerManager {
             clock: fixed(),
             tokens: Arc::new(NoTokens),
             signer: Arc::new(NoSigner),

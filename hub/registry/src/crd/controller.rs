@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::registry::Registry;
 use crate::request::{DeleteOptions, WriteOptions};
-use crate::user::{Standing, User};
+use crate::user::{Origin, User};
 
 /// How often removals that wait for their instances are looked at.
 const LOOK: Duration = Duration::from_millis(200);
@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(200);
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Keeps the served kinds in step with the stored definitions.
-pub struct Keeper {
+pub struct DefinitionController {
     registry: Arc<Registry>,
     shipped: Vec<Arc<ResourceDefinition>>,
     served: Mutex<BTreeMap<Arc<str>, Served>>,
@@ -45,14 +45,14 @@ struct Served {
     announced: bool,
 }
 
-impl Keeper {
-    /// A keeper over a registry that serves what ships with the hub.
-    pub fn new(registry: Arc<Registry>) -> Keeper {
+impl DefinitionController {
+    /// A controller over a registry that serves what ships with the hub.
+    pub fn new(registry: Arc<Registry>) -> DefinitionController {
         let shipped = registry.catalogue().iter().cloned().collect();
         let groups = ["system:masters", "system:authenticated"].map(str::to_owned).to_vec();
         let user =
-            User { name: "system:apiserver".to_owned(), groups, standing: Standing::Hub, ..User::default() };
-        Keeper { registry, shipped, served: Mutex::default(), heads: Mutex::default(), user }
+            User { name: "system:apiserver".to_owned(), groups, origin: Origin::Hub, ..User::default() };
+        DefinitionController { registry, shipped, served: Mutex::default(), heads: Mutex::default(), user }
     }
 
     /// Serves the definitions that the store holds. Call before the first request is answered.

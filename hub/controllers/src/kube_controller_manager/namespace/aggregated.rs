@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 
 use super::Left;
-use crate::platform::other_servers::{Elsewhere, OtherServers};
+use crate::kube_controller_manager::other_servers::{AggregatedResource, OtherServers};
 
 /// Deletes what is there; notes what stays, and who could not be asked.
 pub(super) async fn empty(others: &dyn OtherServers, namespace: &str, left: &mut Left) {
@@ -20,7 +20,7 @@ pub(super) async fn empty(others: &dyn OtherServers, namespace: &str, left: &mut
 
 async fn empty_of(
     others: &dyn OtherServers,
-    resource: &Elsewhere,
+    resource: &AggregatedResource,
     namespace: &str,
     left: &mut Left,
 ) -> Result<(), String> {
@@ -45,7 +45,7 @@ async fn empty_of(
 /// Deletes one object, or all where `name` is empty; answers whether that is something the server does.
 async fn delete(
     others: &dyn OtherServers,
-    resource: &Elsewhere,
+    resource: &AggregatedResource,
     namespace: &str,
     name: &str,
 ) -> Result<bool, String> {
@@ -59,7 +59,7 @@ async fn delete(
 /// The objects that are there, as far as the server lists any.
 async fn list(
     others: &dyn OtherServers,
-    resource: &Elsewhere,
+    resource: &AggregatedResource,
     namespace: &str,
 ) -> Result<Vec<Value>, String> {
     if !resource.can("list") {
@@ -91,7 +91,7 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
-    use crate::platform::other_servers::Discovered;
+    use crate::kube_controller_manager::other_servers::Discovered;
 
     /// A server with these objects in every namespace.
     struct Server {
@@ -109,7 +109,7 @@ mod tests {
         async fn ask(
             &self,
             method: &str,
-            _: &Elsewhere,
+            _: &AggregatedResource,
             _: &str,
             name: &str,
             _: &Value,
@@ -131,8 +131,12 @@ mod tests {
 
     fn server(verbs: &[&str], objects: &[&str], refuses: bool) -> Server {
         let verbs = verbs.iter().map(|&verb| verb.to_owned()).collect();
-        let resource =
-            Elsewhere { group: "example.org".into(), version: "v1".into(), plural: "things".into(), verbs };
+        let resource = AggregatedResource {
+            group: "example.org".into(),
+            version: "v1".into(),
+            plural: "things".into(),
+            verbs,
+        };
         let failed = vec![("late.example.org/v1".to_owned(), "stale".to_owned())];
         let objects = objects.iter().map(|&name| name.to_owned()).collect();
         let discovered = Discovered { resources: vec![resource], failed };

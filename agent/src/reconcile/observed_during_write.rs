@@ -13,12 +13,12 @@ use crate::member::ObjectId;
 
 /// The objects that watches told of.
 #[derive(Debug, Default)]
-pub struct Meanwhile {
-    told: BTreeMap<ObjectId, Told>,
+pub struct ObservedDuringWrite {
+    told: BTreeMap<ObjectId, Observation>,
 }
 
 #[derive(Debug)]
-enum Told {
+enum Observation {
     /// The object's digest and version.
     Here(u64, String),
     Gone,
@@ -35,7 +35,7 @@ pub enum Answer {
     Doubtful,
 }
 
-impl Meanwhile {
+impl ObservedDuringWrite {
     /// Work on the object begins: what was told before is of no account.
     pub fn begins(&mut self, id: &ObjectId) {
         self.told.remove(id);
@@ -43,21 +43,21 @@ impl Meanwhile {
 
     /// A watch told of the object.
     pub fn here(&mut self, id: &ObjectId, digest: u64, observed: &Value) {
-        let told = Told::Here(digest, object::resource_version(observed).to_owned());
+        let told = Observation::Here(digest, object::resource_version(observed).to_owned());
         self.told.insert(id.clone(), told);
     }
 
     /// A watch told that the object is no longer there.
     pub fn gone(&mut self, id: &ObjectId) {
-        self.told.insert(id.clone(), Told::Gone);
+        self.told.insert(id.clone(), Observation::Gone);
     }
 
     /// The member answered with `answer`, whose digest is `digest`.
     pub fn answered(&mut self, id: &ObjectId, digest: u64, answer: &Value) -> Answer {
         match self.told.remove(id) {
             None => Answer::Newest,
-            Some(Told::Gone) => Answer::Doubtful,
-            Some(Told::Here(seen, version)) => {
+            Some(Observation::Gone) => Answer::Doubtful,
+            Some(Observation::Here(seen, version)) => {
                 let answered = counted(object::resource_version(answer));
                 match counted(&version).zip(answered) {
                     Some((seen, answered)) if seen <= answered => Answer::Newest,
@@ -89,7 +89,7 @@ mod tests {
         let answer = config("100", "ours");
         let id = ObjectId::of(&answer);
         let judged = |told: Option<Value>| {
-            let mut meanwhile = Meanwhile::default();
+            let mut meanwhile = ObservedDuringWrite::default();
             match told {
                 Some(Value::Null) => meanwhile.gone(&id),
                 Some(told) => meanwhile.here(&id, body::digest(&told), &told),
@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(judged(Some(config("opaque", "ours"))), Answer::Overtaken, "the watch tells again");
         assert_eq!(judged(Some(config("opaque", "theirs"))), Answer::Doubtful);
         assert_eq!(judged(Some(Value::Null)), Answer::Doubtful);
-        let mut meanwhile = Meanwhile::default();
+        let mut meanwhile = ObservedDuringWrite::default();
         meanwhile.gone(&id);
         meanwhile.begins(&id);
         assert_eq!(meanwhile.answered(&id, body::digest(&answer), &answer), Answer::Newest);

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// A namespaced resource of another server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Elsewhere {
+pub struct AggregatedResource {
     /// Group.
     pub group: String,
     /// Version.
@@ -18,7 +18,7 @@ pub struct Elsewhere {
     pub verbs: Vec<String>,
 }
 
-impl Elsewhere {
+impl AggregatedResource {
     /// Whether it can be asked for `verb`.
     pub fn can(&self, verb: &str) -> bool {
         self.verbs.iter().any(|one| one == verb)
@@ -29,7 +29,7 @@ impl Elsewhere {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Discovered {
     /// Their namespaced resources.
-    pub resources: Vec<Elsewhere>,
+    pub resources: Vec<AggregatedResource>,
     /// `GROUP/VERSION` of those that do not answer, with why.
     pub failed: Vec<(String, String)>,
 }
@@ -47,7 +47,7 @@ pub trait OtherServers: Send + Sync + 'static {
     async fn ask(
         &self,
         method: &str,
-        resource: &Elsewhere,
+        resource: &AggregatedResource,
         namespace: &str,
         name: &str,
         body: &Value,
@@ -63,7 +63,14 @@ impl OtherServers for Nobody {
         Discovered::default()
     }
 
-    async fn ask(&self, _: &str, _: &Elsewhere, _: &str, _: &str, _: &Value) -> Result<(u16, Value), String> {
+    async fn ask(
+        &self,
+        _: &str,
+        _: &AggregatedResource,
+        _: &str,
+        _: &str,
+        _: &Value,
+    ) -> Result<(u16, Value), String> {
         Err("there is no other server".to_owned())
     }
 }

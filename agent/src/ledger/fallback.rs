@@ -19,7 +19,7 @@ const PERIOD: Duration = Duration::from_secs(15);
 
 /// Where the ledger is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Standing {
+pub struct LedgerHealth {
     /// Why it is in memory alone; `None` while what is committed is on disk.
     pub trouble: Option<String>,
     /// Counts how often its cursor was given up: everything is to be asked for again.
@@ -41,11 +41,11 @@ impl Store {
         Self { connection, file: None, durable: true }
     }
 
-    /// The file in `directory`, or as much of it as there is. The error that kept it from being used is told in the standing.
-    pub(super) fn open(directory: &Path) -> Result<(Self, Standing), LedgerError> {
-        let mut standing = Standing::default();
+    /// The file in `directory`, or as much of it as there is. The error that kept it from being used is told in the health.
+    pub(super) fn open(directory: &Path) -> Result<(Self, LedgerHealth), LedgerError> {
+        let mut health = LedgerHealth::default();
         let trouble = match schema::open(directory) {
-            Ok(connection) => return Ok((Self::sound(connection), standing)),
+            Ok(connection) => return Ok((Self::sound(connection), health)),
             Err(error) => (error.trouble(), error),
         };
         match trouble {
@@ -57,8 +57,8 @@ impl Store {
                 {
                     schema::prepare(&connection)?;
                 }
-                standing.trouble = Some(words(&error));
-                Ok((Self { connection, file: None, durable: false }, standing))
+                health.trouble = Some(words(&error));
+                Ok((Self { connection, file: None, durable: false }, health))
             }
             (Some(Trouble::Damaged), error) => {
                 let memory = schema::in_memory()?;
@@ -66,8 +66,8 @@ impl Store {
                     let _ = schema::salvage(&file, &memory);
                 }
                 let mut store = Self { connection: memory, file: None, durable: false };
-                standing = store.begin_anew(directory, &error);
-                Ok((store, standing))
+                health = store.begin_anew(directory, &error);
+                Ok((store, health))
             }
         }
     }
@@ -77,7 +77,7 @@ impl Store {
         clippy::disallowed_methods,
         reason = "names the file that is set aside; nothing is decided by it"
     )]
-    fn begin_anew(&mut self, directory: &Path, error: &LedgerError) -> Standing {
+    fn begin_anew(&mut self, directory: &Path, error: &LedgerError) -> LedgerHealth {
         self.file = None;
         match schema::set_aside(directory, Timestamp::now()) {
             Ok(aside) => {
@@ -88,7 +88,7 @@ impl Store {
             }
         }
         let written = self.write_back(directory).err();
-        Standing { trouble: written.map(|error| words(&error)), relists: 1 }
+        LedgerHealth { trouble: written.map(|error| words(&error)), relists: 1 }
     }
 
     /// Goes on in memory because of `error`, or gives it back where it is no matter of the file.
@@ -96,7 +96,7 @@ impl Store {
         &mut self,
         directory: Option<&Path>,
         error: LedgerError,
-    ) -> Result<Standing, LedgerError> {
+    ) -> Result<LedgerHealth, LedgerError> {
         let (Some(trouble), Some(directory), true) = (error.trouble(), directory, self.durable) else {
             return Err(error);
         };
@@ -114,7 +114,7 @@ impl Store {
                 "the ledger goes on in memory; what comes is not acknowledged"
             );
             self.file = Some(file);
-            return Ok(Standing { trouble: Some(words(&error)), relists: u64::from(!whole) });
+            return Ok(LedgerHealth { trouble: Some(words(&error)), relists: u64::from(!whole) });
         }
         drop(file);
         Ok(self.begin_anew(directory, &error))
@@ -160,13 +160,13 @@ fn words(error: &LedgerError) -> String {
 
 /// Tries to write the file again while the ledger is in memory, until `stop`, and once more then.
 pub async fn run(ledger: &Ledger, stop: CancellationToken) {
-    let mut standing = ledger.standing();
+    let mut health = ledger.health();
     loop {
-        let troubled = standing.borrow_and_update().trouble.is_some();
+        let troubled = health.borrow_and_update().trouble.is_some();
         tokio::select! {
             biased;
             () = stop.cancelled() => break,
-            changed = standing.changed(), if !troubled => if changed.is_err() { break },
+            changed = health.changed(), if !troubled => if changed.is_err() { break },
             () = tokio::time::sleep(PERIOD), if troubled => ledger.write_back(),
         }
     }

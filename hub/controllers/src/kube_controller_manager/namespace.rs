@@ -3,7 +3,7 @@
 //! In: Namespaces, every namespaced resource, those of other servers among them. Out: deletes of what is inside, `status.conditions`, and at last a Namespace
 //! without `spec.finalizers`, which the registry takes as its end. Conditions are worded as kube-controller-manager's.
 
-mod elsewhere;
+mod aggregated;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -117,7 +117,7 @@ impl Namespaces {
                 Err(error) => left.failures.push(error.to_string()),
             }
         }
-        elsewhere::empty(&*self.others, namespace, &mut left).await;
+        aggregated::empty(&*self.others, namespace, &mut left).await;
         left.failures.sort();
         Ok(left)
     }
