@@ -4,11 +4,6 @@ use std::fmt;
 
 use karmada_proto::v1::{CloseCode, JoinRefusalCode};
 
-use crate::AgentError;
-use crate::join::JoinError;
-use crate::link::dial::DialError;
-use crate::member::MemberError;
-
 /// The class of a reason. Shown as the word that `karmadactl register` knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
@@ -123,19 +118,6 @@ impl Cause {
     }
 }
 
-impl From<&DialError> for Cause {
-    fn from(error: &DialError) -> Self {
-        match error {
-            DialError::Address(_) | DialError::Dns { .. } => Self::Dns,
-            DialError::Tcp { .. } => Self::Tcp,
-            DialError::Pin { .. } => Self::PinMismatch,
-            DialError::Clock { .. } => Self::Clock,
-            DialError::Tls { .. } => Self::Tls,
-            DialError::Http2(_) => Self::Http2Refused,
-        }
-    }
-}
-
 impl From<JoinRefusalCode> for Cause {
     fn from(code: JoinRefusalCode) -> Self {
         match code {
@@ -149,35 +131,6 @@ impl From<JoinRefusalCode> for Cause {
             JoinRefusalCode::ClockSkewed => Self::Clock,
             JoinRefusalCode::CsrInvalid => Self::Other,
             JoinRefusalCode::JoinUnavailable | JoinRefusalCode::JoinRefusalUnspecified => Self::Passing,
-        }
-    }
-}
-
-impl From<&JoinError> for Cause {
-    fn from(error: &JoinError) -> Self {
-        match error {
-            JoinError::Dial(error) => error.into(),
-            JoinError::Refused { code, .. } => (*code).into(),
-            JoinError::Call(_) => Self::Passing,
-            JoinError::Pending { .. } => Self::Pending,
-            JoinError::Cert(_) => Self::Other,
-        }
-    }
-}
-
-impl From<&AgentError> for Cause {
-    fn from(error: &AgentError) -> Self {
-        match error {
-            AgentError::Join(error) => error.into(),
-            AgentError::Member(MemberError::Forbidden(_)) => Self::Permission,
-            AgentError::Member(_) => Self::Member,
-            AgentError::Token { .. } => Self::TokenUnknown,
-            AgentError::Missing(_)
-            | AgentError::ControlPlane
-            | AgentError::OtherMember(..)
-            | AgentError::Keep(_)
-            | AgentError::Ledger(_)
-            | AgentError::Cert(_) => Self::Other,
         }
     }
 }

@@ -7,6 +7,7 @@ use karmada_proto::v1::{JoinRefusalCode, JoinRequest, join_reply};
 use karmada_proto::{one_line, quoted};
 use tokio::sync::watch;
 
+use crate::cause::Cause;
 use crate::identity::Identity;
 use crate::link::dial::{Connector, DialError, dial};
 use crate::retry;
@@ -75,6 +76,18 @@ pub enum JoinError {
     /// The key could not be made or kept.
     #[error(transparent)]
     Cert(#[from] CertError),
+}
+
+impl From<&JoinError> for Cause {
+    fn from(error: &JoinError) -> Self {
+        match error {
+            JoinError::Dial(error) => error.into(),
+            JoinError::Refused { code, .. } => (*code).into(),
+            JoinError::Call(_) => Cause::Passing,
+            JoinError::Pending { .. } => Cause::Pending,
+            JoinError::Cert(_) => Cause::Other,
+        }
+    }
 }
 
 impl JoinError {

@@ -8,23 +8,26 @@
 mod changes;
 mod copy;
 mod fallback;
+mod numbers;
+mod row;
 mod schema;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use karmada_proto::body;
 use karmada_proto::v1::Applied;
 use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::watch;
 
-use self::changes::{NOTHING_COMES, SEAL, TO_BE_WRITTEN, UNANSWERED, apply, set_number};
+use self::changes::{SEAL, apply};
 pub use self::copy::{Row, Snapshot};
 use self::fallback::Store;
 pub use self::fallback::{LedgerHealth, run as keep_on_disk};
-use self::schema::{COLUMNS, FORMAT, Trouble};
+use self::numbers::set_number;
+use self::row::{COLUMNS, NOTHING_COMES, TO_BE_WRITTEN, UNANSWERED, entry_of, phase};
+use self::schema::{FORMAT, Trouble};
 use crate::member::ObjectId;
 use crate::session::{Change, Held, Phase};
 
@@ -528,58 +531,6 @@ fn still_open(unanswered: bool, next: bool) -> i64 {
 
 fn written_bytes(marks: &[u64]) -> Vec<u8> {
     marks.iter().flat_map(|mark| mark.to_be_bytes()).collect()
-}
-
-fn written_marks(bytes: &[u8]) -> Vec<u64> {
-    bytes.as_chunks().0.iter().map(|mark| u64::from_be_bytes(*mark)).collect()
-}
-
-fn phase(number: i64) -> Phase {
-    match number {
-        0 => Phase::Desired,
-        1 => Phase::Deleting,
-        _ => Phase::Removed,
-    }
-}
-
-/// A row of [`COLUMNS`]. A body that is not the one of its hash is damaged.
-fn entry_of(row: &rusqlite::Row<'_>) -> Result<Entry, rusqlite::Error> {
-    let damaged = |column, error: Box<dyn std::error::Error + Send + Sync>| {
-        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Blob, error)
-    };
-    let hash: Bytes = row.get::<_, Vec<u8>>(2)?.into();
-    let packed: Bytes = row.get::<_, Vec<u8>>(5)?.into();
-    let body = body::decode(row.get(3)?, &packed, row.get::<_, i64>(4)? as u64)
-        .map_err(|error| damaged(5, Box::new(error)))?;
-    if body::hash(&body) != hash {
-        return Err(damaged(5, "the body is not the one of its hash".into()));
-    }
-    let applied_hash: Option<Vec<u8>> = row.get(10)?;
-    let applied = match row.get::<_, Option<bool>>(11)? {
-        Some(ok) => {
-            let message: Option<String> = row.get(12)?;
-            let applied = crate::reconcile::outcome(ok, &message.unwrap_or_default());
-            Some((applied, applied_hash.as_deref() == Some(&hash[..])))
-        }
-        None => None,
-    };
-    Ok(Entry {
-        uid: row.get(0)?,
-        revision: row.get::<_, i64>(1)? as u64,
-        hash,
-        body,
-        suspended: row.get(6)?,
-        preserve: row.get(7)?,
-        phase: phase(row.get(8)?),
-        applied,
-        placed: row.get(13)?,
-        generation: row.get::<_, i64>(14)? as u64,
-        retry: row.get(15)?,
-        crashes: row.get(16)?,
-        written: written_marks(&row.get::<_, Vec<u8>>(17)?),
-        unanswered: row.get::<_, i64>(18)? == UNANSWERED,
-        former: changes::former_of(&row.get::<_, String>(19)?),
-    })
 }
 
 #[cfg(test)]

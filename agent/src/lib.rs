@@ -14,6 +14,7 @@
 pub mod announce;
 pub mod cause;
 pub mod command_line;
+pub mod counts;
 pub mod enrolment;
 pub mod identity;
 pub mod join;
@@ -44,6 +45,7 @@ use karmada_interpreter::Interpreter;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::cause::Cause;
 use crate::enrolment::Enrolment;
 use crate::identity::{IdentityStore, IdentityStoreError};
 use crate::join::JoinError;
@@ -166,6 +168,23 @@ pub enum AgentError {
     /// A key could not be made.
     #[error(transparent)]
     Cert(#[from] karmada_certs::CertError),
+}
+
+impl From<&AgentError> for Cause {
+    fn from(error: &AgentError) -> Self {
+        match error {
+            AgentError::Join(error) => error.into(),
+            AgentError::Member(MemberError::Forbidden(_)) => Cause::Permission,
+            AgentError::Member(_) => Cause::Member,
+            AgentError::Token { .. } => Cause::TokenUnknown,
+            AgentError::Missing(_)
+            | AgentError::ControlPlane
+            | AgentError::OtherMember(..)
+            | AgentError::Keep(_)
+            | AgentError::Ledger(_)
+            | AgentError::Cert(_) => Cause::Other,
+        }
+    }
 }
 
 impl From<JoinError> for AgentError {

@@ -23,31 +23,6 @@ const CALLERS: usize = 8;
 /// A caller is given this long.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is counted. Gauges are set, counters only grow.
-#[derive(Debug, Default)]
-pub struct Counts {
-    /// Works that wait or are worked on.
-    pub pending: AtomicI64,
-    /// Works that are left alone because they crashed the agent.
-    pub quarantined: AtomicI64,
-    /// Whether the member is ready; nothing is said before it is known.
-    pub ready: AtomicI64,
-    /// Nodes of the member.
-    pub nodes: AtomicI64,
-    /// Nodes that are ready.
-    pub ready_nodes: AtomicI64,
-    /// When the agent's certificate ends, in seconds since 1970.
-    pub certificate_ends: AtomicI64,
-    /// Applications that succeeded.
-    pub applied: AtomicU64,
-    /// Applications that failed.
-    pub failed: AtomicU64,
-    /// Works that were removed.
-    pub removed: AtomicU64,
-    /// Times that an object was brought back to what the hub says.
-    pub drifted: AtomicU64,
-}
-
 /// One line of the text with its head.
 fn sample(
     text: &mut String,

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use crate::cause::Cause;
+use crate::counts::Counts;
 use crate::ledger::Ledger;
-use crate::metrics::Counts;
 use crate::outbox::Outbox;
 
 /// Where the agent stands with its hub.

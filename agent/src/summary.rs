@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::counts::Counts;
 use crate::member::{Gvk, Member, MemberError, MemberEvent, ObjectId, Probe, Watch};
-use crate::metrics::Counts;
 use crate::shared::Shared;
 
 mod bounds;

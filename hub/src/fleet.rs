@@ -9,6 +9,8 @@ mod contacts;
 mod default_roles;
 mod gates;
 mod guard;
+mod join;
+mod join_audit;
 mod keys;
 mod models;
 mod orphans;

@@ -4,45 +4,16 @@ use bytes::Bytes;
 use karmada_proto::body;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{COLUMNS, entry_of};
+use super::numbers::{set_number, set_value};
+use super::row::{COLUMNS, NOTHING_COMES, TO_BE_WRITTEN, entry_of, former_text};
 use crate::member::ObjectId;
 use crate::reconcile::apply::manifests;
 use crate::session::{Change, Phase};
 
-/// In `unanswered`: nothing of a write of the Work may come.
-pub(super) const NOTHING_COMES: i64 = 0;
-/// In `unanswered`: a write was begun of which it is not known whether the member carries it out.
-pub(super) const UNANSWERED: i64 = 1;
-/// In `unanswered`: a write is next. It is synced with what asks for the write, so that no power cut takes the knowledge away that the
-/// member may have been asked. To this process it means nothing more; to the next one, what [`UNANSWERED`] does.
-pub(super) const TO_BE_WRITTEN: i64 = 2;
 /// The body of what is held by name alone.
 const NOTHING: &[u8] = br#"{"manifests":[]}"#;
 /// What keeps the proof of the epoch.
 pub(super) const SEAL: &str = "epoch_seal";
-
-pub(super) fn set_number(connection: &Connection, key: &str, value: i64) -> Result<(), rusqlite::Error> {
-    set_value(connection, key, value)
-}
-
-fn set_value(connection: &Connection, key: &str, value: impl rusqlite::ToSql) -> Result<(), rusqlite::Error> {
-    connection
-        .prepare_cached(
-            "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = ?2",
-        )?
-        .execute(params![key, value])?;
-    Ok(())
-}
-
-/// Objects as the ledger keeps them; nothing for none.
-pub(super) fn former_text(ids: &[ObjectId]) -> String {
-    if ids.is_empty() { String::new() } else { serde_json::json!(ids).to_string() }
-}
-
-/// The other way round.
-pub(super) fn former_of(text: &str) -> Vec<ObjectId> {
-    serde_json::from_str(text).unwrap_or_default()
-}
 
 fn objects_in(body: &[u8]) -> Vec<ObjectId> {
     manifests(body).unwrap_or_default().iter().map(ObjectId::of).collect()

@@ -7,7 +7,9 @@ use karmada_proto::body;
 use rusqlite::{OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
-use super::{COLUMNS, Ledger, LedgerError, changes, entry_of};
+use super::numbers::set_number;
+use super::row::{COLUMNS, entry_of, former_text};
+use super::{Ledger, LedgerError, changes};
 use crate::member::ObjectId;
 use crate::session::{Change, Phase};
 
@@ -99,8 +101,8 @@ impl Ledger {
     pub fn restore(&self, epoch: u64, cursor: u64, rows: &[Row]) -> Result<(), LedgerError> {
         self.read(|connection| {
             let transaction = connection.transaction()?;
-            changes::set_number(&transaction, "epoch", epoch as i64)?;
-            changes::set_number(&transaction, "cursor", cursor as i64)?;
+            set_number(&transaction, "epoch", epoch as i64)?;
+            set_number(&transaction, "cursor", cursor as i64)?;
             for row in rows {
                 let body = Bytes::copy_from_slice(row.body.as_bytes());
                 let put = Change::Put {
@@ -130,7 +132,7 @@ impl Ledger {
                         super::written_bytes(&row.written),
                         // A copy may be of before an application began, or was tried again.
                         row.unanswered || row.applied.as_ref().is_none_or(|(ok, _)| !ok),
-                        changes::former_text(&row.former)
+                        former_text(&row.former)
                     ],
                 )?;
             }

@@ -13,6 +13,8 @@ use rusqlite::backup::Backup;
 use rusqlite::{Connection, ErrorCode};
 
 use super::LedgerError;
+use super::numbers::set_number;
+use super::row::{COLUMNS, entry_of};
 
 /// The format that this agent writes.
 pub(super) const FORMAT: i64 = 6;
@@ -148,7 +150,7 @@ pub(super) fn salvage(from: &Connection, to: &Connection) -> Result<usize, rusql
         let Ok(mut rows) = from.prepare(&select) else { continue };
         let Ok(mut rows) = rows.query([]) else { continue };
         while let Ok(Some(row)) = rows.next() {
-            if super::entry_of(row).is_err() {
+            if entry_of(row).is_err() {
                 continue;
             }
             let values: Result<Vec<rusqlite::types::Value>, _> =
@@ -160,35 +162,10 @@ pub(super) fn salvage(from: &Connection, to: &Connection) -> Result<usize, rusql
     }
     let epoch = from.query_row("SELECT value FROM meta WHERE key = 'epoch'", [], |row| row.get::<_, i64>(0));
     if let Ok(epoch) = epoch {
-        super::set_number(to, "epoch", epoch)?;
+        set_number(to, "epoch", epoch)?;
     }
     Ok(saved)
 }
-
-/// The columns of `works` as [`super::entry_of`] reads them, the key last.
-pub(super) const COLUMNS: [&str; 21] = [
-    "uid",
-    "revision",
-    "hash",
-    "encoding",
-    "decoded_size",
-    "body",
-    "suspended",
-    "preserve",
-    "phase",
-    "attempts",
-    "applied_hash",
-    "applied_ok",
-    "applied_message",
-    "placed",
-    "generation",
-    "retry",
-    "crashes",
-    "written",
-    "unanswered",
-    "former",
-    "key",
-];
 
 /// Puts a damaged ledger aside, so that a new one can begin, and removes the older ones that were.
 pub(super) fn set_aside(directory: &Path, now: Timestamp) -> Result<PathBuf, std::io::Error> {

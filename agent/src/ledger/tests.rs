@@ -1,5 +1,7 @@
 //! The ledger against real files.
 
+use karmada_proto::body;
+
 use super::*;
 use crate::reconcile::outcome;
 

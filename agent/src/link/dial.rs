@@ -16,6 +16,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tonic::transport::{Channel, Endpoint};
 
+use crate::cause::Cause;
+
 /// Each step of a dial takes at most this.
 const STEP: Duration = Duration::from_secs(10);
 /// What a hub may have under way to us, per stream and in all.
@@ -74,6 +76,19 @@ pub enum DialError {
     /// The other end, or something between, does not speak HTTP/2.
     #[error("HTTP/2: refused at {0}: is there a proxy in between that speaks HTTP/1.1 only?")]
     Http2(String),
+}
+
+impl From<&DialError> for Cause {
+    fn from(error: &DialError) -> Self {
+        match error {
+            DialError::Address(_) | DialError::Dns { .. } => Cause::Dns,
+            DialError::Tcp { .. } => Cause::Tcp,
+            DialError::Pin { .. } => Cause::PinMismatch,
+            DialError::Clock { .. } => Cause::Clock,
+            DialError::Tls { .. } => Cause::Tls,
+            DialError::Http2(_) => Cause::Http2Refused,
+        }
+    }
 }
 
 impl DialError {

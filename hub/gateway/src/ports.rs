@@ -360,6 +360,13 @@ pub struct JoinRefusal {
     pub message: String,
 }
 
+impl JoinRefusal {
+    /// A refusal of this class.
+    pub fn new(code: JoinRefusalCode, message: impl Into<String>) -> Self {
+        JoinRefusal { code, message: message.into() }
+    }
+}
+
 pub use karmada_proto::v1::JoinRefusalCode;
 
 /// Why a session is not accepted.

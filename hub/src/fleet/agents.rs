@@ -17,7 +17,7 @@ use karmada_schema::object::{ObjectKey, meta};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::registrar::options;
+use super::join::write_options;
 
 /// What is kept of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,7 +69,7 @@ impl Agents {
             Ok(changed)
         };
         let at = ObjectKey::new("", name);
-        self.registry.update(&definition, &at, &options(), false, &mut change).await.map(drop)
+        self.registry.update(&definition, &at, &write_options(), false, &mut change).await.map(drop)
     }
 }
 

@@ -14,8 +14,8 @@ use karmada_registry::Registry;
 use karmada_schema::object::ObjectKey;
 use serde_json::Value;
 
+use super::join::write_options;
 use super::keys;
-use super::registrar::options;
 use super::sessions::StoredSessions;
 
 /// Looks at every Cluster that changes.
@@ -62,7 +62,7 @@ impl SessionGuard {
             Ok(keys::settle(live).unwrap_or_else(|| live.clone()))
         };
         let at = ObjectKey::new("", name);
-        self.registry.update(&definition, &at, &options(), false, &mut change).await?;
+        self.registry.update(&definition, &at, &write_options(), false, &mut change).await?;
         tracing::info!(cluster = name, "what was decided about keys that ask for the name is carried out");
         Ok(())
     }

@@ -12,9 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use jiff::Timestamp;
 use karmada_api::names::execution_namespace;
-use karmada_apiserver::audit::{Audit, DoorEvent, DoorResource};
+use karmada_apiserver::audit::Audit;
 use karmada_certs::{CertificateRequest, PeerIdentity, agent_subject};
 use karmada_controllers::cluster::ContactSource;
 use karmada_controllers::events::{EventType, Recorder, Reference};
@@ -24,13 +23,15 @@ use karmada_gateway::ports::{
     JoinAsk, JoinGrant, JoinOutcome, JoinRefusal, JoinRefusalCode, Occurrence, PortError, Registrar,
     SessionRefusal,
 };
-use karmada_registry::{Origin, Registry, User, WriteOptions};
+use karmada_registry::Registry;
 use karmada_schema::object::{ObjectKey, Stored};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use super::keys::{self, KeyState};
+use super::join::{Place, new_cluster, place, renewed, request, write_options};
+use super::join_audit;
+use super::keys;
 use super::tokens::JoinTokens;
 use crate::data_dir::DataDir;
 
@@ -67,23 +68,6 @@ pub struct HubRegistrar {
     tokens: JoinTokens,
     /// Held while a join looks and makes: what it found free is still free when it takes it.
     making: Mutex<()>,
-}
-
-/// How a name stands to who asks for it.
-enum Place {
-    Free,
-    /// Its Cluster ends.
-    Leaving,
-    /// The asker holds it.
-    Own,
-    /// The asker waits for it.
-    Waiting,
-    /// The asker is not to have it, or another's agent is connected.
-    Taken,
-    /// Another key holds it.
-    Held,
-    /// Another key holds it, and as many wait for it as are kept.
-    Full,
 }
 
 /// What came of a join that a use of its token was counted for.
@@ -141,17 +125,7 @@ impl HubRegistrar {
 
     fn place(&self, ask: &JoinAsk) -> Place {
         let Some(cluster) = self.cluster(&ask.cluster_name) else { return Place::Free };
-        if cluster.deleting {
-            return Place::Leaving;
-        }
-        match keys::state(&cluster.value(), &ask.request.key_fingerprint) {
-            KeyState::Holder => Place::Own,
-            KeyState::Waiting => Place::Waiting,
-            KeyState::Refused => Place::Taken,
-            KeyState::Stranger if self.contacts.connected(&ask.cluster_name) => Place::Taken,
-            KeyState::Stranger if keys::is_full(&cluster.value()) => Place::Full,
-            KeyState::Stranger => Place::Held,
-        }
+        place(&cluster.value(), &ask.request.key_fingerprint, self.contacts.connected(&ask.cluster_name))
     }
 
     /// An event on a Cluster, for whoever looks after it; who asked is told nothing of it. It is held back where it comes often.
@@ -209,7 +183,7 @@ impl HubRegistrar {
                     &ask.cluster_name,
                     "another key, which is not to have it, asked for the cluster's name",
                 );
-                return Ok(Err(refusal(JoinRefusalCode::NameTaken, NAME_TAKEN)));
+                return Ok(Err(JoinRefusal::new(JoinRefusalCode::NameTaken, NAME_TAKEN)));
             }
             Place::Free | Place::Held => {}
         }
@@ -218,7 +192,7 @@ impl HubRegistrar {
         }
         if let Some(holder) = self.elsewhere(ask).map_err(later)? {
             self.tell_refused(&holder, "this member asked to join under another name, too");
-            return Ok(Err(refusal(JoinRefusalCode::ClusterTaken, CLUSTER_TAKEN)));
+            return Ok(Err(JoinRefusal::new(JoinRefusalCode::ClusterTaken, CLUSTER_TAKEN)));
         }
         self.tokens.spend(&ask.token).await.map_err(later)?;
         let made = match place {
@@ -241,15 +215,6 @@ impl HubRegistrar {
         }
     }
 
-    fn request(&self, ask: &JoinAsk) -> keys::Request {
-        keys::Request {
-            key: ask.request.key_fingerprint.clone(),
-            uid: ask.cluster_uid.clone(),
-            since: second(self.registry.now()),
-            refused: false,
-        }
-    }
-
     /// Writes onto the Cluster that another key asks for its name.
     async fn write_request(&self, ask: &JoinAsk) -> Result<Made, Status> {
         let definition = self.clusters()?;
@@ -257,11 +222,11 @@ impl HubRegistrar {
         let mut change = |live: Option<&Value>| {
             let mut changed =
                 live.cloned().ok_or_else(|| Status::not_found(&definition, &ask.cluster_name))?;
-            written = keys::ask(&mut changed, self.request(ask));
+            written = keys::ask(&mut changed, request(ask, self.registry.now()));
             Ok(changed)
         };
         let at = ObjectKey::new("", &ask.cluster_name);
-        self.registry.update(&definition, &at, &options(), false, &mut change).await?;
+        self.registry.update(&definition, &at, &write_options(), false, &mut change).await?;
         if !written {
             self.tell_full(&ask.cluster_name);
             return Ok(Made::Nothing);
@@ -282,27 +247,10 @@ impl HubRegistrar {
     /// Makes the Cluster. Granted where its key may have it at once.
     async fn make(&self, ask: &JoinAsk) -> Result<Made, Status> {
         let definition = self.clusters()?;
-        let mut object = json!({
-            "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
-            "metadata": {"name": ask.cluster_name}, "spec": {"syncMode": "Pull", "id": ask.cluster_uid},
-        });
-        for (field, value) in [("provider", &ask.provider), ("region", &ask.region)] {
-            if !value.is_empty() {
-                object["spec"][field] = json!(value);
-            }
-        }
-        if !ask.zones.is_empty() {
-            object["spec"]["zones"] = json!(ask.zones);
-        }
         let approved = self.approval == Approval::Auto;
-        if approved {
-            keys::give(&mut object, &[&ask.request.key_fingerprint]);
-        } else {
-            keys::hold_back(&mut object);
-            keys::ask(&mut object, self.request(ask));
-        }
+        let object = new_cluster(ask, approved, self.registry.now());
         // Created, never changed: whoever made a Cluster of this name in between holds it.
-        self.registry.create(&definition, "", object, &options()).await?;
+        self.registry.create(&definition, "", object, &write_options()).await?;
         // The cluster controller makes it too, where it could not be made now.
         if let Err(status) = self.write_namespace(&ask.cluster_name).await {
             tracing::warn!(
@@ -324,7 +272,7 @@ impl HubRegistrar {
         }
         let object = json!({"apiVersion": "v1", "kind": "Namespace",
             "metadata": {"name": name, "labels": {"karmada.io/system": "true"}}});
-        match self.registry.create(&definition, "", object, &options()).await {
+        match self.registry.create(&definition, "", object, &write_options()).await {
             Err(status) if status.reason != "AlreadyExists" => Err(status),
             _ => Ok(()),
         }
@@ -344,66 +292,6 @@ impl HubRegistrar {
             cluster_name: cluster.to_owned(),
         })
     }
-}
-
-fn second(at: Timestamp) -> String {
-    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
-
-/// As whom the registrar writes.
-pub(super) fn options() -> WriteOptions {
-    let user = User {
-        name: "system:karmada:registrar".to_owned(),
-        groups: vec!["system:masters".to_owned()],
-        origin: Origin::Hub,
-        ..User::default()
-    };
-    WriteOptions { user, field_manager: "karmada-hub".to_owned(), ..WriteOptions::default() }
-}
-
-pub(super) fn refusal(code: JoinRefusalCode, message: &str) -> JoinRefusal {
-    JoinRefusal { code, message: message.to_owned() }
-}
-
-/// What the audit log is told of agents as.
-const AGENTS: DoorResource =
-    DoorResource { group: "cluster.karmada.io", version: "v1alpha1", plural: "clusters", part: "agent" };
-
-/// An occurrence as the audit log tells it.
-fn door_event<'a>(occurrence: &Occurrence<'a>) -> DoorEvent<'a> {
-    let (code, message) = match occurrence.refused {
-        Some(why) if occurrence.user.is_none() => (401, why),
-        Some(why) => (403, why),
-        None if occurrence.pending => (202, "it waits for a person, or for the name"),
-        None => (200, ""),
-    };
-    let path = if occurrence.verb == "join" { "/fleet.v1.Fleet/Join" } else { "/fleet.v1.Fleet/Connect" };
-    DoorEvent {
-        verb: occurrence.verb,
-        path,
-        of: AGENTS,
-        user: occurrence.user,
-        name: occurrence.cluster,
-        from: occurrence.from,
-        code,
-        message,
-    }
-}
-
-/// Whether the key may renew, and which keys hold the name then: the new one, and the one that asked.
-fn renewed(cluster: &Value, held: &str, new: &str) -> Result<Option<Value>, &'static str> {
-    if !cluster["metadata"]["deletionTimestamp"].is_null() {
-        return Err("the cluster is being removed from the fleet");
-    }
-    if !keys::holds(cluster, held) {
-        return Err("the cluster was given to another key since");
-    }
-    if new == held {
-        return Ok(None);
-    }
-    let mut changed = cluster.clone();
-    keys::give(&mut changed, &[new, held]);
-    Ok(Some(changed))
 }
 
 #[async_trait]
@@ -446,7 +334,7 @@ impl Registrar for HubRegistrar {
 
     fn note(&self, occurrence: &Occurrence<'_>) {
         if let Some(audit) = &self.audit {
-            audit.at_the_door(&door_event(occurrence));
+            audit.at_the_door(&join_audit::event(occurrence));
         }
     }
 
@@ -474,34 +362,11 @@ impl Registrar for HubRegistrar {
             }
         };
         let at = ObjectKey::new("", cluster);
-        let written = self.registry.update(&definition, &at, &options(), false, &mut change).await;
+        let written = self.registry.update(&definition, &at, &write_options(), false, &mut change).await;
         if let Some(why) = why {
             return Err(refused(why));
         }
         written.map_err(|status| PortError::later(status.message))?;
         self.grant(cluster, &request)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_key_that_holds_renews() {
-        let mut cluster = json!({"metadata": {"name": "north"}});
-        keys::give(&mut cluster, &["k2", "k1"]);
-        let after = |held: &str, new: &str| {
-            let changed = renewed(&cluster, held, new)?;
-            Ok::<_, &str>(
-                changed.map(|c| c["metadata"]["annotations"][keys::KEY].as_str().unwrap().to_owned()),
-            )
-        };
-        assert_eq!(after("k2", "k2"), Ok(None), "the same key: nothing to write");
-        assert_eq!(after("k2", "k3"), Ok(Some("k3,k2".to_owned())));
-        assert!(after("k0", "k3").is_err() && after("k0", "k0").is_err(), "a stale session renews nothing");
-        let mut leaving = cluster.clone();
-        leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        assert!(renewed(&leaving, "k2", "k2").is_err());
     }
 }

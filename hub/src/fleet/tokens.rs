@@ -18,7 +18,7 @@ use karmada_schema::object::ObjectKey;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::registrar::{options, refusal};
+use super::join::write_options;
 
 /// Secret key: how many more joins the token is good for.
 const USES: &str = "uses-left";
@@ -61,7 +61,7 @@ impl JoinTokens {
     /// It is unknown, over, not for joining, or for another name.
     pub fn check(&self, token: &JoinToken, name: &str) -> Result<Allowance, JoinRefusal> {
         let unknown = || {
-            refusal(
+            JoinRefusal::new(
                 JoinRefusalCode::TokenUnknown,
                 "the hub does not know this token: it was mistyped, deleted, made on another hub, or ended more than a day ago",
             )
@@ -86,7 +86,7 @@ impl JoinTokens {
     pub fn pace(&self, token: &JoinToken, allowance: Allowance) -> Result<(), JoinRefusal> {
         if allowance.left == 0 {
             let message = "the token has been used as often as it was made for";
-            return Err(refusal(JoinRefusalCode::TokenUsedUp, message));
+            return Err(JoinRefusal::new(JoinRefusalCode::TokenUsedUp, message));
         }
         let now = Duration::from_millis(u64::try_from(self.registry.now().as_millisecond()).unwrap_or(0));
         self.made.lock().take(token.id().to_owned(), allowance.rate, now).map_err(|wait| {
@@ -94,7 +94,7 @@ impl JoinTokens {
             let message = format!(
                 "many clusters joined with this token in a short time: it makes the next in {seconds} s"
             );
-            refusal(JoinRefusalCode::JoinUnavailable, &message)
+            JoinRefusal::new(JoinRefusalCode::JoinUnavailable, message)
         })
     }
 
@@ -123,7 +123,7 @@ impl JoinTokens {
             secret["data"][USES] = json!(STANDARD.encode(left.to_string()));
             Ok(secret)
         };
-        self.registry.update(&definition, &at, &options(), false, &mut change).await.map(|_| ())
+        self.registry.update(&definition, &at, &write_options(), false, &mut change).await.map(|_| ())
     }
 }
 
@@ -134,15 +134,15 @@ fn judge(secret: &Value, name: &str, now: jiff::Timestamp) -> Result<Allowance, 
     // An end that cannot be read is no end that was meant.
     if !expiration.is_empty() && expiration.parse().map_or(true, is_over) {
         let message = "the token has expired: make a new one with karmadactl token create";
-        return Err(refusal(JoinRefusalCode::TokenExpired, message));
+        return Err(JoinRefusal::new(JoinRefusalCode::TokenExpired, message));
     }
     if !field(secret, "auth-extra-groups").split(',').any(|group| group.trim() == JOINERS) {
-        return Err(refusal(JoinRefusalCode::TokenUnknown, "the token is not for joining clusters"));
+        return Err(JoinRefusal::new(JoinRefusalCode::TokenUnknown, "the token is not for joining clusters"));
     }
     let bound = field(secret, NAME);
     if !bound.is_empty() && bound != name {
         let message = "the token was made for one cluster name, and not for this one";
-        return Err(refusal(JoinRefusalCode::Permission, message));
+        return Err(JoinRefusal::new(JoinRefusalCode::Permission, message));
     }
     let per_minute = field(secret, PER_MINUTE).parse().unwrap_or(DEFAULT_PER_MINUTE);
     Ok(Allowance { left: uses(secret), rate: Rate::per_minute(per_minute, per_minute.saturating_mul(2)) })

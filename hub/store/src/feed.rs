@@ -13,7 +13,7 @@ use futures::future::BoxFuture;
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
 
-use crate::{Event, Revision, StoreError, Watch, WatchError};
+use crate::{Event, Revision, StoreError, WatchError};
 
 /// The most events of one batch, and the most bytes (a single larger event still passes).
 pub(crate) const BATCH_EVENTS: usize = 256;
@@ -162,7 +162,8 @@ impl Feed {
         self.state.lock().oldest(self.backlog.is_some())
     }
 
-    pub fn subscribe(self: &Arc<Self>, prefix: &str, after: Revision) -> Result<Watch, StoreError> {
+    /// A new watcher's place, and what wakes it.
+    pub fn subscribe(&self, prefix: &str, after: Revision) -> Result<(u64, Arc<Notify>), StoreError> {
         let mut state = self.state.lock();
         if state.closed {
             return Err(StoreError::Closed);
@@ -179,7 +180,7 @@ impl Feed {
         let wake = Arc::new(Notify::new());
         state.watchers.insert(id, Watcher { prefix: prefix.into(), position: after, wake: wake.clone() });
         drop(state);
-        Ok(Watch::new(self.clone(), id, wake))
+        Ok((id, wake))
     }
 
     pub fn unsubscribe(&self, id: u64) {
@@ -273,7 +274,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::KeyValue;
+    use crate::{KeyValue, Watch};
 
     /// A log of all that ever was, by number alone.
     struct Log;
@@ -298,25 +299,25 @@ mod tests {
     #[tokio::test]
     async fn what_every_watcher_has_is_held_no_longer_where_a_log_is_behind() {
         let feed = Arc::new(Feed::new(0, 0, 1 << 20, Some(Box::new(Log))));
-        let (mut one, mut other) = (feed.subscribe("/", 0).unwrap(), feed.subscribe("/", 0).unwrap());
+        let (mut one, mut other) = (Watch::open(&feed, "/", 0).unwrap(), Watch::open(&feed, "/", 0).unwrap());
         feed.publish((1..=3).map(event).collect());
         assert_eq!(one.next().await.unwrap().unwrap().len(), 3);
         assert_eq!(held(&feed), 3, "the other has nothing yet");
         assert_eq!(other.next().await.unwrap().unwrap().len(), 3);
         assert_eq!(held(&feed), 0);
         // Who begins further back reads the log.
-        let late = feed.subscribe("/", 1).unwrap().next().await.unwrap().unwrap();
+        let late = Watch::open(&feed, "/", 1).unwrap().next().await.unwrap().unwrap();
         assert_eq!(late[0].revision(), 2);
     }
 
     #[tokio::test]
     async fn without_a_log_the_ring_is_the_history() {
         let feed = Arc::new(Feed::new(0, 0, 1 << 20, None));
-        let mut one = feed.subscribe("/", 0).unwrap();
+        let mut one = Watch::open(&feed, "/", 0).unwrap();
         feed.publish((1..=3).map(event).collect());
         one.next().await.unwrap().unwrap();
         assert_eq!(held(&feed), 3);
-        let late = feed.subscribe("/", 1).unwrap().next().await.unwrap().unwrap();
+        let late = Watch::open(&feed, "/", 1).unwrap().next().await.unwrap().unwrap();
         assert_eq!(late.iter().map(Event::revision).collect::<Vec<_>>(), [2, 3]);
     }
 }

@@ -15,16 +15,18 @@ mod memory;
 mod sqlite;
 #[doc(hidden)]
 pub mod suite;
+mod watch;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
 
-pub use event::{Event, Watch, WatchError};
+pub use event::{Event, WatchError};
 pub use memory::MemoryStore;
 use sqlite::ADVICE;
 pub use sqlite::{SqliteOptions, SqliteStore, StoredValue, Stretch};
+pub use watch::Watch;
 
 /// The number of a write, unique and rising over the whole store. 0 is "before the first write".
 pub type Revision = u64;

@@ -139,7 +139,7 @@ impl Store for MemoryStore {
     }
 
     fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, StoreError> {
-        self.feed.subscribe(prefix, after)
+        Watch::open(&self.feed, prefix, after)
     }
 
     fn compact(&self, revision: Revision) -> BoxFuture<'static, Result<(), StoreError>> {

@@ -13,15 +13,21 @@ mod batch;
 mod checked;
 mod checkpoint;
 mod compaction;
+mod file_lock;
 mod in_place;
 mod kept;
 mod lookup;
+mod open;
 mod reader;
 mod recent;
+mod refusal;
 mod reserve;
 mod rewrite;
 mod salvage;
 mod schema;
+mod stored_values;
+mod thread;
+mod upgrade;
 mod writer;
 
 use std::path::PathBuf;
@@ -110,7 +116,7 @@ impl SqliteStore {
     /// [`StoreError::Backend`] where another process has the file open, it is no store's file or is damaged,
     /// or cannot be read or written; the text names the file.
     pub fn open(options: &SqliteOptions) -> Result<SqliteStore, StoreError> {
-        let opened = schema::open(options)?;
+        let opened = open::open(options)?;
         let at = |error: &rusqlite::Error| {
             StoreError::Backend(format!("{}: {}", options.path.display(), failed(error)))
         };
@@ -167,7 +173,7 @@ impl Store for SqliteStore {
     }
 
     fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, StoreError> {
-        self.feed.subscribe(prefix, after)
+        Watch::open(&self.feed, prefix, after)
     }
 
     fn compact(&self, revision: Revision) -> BoxFuture<'static, Result<(), StoreError>> {

@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::*;
-use crate::fleet::registrar::options;
+use crate::fleet::join::write_options;
 
 /// A session that is not polled before it is woken, and counts how often that is.
 #[derive(Default)]
@@ -50,7 +50,7 @@ impl Rig {
         let work = json!({"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work", "metadata": {"name": name},
             "spec": {"workload": {"manifests": []}}});
         let namespace = execution_namespace(cluster);
-        let written = self.registry.create(&works, &namespace, work, &options()).await.unwrap();
+        let written = self.registry.create(&works, &namespace, work, &write_options()).await.unwrap();
         written.object.revision
     }
 }

@@ -12,8 +12,9 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use rusqlite::Connection;
 
-use super::schema::{FileLock, PAGE_BYTES, Role, connect};
-use super::writer::spawn;
+use super::file_lock::FileLock;
+use super::schema::{PAGE_BYTES, Role, connect};
+use super::thread::spawn;
 use super::{SqliteOptions, failed};
 use crate::StoreError;
 

@@ -15,9 +15,10 @@ use rusqlite::{Connection, OptionalExtension};
 use tokio::sync::{mpsc, oneshot};
 
 use super::checked::{LOG, LogRow, damaged};
+use super::file_lock::FileLock;
 use super::recent::{Recent, follows};
-use super::schema::{FileLock, Role, connect, read_meta};
-use super::writer::spawn;
+use super::schema::{Role, connect, read_meta};
+use super::thread::spawn;
 use super::{SqliteOptions, failed, lookup, to_sql};
 use crate::feed::{BATCH_BYTES, BATCH_EVENTS, Backlog, Chunk, Feed};
 use crate::{Event, KeyValue, Page, Revision, StoreError};

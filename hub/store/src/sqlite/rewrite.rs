@@ -11,9 +11,8 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::checked::{LOG, LogRow, meta_sum};
 use super::schema::write_meta;
-use super::{SqliteStore, failed, to_sql};
-use crate::sqlite::batch::Operation;
-use crate::{Revision, StoreError};
+use super::{failed, to_sql};
+use crate::Revision;
 
 /// Rows that are read at once, and bytes of their values.
 const ROWS: usize = 256;
@@ -50,42 +49,7 @@ pub struct Stretch {
     pub through: Revision,
 }
 
-impl SqliteStore {
-    /// The values that were put after revision `after` and up to `through`, of as many writes as are read at once. A damaged one is
-    /// left out, and named in the log of the process.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub async fn stored_values(&self, after: Revision, through: Revision) -> Result<Stretch, StoreError> {
-        self.readers.run(move |db| values(db, after, through).map_err(|error| failed(&error))).await
-    }
-
-    /// Writes values anew, each in place of what its write put there, where that is still kept. Returns how many it was.
-    ///
-    /// # Errors
-    /// Nothing was written.
-    pub async fn rewrite(&self, values: Vec<StoredValue>) -> Result<u64, StoreError> {
-        self.writes.submit(Operation::Rewrite(values)).await
-    }
-
-    /// Wipes what the file held before and holds no more, and remembers that as `mark`, which is not 0. Writes wait meanwhile.
-    ///
-    /// # Errors
-    /// It is not wiped, and not remembered.
-    pub async fn clean(&self, mark: u64) -> Result<(), StoreError> {
-        self.writes.clean(mark).await
-    }
-
-    /// The mark of the last [`SqliteStore::clean`], unless something was rewritten since.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub async fn cleaned(&self) -> Result<Option<u64>, StoreError> {
-        self.readers.run(|db| cleaned(db).map_err(|error| failed(&error))).await
-    }
-}
-
-fn values(db: &Connection, after: Revision, through: Revision) -> rusqlite::Result<Stretch> {
+pub(super) fn values(db: &Connection, after: Revision, through: Revision) -> rusqlite::Result<Stretch> {
     let mut statement = db.prepare_cached(&format!("{LOG} WHERE revision > ?1 AND revision <= ?2"))?;
     let mut rows = statement.query([to_sql(after), to_sql(through)])?;
     let (mut values, mut bytes, mut seen) = (Vec::new(), 0, 0);
@@ -158,7 +122,7 @@ fn empty_log(db: &Connection) -> rusqlite::Result<()> {
     Err(rusqlite::Error::SqliteFailure(busy, Some("the write-ahead log is in use".into())))
 }
 
-fn cleaned(db: &Connection) -> rusqlite::Result<Option<u64>> {
+pub(super) fn cleaned(db: &Connection) -> rusqlite::Result<Option<u64>> {
     let row = db.query_row("SELECT value, sum FROM meta WHERE name = ?1", [CLEANED], |row| {
         Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get::<_, i64>(1)?.cast_unsigned()))
     });

@@ -12,7 +12,7 @@ use rusqlite::{Connection, Error};
 
 use super::acknowledged::{self, Acknowledged, Mark, Recorded};
 use super::checked::{LOG, LogRow, damage_of, live_sum};
-use super::schema::{Role, connect, create, read_head, sync_folder, write_meta};
+use super::schema::{Role, connect, create, read_head, write_meta};
 use super::{SqliteOptions, from_sql, to_sql};
 use crate::{Revision, StoreError};
 
@@ -151,4 +151,10 @@ fn with_ending(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     PathBuf::from(name)
+}
+
+/// A new file is safe only when its folder's entry is.
+pub(super) fn sync_folder(path: &Path) -> std::io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::File::open(folder)?.sync_all()
 }

@@ -19,10 +19,12 @@ use super::batch::{Answer, Batch, Operation};
 use super::checkpoint::{CHECKPOINT_PAGES, WalUse};
 use super::in_place::InPlace;
 use super::kept::Kept;
+use super::open::Opened;
 use super::reader::Readers;
 use super::recent::Recent;
 use super::reserve::Reserve;
-use super::schema::{Meta, Opened, PAGE_BYTES, read_meta};
+use super::schema::{Meta, PAGE_BYTES, read_meta};
+use super::thread::spawn;
 use super::{SqliteOptions, compaction, failed, reader, rewrite};
 use crate::feed::Feed;
 use crate::{Event, StoreError};
@@ -188,12 +190,6 @@ pub(super) fn start(
     };
     spawn("store-writer", run)?;
     Ok(WriteQueue { requests: sender, room, trouble })
-}
-
-/// Starts one of the store's threads.
-pub(super) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), StoreError> {
-    let builder = std::thread::Builder::new().name(name.into()).stack_size(512 << 10);
-    builder.spawn(run).map(drop).map_err(|error| StoreError::Backend(format!("cannot start {name}: {error}")))
 }
 
 impl Writer {

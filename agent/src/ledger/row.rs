@@ -1,0 +1,103 @@
+//! A row of the table `works`: its columns, and what they mean.
+
+use bytes::Bytes;
+use karmada_proto::body;
+
+use super::Entry;
+use crate::member::ObjectId;
+use crate::session::Phase;
+
+/// In `unanswered`: nothing of a write of the Work may come.
+pub(super) const NOTHING_COMES: i64 = 0;
+/// In `unanswered`: a write was begun of which it is not known whether the member carries it out.
+pub(super) const UNANSWERED: i64 = 1;
+/// In `unanswered`: a write is next. It is synced with what asks for the write, so that no power cut takes the knowledge away that the
+/// member may have been asked. To this process it means nothing more; to the next one, what [`UNANSWERED`] does.
+pub(super) const TO_BE_WRITTEN: i64 = 2;
+/// The columns of `works` as [`entry_of`] reads them, the key last.
+pub(super) const COLUMNS: [&str; 21] = [
+    "uid",
+    "revision",
+    "hash",
+    "encoding",
+    "decoded_size",
+    "body",
+    "suspended",
+    "preserve",
+    "phase",
+    "attempts",
+    "applied_hash",
+    "applied_ok",
+    "applied_message",
+    "placed",
+    "generation",
+    "retry",
+    "crashes",
+    "written",
+    "unanswered",
+    "former",
+    "key",
+];
+
+/// A row of [`COLUMNS`]. A body that is not the one of its hash is damaged.
+pub(super) fn entry_of(row: &rusqlite::Row<'_>) -> Result<Entry, rusqlite::Error> {
+    let damaged = |column, error: Box<dyn std::error::Error + Send + Sync>| {
+        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Blob, error)
+    };
+    let hash: Bytes = row.get::<_, Vec<u8>>(2)?.into();
+    let packed: Bytes = row.get::<_, Vec<u8>>(5)?.into();
+    let body = body::decode(row.get(3)?, &packed, row.get::<_, i64>(4)? as u64)
+        .map_err(|error| damaged(5, Box::new(error)))?;
+    if body::hash(&body) != hash {
+        return Err(damaged(5, "the body is not the one of its hash".into()));
+    }
+    let applied_hash: Option<Vec<u8>> = row.get(10)?;
+    let applied = match row.get::<_, Option<bool>>(11)? {
+        Some(ok) => {
+            let message: Option<String> = row.get(12)?;
+            let applied = crate::reconcile::outcome(ok, &message.unwrap_or_default());
+            Some((applied, applied_hash.as_deref() == Some(&hash[..])))
+        }
+        None => None,
+    };
+    Ok(Entry {
+        uid: row.get(0)?,
+        revision: row.get::<_, i64>(1)? as u64,
+        hash,
+        body,
+        suspended: row.get(6)?,
+        preserve: row.get(7)?,
+        phase: phase(row.get(8)?),
+        applied,
+        placed: row.get(13)?,
+        generation: row.get::<_, i64>(14)? as u64,
+        retry: row.get(15)?,
+        crashes: row.get(16)?,
+        written: written_marks(&row.get::<_, Vec<u8>>(17)?),
+        unanswered: row.get::<_, i64>(18)? == UNANSWERED,
+        former: former_of(&row.get::<_, String>(19)?),
+    })
+}
+
+/// The phase that a number stands for.
+pub(super) fn phase(number: i64) -> Phase {
+    match number {
+        0 => Phase::Desired,
+        1 => Phase::Deleting,
+        _ => Phase::Removed,
+    }
+}
+
+fn written_marks(bytes: &[u8]) -> Vec<u64> {
+    bytes.as_chunks().0.iter().map(|mark| u64::from_be_bytes(*mark)).collect()
+}
+
+/// Objects as the ledger keeps them; nothing for none.
+pub(super) fn former_text(ids: &[ObjectId]) -> String {
+    if ids.is_empty() { String::new() } else { serde_json::json!(ids).to_string() }
+}
+
+/// The other way round.
+pub(super) fn former_of(text: &str) -> Vec<ObjectId> {
+    serde_json::from_str(text).unwrap_or_default()
+}
