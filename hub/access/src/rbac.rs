@@ -45,7 +45,7 @@ struct Binding {
 
 #[derive(Default)]
 struct Index {
-    bindings: BTreeMap<ObjectKey, Binding>,
+    bindings: BTreeMap<ObjectKey, Arc<Binding>>,
     /// (namespace, or empty for the cluster scope; subject) → its bindings in name order.
     by_subject: BTreeMap<(Arc<str>, Principal), BTreeSet<ObjectKey>>,
     /// The revisions of the two kinds of binding that are in here.
@@ -54,9 +54,27 @@ struct Index {
 }
 
 /// A binding that speaks of a user, and the rules it brings.
-struct Grant {
-    described: String,
+struct Grant<'a> {
+    key: &'a ObjectKey,
+    binding: &'a Binding,
+    /// The user and its groups.
+    principals: &'a BTreeSet<Principal>,
     rules: Result<Arc<[Rule]>, String>,
+}
+
+impl Grant<'_> {
+    /// The binding, its role and the first subject that is the user or one of its groups, as reasons name them.
+    fn described(&self) -> String {
+        let (key, binding) = (self.key, self.binding);
+        let (kind, place) = match &*key.namespace {
+            "" => ("ClusterRoleBinding", key.name.to_string()),
+            namespace => ("RoleBinding", format!("{}/{namespace}", key.name)),
+        };
+        let role_kind = if binding.cluster_role { "ClusterRole" } else { "Role" };
+        let subject = binding.subjects.iter().find(|subject| self.principals.contains(&subject.principal));
+        let subject = subject.map_or("", |subject| &*subject.described);
+        format!("{kind} \"{place}\" of {role_kind} \"{}\" to {subject}", binding.role)
+    }
 }
 
 /// Decides who may do what.
@@ -79,14 +97,14 @@ impl Authorize for Authorizer {
         }
         let mut errors = Vec::new();
         let mut allowed_by = None;
-        self.visit(user, &request.namespace, &mut |grant| match grant.rules {
+        self.visit(user, &request.namespace, &mut |grant| match &grant.rules {
             Ok(rules) if rules.iter().any(|rule| rule.allows(request)) => {
-                allowed_by = Some(format!("RBAC: allowed by {}", grant.described));
+                allowed_by = Some(format!("RBAC: allowed by {}", grant.described()));
                 false
             }
             Ok(_) => true,
             Err(error) => {
-                errors.push(error);
+                errors.push(error.clone());
                 true
             }
         });
@@ -150,21 +168,20 @@ impl Authorizer {
     }
 
     /// Shows each binding of the user, the cluster's before the namespace's, until `seen` returns false.
-    fn visit(&self, user: &User, namespace: &str, seen: &mut dyn FnMut(Grant) -> bool) {
+    ///
+    /// The index is held for the look-up alone: a judgement may be long (a review names groups by the hundred thousand), and whoever
+    /// writes a binding meanwhile would make everybody else wait for its end.
+    fn visit(&self, user: &User, namespace: &str, seen: &mut dyn FnMut(Grant<'_>) -> bool) {
         self.follow();
-        let index = self.index.read();
+        let groups = user.groups.iter().map(|group| Principal::Group(group.as_str().into()));
+        let principals: BTreeSet<Principal> =
+            groups.chain([Principal::User(user.name.as_str().into())]).collect();
         let scopes: &[&str] = if namespace.is_empty() { &[""] } else { &["", namespace] };
         for scope in scopes {
-            for (key, described, binding) in index.of(user, scope) {
+            let found = self.index.read().of(&principals, scope);
+            for (key, binding) in &found {
                 let rules = self.role_rules(binding.cluster_role, &key.namespace, &binding.role);
-                let (kind, place) = match &*key.namespace {
-                    "" => ("ClusterRoleBinding", key.name.to_string()),
-                    namespace => ("RoleBinding", format!("{}/{namespace}", key.name)),
-                };
-                let role_kind = if binding.cluster_role { "ClusterRole" } else { "Role" };
-                let described =
-                    format!("{kind} \"{place}\" of {role_kind} \"{}\" to {described}", binding.role);
-                if !seen(Grant { described, rules }) {
+                if !seen(Grant { key, binding, principals: &principals, rules }) {
                     return;
                 }
             }
@@ -235,13 +252,13 @@ impl Index {
             let place = (object.key.namespace.clone(), subject.principal.clone());
             self.by_subject.entry(place).or_default().insert(object.key.clone());
         }
-        self.bindings.insert(object.key.clone(), binding);
+        self.bindings.insert(object.key.clone(), Arc::new(binding));
     }
 
     fn remove(&mut self, key: &ObjectKey) {
         let Some(binding) = self.bindings.remove(key) else { return };
-        for subject in binding.subjects {
-            let place = (key.namespace.clone(), subject.principal);
+        for subject in &binding.subjects {
+            let place = (key.namespace.clone(), subject.principal.clone());
             if let Some(keys) = self.by_subject.get_mut(&place) {
                 keys.remove(key);
                 if keys.is_empty() {
@@ -251,21 +268,14 @@ impl Index {
         }
     }
 
-    /// The bindings in `scope` that name the user or one of its groups, in name order, with the subject that does.
-    fn of<'a>(&'a self, user: &User, scope: &str) -> Vec<(&'a ObjectKey, &'a str, &'a Binding)> {
+    /// The bindings in `scope` that name one of these, in name order.
+    fn of(&self, principals: &BTreeSet<Principal>, scope: &str) -> Vec<(ObjectKey, Arc<Binding>)> {
         let scope: Arc<str> = scope.into();
-        let mut principals = vec![Principal::User(user.name.as_str().into())];
-        principals.extend(user.groups.iter().map(|group| Principal::Group(group.as_str().into())));
         let mut found: BTreeSet<&ObjectKey> = BTreeSet::new();
-        for principal in &principals {
+        for principal in principals {
             found.extend(self.by_subject.get(&(scope.clone(), principal.clone())).into_iter().flatten());
         }
-        let described = |key: &'a ObjectKey| {
-            let binding = self.bindings.get(key)?;
-            let subject = binding.subjects.iter().find(|s| principals.contains(&s.principal))?;
-            Some((key, &*subject.described, binding))
-        };
-        found.into_iter().filter_map(described).collect()
+        found.into_iter().filter_map(|key| Some((key.clone(), self.bindings.get(key)?.clone()))).collect()
     }
 }
 

@@ -145,6 +145,33 @@ pub fn another_uid(
     Status::conflict_because(definition, &key.name, &why)
 }
 
+/// The object is the one that the path names.
+fn named_as_asked(key: &ObjectKey, object: &Value) -> Result<(), Status> {
+    match meta::name(object) {
+        "" => Err(Status::nameless(&key.name)),
+        name if *name == *key.name => Ok(()),
+        name => Err(Status::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            key.name
+        ))),
+    }
+}
+
+/// Holds what is made where a change found nothing to what the path names, and to a life that is named: that one is over.
+pub(crate) fn of_missing(
+    definition: &ResourceDefinition,
+    key: &ObjectKey,
+    object: &Value,
+    options: &WriteOptions,
+) -> Result<(), Status> {
+    named_as_asked(key, object)?;
+    match meta::text(object, "uid") {
+        "" => Ok(()),
+        _ if options.applied => Ok(()),
+        uid => Err(another_uid(definition, key, uid, "", options.dry_run)),
+    }
+}
+
 /// Makes a changed object keep the identity of the live one. Refuses one that names another version than the live one's.
 pub(crate) fn of_changed(
     definition: &ResourceDefinition,
@@ -157,15 +184,7 @@ pub(crate) fn of_changed(
     set_type(definition, new);
     let is_patch = options.patch != PatchShown::None || options.applied;
     check_namespace(definition, &key.namespace, new)?;
-    let name = meta::name(new).to_owned();
-    if name.is_empty() {
-        return Err(Status::nameless(&key.name));
-    } else if *name != *key.name {
-        return Err(Status::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({})",
-            key.name
-        )));
-    }
+    named_as_asked(key, new)?;
     let uid = meta::text(new, "uid").to_owned();
     // Of a whole object it is a precondition; in a patch, a change that validation refuses.
     if !uid.is_empty() && uid != live.uid() && !is_patch {

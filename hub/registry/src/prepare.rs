@@ -90,12 +90,17 @@ pub(crate) fn changed_object(
     }
     if subresource == "ephemeralcontainers" {
         // Nothing else of the Pod moves with it.
-        let (laid, metadata) = (new["spec"].get("ephemeralContainers").cloned(), new["metadata"].clone());
+        let laid = new["spec"].get("ephemeralContainers").cloned();
+        keep_metadata(old, new);
+        let metadata = new["metadata"].take();
         let mut whole = old.clone();
         put_or_remove(&mut whole["spec"], "ephemeralContainers", laid);
         whole["metadata"] = metadata;
         *new = whole;
         return;
+    }
+    if subresource == "resize" {
+        keep_metadata(old, new);
     }
     if subresource == "binding" {
         return;
@@ -137,6 +142,13 @@ pub(crate) fn changed_object(
             ("", "namespaces", "") => put_or_remove(new, "spec", old.get("spec").cloned()),
             _ => {}
         }
+    }
+}
+
+/// Who may write a part of an object writes nothing that others act on: labels, annotations, finalizers and owners stay.
+fn keep_metadata(old: &Value, new: &mut Value) {
+    for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
+        put_or_remove(&mut new["metadata"], field, old["metadata"].get(field).cloned());
     }
 }
 

@@ -12,9 +12,11 @@ use karmada_schema::object::{ObjectKey, Stored, encode, meta};
 use karmada_store::{Expect, StoreError};
 use serde_json::{Value, json};
 
+use crate::authorize::Attributes;
 use crate::cache::storage_key;
 use crate::registry::{Registry, Written, store_failed};
 use crate::request::{AdmissionRequest, WriteOptions};
+use crate::user::Origin;
 use crate::{decode, identity, prepare, storage};
 
 /// How often a change is tried against a newer object.
@@ -46,6 +48,8 @@ impl Registry {
                     return Err(Status::not_found(definition, &key.name));
                 }
                 let mut object = change(None)?;
+                identity::of_missing(definition, key, &object, options)?;
+                self.may_create(definition, key, options)?;
                 // Only who creates by name is held to a version; here it is passed over.
                 meta::of(&mut object).remove("resourceVersion");
                 match self.create(definition, &key.namespace, object, options).await {
@@ -58,6 +62,30 @@ impl Registry {
             }
         }
         Err(Status::conflict(definition, &key.name))
+    }
+
+    /// An update that finds nothing is a create, and asks for the right to that: the one to update was judged already. What this
+    /// process writes itself is asked for nothing.
+    fn may_create(
+        &self,
+        definition: &ResourceDefinition,
+        key: &ObjectKey,
+        options: &WriteOptions,
+    ) -> Result<(), Status> {
+        if options.user.origin != Origin::Client {
+            return Ok(());
+        }
+        let create = Attributes {
+            verb: "create".to_owned(),
+            group: definition.group.to_string(),
+            version: definition.version.to_string(),
+            resource: definition.plural.to_string(),
+            namespace: key.namespace.to_string(),
+            name: key.name.to_string(),
+            ..Attributes::default()
+        };
+        let decision = self.dynamic.authorizer.authorize(&options.user, &create);
+        if decision.allowed { Ok(()) } else { Err(create.forbidden(&options.user, &decision.reason)) }
     }
 
     /// One try. `None` where another writer was faster and the change may be tried again.

@@ -22,6 +22,9 @@ const SHOWN: usize = 6;
 /// How long an event may take that was told of.
 const SOON: Duration = Duration::from_secs(4);
 
+/// How long a server may be about to answer a kind whose definition changed: on a machine under load kube-apiserver takes its time.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// How long nothing changes of what is as it will be.
 const STILL: Duration = Duration::from_millis(500);
 
@@ -135,12 +138,13 @@ impl Side<'_> {
         headers.extend(media.filter(|m| !m.is_empty()).map(|media| ("content-type".to_owned(), media)));
         let send = || self.caller.send(&step.method, &path.replace(' ', "%20"), &headers, body.clone(), &who);
         let mut answer = send();
-        let end = Instant::now() + SOON;
+        let begun = Instant::now();
         let again = |answer: &Answer| {
-            step.until.is_some_and(|code| u64::from(answer.code) != code) || is_between_storages(answer)
+            let comes = step.until.is_some_and(|code| u64::from(answer.code) != code);
+            (comes && begun.elapsed() < SOON) || (is_between_storages(answer) && begun.elapsed() < PATIENCE)
         };
-        while again(&answer) && Instant::now() < end {
-            std::thread::yield_now();
+        while again(&answer) {
+            std::thread::sleep(Duration::from_millis(5));
             answer = send();
         }
         if step.settles {
@@ -447,5 +451,10 @@ fn headers_read(headers: &HeaderMap) -> Value {
 /// Whether kube-apiserver was just putting a definition's new storage in the place of the old: it then says for a moment that it
 /// shuts down, to whoever comes in between.
 fn is_between_storages(answer: &Answer) -> bool {
-    answer.code == 503 && String::from_utf8_lossy(&answer.body).contains("apiserver is shutting down")
+    let says = |words: &str| String::from_utf8_lossy(&answer.body).contains(words);
+    match answer.code {
+        503 => says("apiserver is shutting down"),
+        429 => says("storage is (re)initializing"),
+        _ => false,
+    }
 }

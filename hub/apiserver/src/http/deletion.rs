@@ -16,7 +16,7 @@ use super::body::{self, Received};
 use super::negotiation::AnswerFormat;
 use super::objects::namespace_of;
 use super::target::Wanted;
-use super::write_options::dry_run;
+use super::write_options::{dry_run, is_dry};
 use super::{ApiServer, Call, list, respond};
 
 impl ApiServer {
@@ -124,6 +124,7 @@ async fn delete_options(call: &Call<'_>, body: Received) -> Result<DeleteOptions
     };
     if !bytes.is_empty() {
         // A body says it all: the query is not looked at.
+        is_dry("DeleteOptions", &options.dry_run)?;
         return Ok(options);
     }
     let query = &call.query;

@@ -4,12 +4,13 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::{Method, Response, StatusCode};
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
 use karmada_kinds::strategy;
-use karmada_registry::Asked;
-use karmada_schema::object::meta;
+use karmada_registry::{Asked, Operation};
+use karmada_schema::object::{ObjectKey, meta};
 use karmada_schema::{names, protobuf};
 
 use super::answer_body::Body;
@@ -110,6 +111,10 @@ impl ApiServer {
             "create" if definition.group.is_empty() && &*definition.plural == "bindings" => {
                 let mut binding = object_in(call, definition, &bytes)?;
                 fits::fits(&mut binding, "Binding", "")?;
+                let options = self.write_options(call, "", &Bytes::new())?;
+                let key = ObjectKey::new(&wanted.namespace, meta::name(&binding));
+                let registry = &self.registry;
+                registry.admit_unstored(definition, &key, Operation::Create, &mut binding, &options).await?;
                 let catalogue = self.registry.catalogue();
                 let pods = catalogue.resource("", "v1", "pods").ok_or_else(Status::no_resource)?;
                 self.bind(call, pods, &wanted.namespace, format, &binding).await
@@ -219,9 +224,11 @@ fn verb(call: &Call<'_>, definition: &ResourceDefinition, wanted: &Wanted) -> Re
     })
 }
 
-/// Namespaced paths are for namespaced resources, and one object of those is reached through its namespace only.
+/// Namespaced paths are for namespaced resources, and one object of those is reached through its namespace only. What is judged as
+/// something in a namespace is in it: of namespaces, that is the one of the path alone.
 pub(super) fn check_scope(definition: &ResourceDefinition, wanted: &Wanted) -> Result<(), Status> {
-    let is_namespace = definition.group.is_empty() && *definition.plural == *"namespaces";
+    let is_namespace =
+        definition.group.is_empty() && *definition.plural == *"namespaces" && wanted.namespace == wanted.name;
     let in_namespace = !wanted.namespace.is_empty() || wanted.unnamed;
     let fits = match (definition.namespaced, in_namespace) {
         (true, true) => true,

@@ -26,7 +26,7 @@ pub(super) struct Wanted {
     pub rest: String,
     /// Whether the path itself asks for a watch.
     pub watch: bool,
-    /// Whether a part of the path is missing between two slashes.
+    /// Whether nothing can be there: a part of the path is missing between two slashes, or namespaces are looked for inside of one.
     pub hollow: bool,
     /// Whether that part is the name of a namespace: every namespace is meant.
     pub unnamed: bool,
@@ -75,6 +75,8 @@ impl Target {
                 return Target::Resource(wanted);
             }
             ["namespaces", name, rest @ ..] if !rest.is_empty() => {
+                // Who may do something in a namespace would be taken for who may do it to every one.
+                wanted.hollow |= rest[0] == "namespaces" && wanted.group.is_empty();
                 wanted.namespace = (*name).to_owned();
                 rest
             }

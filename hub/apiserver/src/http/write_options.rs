@@ -85,10 +85,15 @@ fn options_kind(call: &Call<'_>) -> &'static str {
 }
 
 pub(super) fn dry_run(call: &Call<'_>) -> Result<bool, Status> {
-    match call.query.all("dryRun").as_slice() {
+    is_dry(options_kind(call), &call.query.all("dryRun"))
+}
+
+/// Whether options ask for a dry run. Refused is what stands there otherwise: it would be taken for one by who reads in haste.
+pub(super) fn is_dry(kind: &str, all: &[impl AsRef<str> + serde::Serialize]) -> Result<bool, Status> {
+    match all {
         [] => Ok(false),
-        all if all.iter().all(|one| *one == "All") => Ok(true),
-        other => Err(unsupported(options_kind(call), "dryRun", &json!(other).to_string(), "\"All\"")),
+        all if all.iter().all(|one| one.as_ref() == "All") => Ok(true),
+        other => Err(unsupported(kind, "dryRun", &json!(other).to_string(), "\"All\"")),
     }
 }
 

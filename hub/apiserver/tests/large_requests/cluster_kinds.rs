@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::rows::{Row, create, create_wide, list, map};
+use super::rows::{Row, create, create_wide, list, map, path_of};
+use super::server::Ask;
 
 pub fn rows() -> Vec<Row> {
     let mut all = of_networks();
@@ -137,6 +138,21 @@ fn of_roles() -> Vec<Row> {
                 "resourceAttributes": {"namespace": "shop", "verb": "get", "resource": "pods"}}})
             },
         ),
+        Row::new("access reviews of who is bound with many others", |n| {
+            let group = "rbac.authorization.k8s.io";
+            let subject = |at: usize| json!({"apiGroup": group, "kind": "Group", "name": format!("h{at}")});
+            let binding = json!({"metadata": {"name": format!("many-{n}")},
+                "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "view"}, "subjects": list(n, subject)});
+            let groups = list(n, |at| json!(if at + 1 == n { format!("h{at}") } else { format!("g{at}") }));
+            let review = json!({"metadata": {"namespace": "shop"}, "spec": {"user": "u", "groups": groups,
+                "resourceAttributes": {"namespace": "shop", "verb": "get", "resource": "pods"}}});
+            let bindings = path_of(V1, "rolebindings");
+            vec![
+                Ask::new("PUT", format!("{bindings}/many-{n}"), "application/json", &binding),
+                Ask::new("POST", path_of("authorization.k8s.io/v1", "localsubjectaccessreviews"), "application/json", &review),
+            ]
+        })
+        .at_most(12_000),
         create_wide(
             "usages of a request",
             "certificates.k8s.io/v1",

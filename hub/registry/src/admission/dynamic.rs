@@ -68,7 +68,7 @@ pub struct Dynamic {
     /// Held while the configurations are read.
     reading: Mutex<()>,
     /// Answers what expressions ask of `authorizer`.
-    pub(super) authorizer: Arc<dyn Authorize>,
+    pub(crate) authorizer: Arc<dyn Authorize>,
     /// Groups of which nobody judges what controllers write.
     pub(crate) exempt: &'static [&'static str],
 }
