@@ -198,11 +198,21 @@ pub fn raise_generation(
         (_, plural) => plural.ends_with("webhookconfigurations"),
     };
     let raises = counted || is_literal && empties.stay_in(new) || raises_generation(definition, old, new);
-    let raised = generation + i64::from(raises);
-    let metadata = meta::of(new);
-    if raised == 0 {
+    set_generation(new, generation + i64::from(raises));
+}
+
+/// What is written of a status is no news to who acts on the object, whatever of the metadata comes along.
+pub fn keep_generation(definition: &ResourceDefinition, old: &Value, new: &mut Value) {
+    if crate::has_generation(definition) {
+        set_generation(new, old["metadata"]["generation"].as_i64().unwrap_or(0));
+    }
+}
+
+fn set_generation(object: &mut Value, generation: i64) {
+    let metadata = meta::of(object);
+    if generation == 0 {
         metadata.remove("generation");
     } else {
-        metadata.insert("generation".into(), raised.into());
+        metadata.insert("generation".into(), generation.into());
     }
 }

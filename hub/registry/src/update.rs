@@ -137,8 +137,10 @@ impl Registry {
         karmada_kinds::finish_update(definition, &mut new, &old);
         options.warnings.extend(karmada_kinds::remarks(definition, &new, Some((&old, live))));
         karmada_kinds::forget_empties(definition, &mut new);
-        if &*options.subresource != "binding" {
-            strategy::raise_generation(definition, &old, &mut new, &empties, counted);
+        match &*options.subresource {
+            "binding" => {}
+            "status" | "approval" => strategy::keep_generation(definition, &old, &mut new),
+            _ => strategy::raise_generation(definition, &old, &mut new, &empties, counted),
         }
         if prepare::same(&old, &new) && storage::is_stored_as_now(definition, live) {
             let object = self.cache().get(&definition.storage, key);
