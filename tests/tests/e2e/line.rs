@@ -35,7 +35,7 @@ pub struct Line {
 }
 
 /// A Work's body: one ConfigMap of the same name.
-fn spec(name: &str, mode: &str) -> Value {
+pub fn spec(name: &str, mode: &str) -> Value {
     let manifest = json!({"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": name, "namespace": "default"}, "data": {"mode": mode}});
     json!({"workload": {"manifests": [manifest]}})
