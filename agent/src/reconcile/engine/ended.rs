@@ -7,7 +7,7 @@ use karmada_api::strings::events;
 use karmada_proto::v1::EventReport;
 use serde_json::Value;
 
-use super::{Ending, Engine, Finished};
+use super::{Ending, Engine, Finished, REMOVED};
 use crate::ledger::{CRASHES, Entry, LedgerError, Outcome};
 use crate::member::{Gvk, ObjectId};
 use crate::reconcile::apply::{Failure, Removal};
@@ -71,13 +71,14 @@ impl Engine {
         }
         // The body may be another one by now: then what the member has is not as it should be.
         let entry = self.parts.shared.ledger.entry(key)?;
-        let current = entry.is_some_and(|entry| entry.hash == *hash);
+        let current = entry.as_ref().is_some_and(|entry| entry.hash == *hash);
         let (mut failed, mut class, mut drifted) = (Vec::new(), 3, false);
         let mut written = Vec::with_capacity(results.len());
         for (ordinal, (plural, result)) in results.iter().enumerate() {
             match result {
                 Ok(object) => {
                     class = class.min(order::class(&Gvk::of(object)));
+                    self.looked_for(entry.as_ref(), object);
                     written.push(body::written(object));
                     if current {
                         drifted |= self.found_right(key, ordinal, plural, object);
@@ -112,6 +113,19 @@ impl Engine {
             written,
             unanswered: self.unanswered.until(key).is_some(),
         })
+    }
+
+    /// What a list did not name is there now. It was brought back where it is not the one that this very body was applied as: what waited
+    /// for its first application, or was made after the list, nobody had removed.
+    fn looked_for(&mut self, before: Option<&Entry>, object: &Value) {
+        let id = ObjectId::of(object);
+        if !self.unlisted.remove(&id) {
+            return;
+        }
+        let was_there = |entry: &Entry| entry.written.contains(&body::written(object));
+        if before.is_some_and(|entry| entry.is_applied() && !was_there(entry)) {
+            self.drifted(&id, REMOVED);
+        }
     }
 
     /// The member answered that the object is like this, which is as it should be. True where it must be looked at again.
