@@ -64,7 +64,7 @@ impl Engine {
         let throttled = results.iter().any(|(_, r)| r.as_ref().is_err_and(Failure::is_throttling));
         self.limit.ended(latency, throttled);
         let failures = || results.iter().filter_map(|(_, result)| result.as_ref().err());
-        let paused = self.paused(failures());
+        let paused = self.paused(false, throttled, failures());
         let left_open = failures().any(Failure::leaves_open);
         if left_open {
             self.unanswered.left_open(key, self.now());
@@ -192,8 +192,9 @@ impl Engine {
     }
 
     fn removal_ended(&mut self, key: &str, latency: Duration, removal: Removal) -> Result<(), LedgerError> {
-        self.limit.ended(latency, removal.failure.as_ref().is_some_and(Failure::is_throttling));
-        let paused = self.paused(&removal.failure);
+        let throttled = removal.failure.as_ref().is_some_and(Failure::is_throttling);
+        self.limit.ended(latency, throttled);
+        let paused = self.paused(true, throttled, &removal.failure);
         self.removed.entry(key.to_owned()).or_default().extend(removal.uids);
         let open = self.unanswered.until(key);
         if removal.done && open.is_none() {
@@ -245,7 +246,8 @@ impl Engine {
             self.removals.clear(key);
             return self.parts.shared.ledger.former_removed(key, hash);
         }
-        let paused = self.paused(&removal.failure);
+        let throttled = removal.failure.as_ref().is_some_and(Failure::is_throttling);
+        let paused = self.paused(true, throttled, &removal.failure);
         if let Some(failure) = removal.failure {
             tracing::warn!(work = key, %failure, "removing what a newer body does not name any more");
         }
@@ -262,14 +264,22 @@ impl Engine {
         }
     }
 
-    /// Until when the member asked for a pause, by any of `failures`: nothing is begun before.
-    fn paused<'a>(&mut self, failures: impl IntoIterator<Item = &'a Failure>) -> Duration {
+    /// Until when the member asked for a pause, by any of `failures` of an apply or a removal: that Work is not tried before, and others
+    /// with care until one is not asked for the like.
+    fn paused<'a>(
+        &mut self,
+        removals: bool,
+        throttled: bool,
+        failures: impl IntoIterator<Item = &'a Failure>,
+    ) -> Duration {
+        let now = self.now();
         let pause = failures.into_iter().filter_map(Failure::pause).max().unwrap_or_default();
-        let until = self.now() + pause;
         if !pause.is_zero() {
-            self.todo.pause(until);
+            self.todo.pause(removals, now, now + pause);
+        } else if !throttled {
+            self.todo.pause_is_over(removals);
         }
-        until
+        now + pause
     }
 
     // ------------------------------------------------------------------------------------------ telling

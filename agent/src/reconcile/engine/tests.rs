@@ -1,6 +1,7 @@
 //! The engine against a member in memory, on paused time.
 
 mod departures;
+mod pauses;
 mod starts;
 mod strays;
 
