@@ -13,6 +13,7 @@ mod custom;
 mod enforcing;
 mod faults;
 mod fleet;
+mod grades;
 mod hanging;
 mod join;
 mod kinds;
