@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::apply::{self, Failure, Removal};
+use super::failure_log::FailureLog;
 use super::fence::Fence;
 use super::guard::{self, Guarded};
 use super::observed_during_write::ObservedDuringWrite;
@@ -107,6 +108,8 @@ struct Engine {
     removed: BTreeMap<String, BTreeSet<String>>,
     /// Objects that a list did not name: whether they are gone, or were made after the list, the next look tells.
     unlisted: BTreeSet<ObjectId>,
+    /// Why the member fails, as it was told.
+    failure_log: Arc<FailureLog>,
 }
 
 /// Runs until `stop`.
@@ -144,6 +147,7 @@ pub async fn run(mut parts: Parts, stop: CancellationToken) -> Result<(), Ledger
         quarantined: BTreeSet::new(),
         removed: BTreeMap::new(),
         unlisted: BTreeSet::new(),
+        failure_log: Arc::default(),
     };
     let shared = engine.parts.shared.clone();
     let mut link = shared.link.subscribe();
@@ -357,8 +361,8 @@ impl Engine {
             return;
         }
         let (member, events) = (self.parts.member.clone(), self.events.clone());
-        let namespaces = self.parts.namespaces.clone();
-        let handle = self.watchers.spawn(watcher::run(member, gvk.clone(), namespaces, events));
+        let (namespaces, failure_log) = (self.parts.namespaces.clone(), self.failure_log.clone());
+        let handle = self.watchers.spawn(watcher::run(member, gvk.clone(), namespaces, failure_log, events));
         self.watches.insert(gvk.clone(), handle);
     }
 

@@ -19,6 +19,7 @@ mod join;
 mod kinds;
 mod line;
 mod links;
+mod logs;
 mod narrow;
 mod register;
 mod restored;

@@ -213,7 +213,9 @@ impl Engine {
             );
         }
         if let Some(failure) = removal.failure {
-            tracing::warn!(work = key, %failure, "removing");
+            if let Some(untold) = self.failure_log.met(&failure.to_string()) {
+                tracing::warn!(work = key, %failure, untold, "removing");
+            }
             let entry = self.parts.shared.ledger.entry(key)?;
             let uid = entry.map(|entry| entry.uid).unwrap_or_default();
             let event = EventReport {
@@ -248,8 +250,10 @@ impl Engine {
         }
         let throttled = removal.failure.as_ref().is_some_and(Failure::is_throttling);
         let paused = self.paused(true, throttled, &removal.failure);
-        if let Some(failure) = removal.failure {
-            tracing::warn!(work = key, %failure, "removing what a newer body does not name any more");
+        if let Some(failure) = removal.failure
+            && let Some(untold) = self.failure_log.met(&failure.to_string())
+        {
+            tracing::warn!(work = key, %failure, untold, "removing what a newer body does not name any more");
         }
         let due = self.now() + self.removals.failed(key);
         self.todo.again(key, removal_class(3), paused.max(due));
