@@ -80,6 +80,7 @@ struct State {
     probe: Option<Probe>,
     failures: BTreeMap<String, MemberError>,
     lateness: Duration,
+    list_lateness: Duration,
     unanswered: Option<Duration>,
     away: bool,
     breaks: u64,
@@ -160,6 +161,11 @@ impl MemoryMember {
             Some(error) => failures.insert(name.to_owned(), error),
             None => failures.remove(name),
         };
+    }
+
+    /// Lists are told so long after they were made; the changes of meanwhile after them.
+    pub fn list_late(&self, lateness: Duration) {
+        self.inner.state.lock().list_lateness = lateness;
     }
 
     /// The agent's writes are answered this late: what came of them is watched before.
@@ -381,15 +387,18 @@ impl Member for MemoryMember {
                 watch.namespace.is_empty() || id.namespace.is_empty() || id.namespace == watch.namespace;
             id.gvk == watch.gvk && inside && (chosen || labels.is_none())
         };
-        let listing = {
+        let (listing, lateness) = {
             let state = self.inner.state.lock();
             let objects = state.objects.iter().filter(|(id, object)| wanted(id, Some(object)));
             let objects = objects.map(|(_, object)| MemberEvent::Object(Box::new(object.clone())));
-            let mut listing = vec![MemberEvent::Listing];
-            listing.extend(objects);
-            listing.push(MemberEvent::Listed);
-            listing
+            let listing: Vec<MemberEvent> = objects.chain([MemberEvent::Listed]).collect();
+            (listing, state.list_lateness)
         };
+        let listing = stream::once(async move {
+            tokio::time::sleep(lateness).await;
+            stream::iter(listing)
+        });
+        let listing = stream::once(async { MemberEvent::Listing }).chain(listing.flatten());
         let live = stream::unfold((receiver, wanted), |(mut receiver, wanted)| async move {
             loop {
                 let event = match receiver.recv().await {
@@ -416,7 +425,7 @@ impl Member for MemoryMember {
                 return Some((Ok(event), (receiver, wanted)));
             }
         });
-        stream::iter(listing.into_iter().map(Ok)).chain(live).boxed()
+        listing.map(Ok).chain(live).boxed()
     }
 
     async fn resource(&self, gvk: &Gvk) -> Result<String, MemberError> {

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::apply::{self, Failure, Removal};
+use super::failure_log::FailureLog;
 use super::fence::Fence;
 use super::guard::{self, Guarded};
 use super::observed_during_write::ObservedDuringWrite;
@@ -34,6 +35,9 @@ use crate::retry::Waits;
 use crate::session::Phase;
 use crate::shared::Shared;
 use crate::status::WorkStatuses;
+
+/// Who is asked why an object had to be made again. Without the label that it is watched by, an object is not there to a watch.
+const REMOVED: &str = "somebody who removed it, or took our label off";
 
 /// Events of the member waiting at once; a watch that finds no room waits.
 const EVENTS: usize = 64;
@@ -102,6 +106,10 @@ struct Engine {
     quarantined: BTreeSet<String>,
     /// UIDs of objects that were removed, of Works whose removal has not come to its end.
     removed: BTreeMap<String, BTreeSet<String>>,
+    /// Objects that a list did not name: whether they are gone, or were made after the list, the next look tells.
+    unlisted: BTreeSet<ObjectId>,
+    /// Why the member fails, as it was told.
+    failure_log: Arc<FailureLog>,
 }
 
 /// Runs until `stop`.
@@ -138,11 +146,16 @@ pub async fn run(mut parts: Parts, stop: CancellationToken) -> Result<(), Ledger
         plurals: BTreeMap::new(),
         quarantined: BTreeSet::new(),
         removed: BTreeMap::new(),
+        unlisted: BTreeSet::new(),
+        failure_log: Arc::default(),
     };
     let shared = engine.parts.shared.clone();
     let mut link = shared.link.subscribe();
-    engine.fence.sees(&link.borrow_and_update());
     let keys = shared.ledger.keys()?;
+    if keys.is_empty() {
+        engine.fence = Fence::of_nothing();
+    }
+    engine.fence.sees(&link.borrow_and_update(), engine.now());
     for key in keys {
         engine.entry_changed(&key, true)?;
     }
@@ -167,7 +180,10 @@ pub async fn run(mut parts: Parts, stop: CancellationToken) -> Result<(), Ledger
             }
             Some((id, key)) = finds.recv() => engine.found(id, &key)?,
             Some(_) = engine.watchers.join_next() => {}
-            Ok(()) = link.changed() => engine.fence.sees(&link.borrow_and_update()),
+            Ok(()) = link.changed() => {
+                let now = engine.now();
+                engine.fence.sees(&link.borrow_and_update(), now);
+            }
             () = sleep_until(due) => {}
         }
     }
@@ -323,6 +339,9 @@ impl Engine {
     fn retarget(&mut self, key: &str, manifests: &[Value]) {
         let ids: Vec<ObjectId> = manifests.iter().map(ObjectId::of).collect();
         ids.iter().for_each(|id| self.watch(&id.gvk));
+        for id in self.targets.of_work(key).iter().filter(|id| !ids.contains(id)) {
+            self.unlisted.remove(id);
+        }
         self.targets.set(key, ids);
         let targets = &self.targets;
         self.watches.retain(|gvk, handle| {
@@ -342,8 +361,8 @@ impl Engine {
             return;
         }
         let (member, events) = (self.parts.member.clone(), self.events.clone());
-        let namespaces = self.parts.namespaces.clone();
-        let handle = self.watchers.spawn(watcher::run(member, gvk.clone(), namespaces, events));
+        let (namespaces, failure_log) = (self.parts.namespaces.clone(), self.failure_log.clone());
+        let handle = self.watchers.spawn(watcher::run(member, gvk.clone(), namespaces, failure_log, events));
         self.watches.insert(gvk.clone(), handle);
     }
 
@@ -362,14 +381,22 @@ impl Engine {
                 }
                 self.observed(&id, &object)?;
             }
-            MemberEvent::Gone(id) => self.gone(&id),
+            MemberEvent::Gone(id) => {
+                if self.gone(&id) {
+                    self.drifted(&id, REMOVED);
+                }
+            }
             MemberEvent::Listed => {
                 let Some(listed) = self.listings.remove(&gvk) else { return Ok(()) };
                 self.strays.listed(&gvk, &listed);
                 self.listed.insert(gvk.clone());
                 let missing = self.targets.of_kind(&gvk).filter(|id| !listed.contains(id));
                 let missing: Vec<ObjectId> = missing.cloned().collect();
-                missing.iter().for_each(|id| self.gone(id));
+                for id in missing {
+                    if self.gone(&id) {
+                        self.unlisted.insert(id);
+                    }
+                }
             }
         }
         Ok(())
@@ -428,18 +455,19 @@ impl Engine {
         Ok(())
     }
 
-    fn gone(&mut self, id: &ObjectId) {
+    /// The member is not known to have the object any more. True where it is wanted, and nobody works on it.
+    fn gone(&mut self, id: &ObjectId) -> bool {
         self.strays.gone(id);
-        let Some(Target { key, ordinal, .. }) = self.targets.get(id).cloned() else { return };
+        let Some(Target { key, ordinal, .. }) = self.targets.get(id).cloned() else { return false };
         self.targets.set_digest(id, None);
         if self.todo.is_running(&key) {
             self.observed.gone(id);
-            return;
+            return false;
         }
-        self.drifted(id, "somebody who removed it");
         self.statuses.gone(&key, ordinal);
         self.tell(&key);
         self.todo.push(&key, order::class(&id.gvk), Cause::Drift);
+        true
     }
 
     /// What is brought back is told: who changed it there will ask why.

@@ -1,17 +1,20 @@
-//! Whether this agent is the one that may act on the member. Pure.
+//! Whether this agent is the one that may act on the member, and knows enough to. Pure.
 //!
 //! In: where the link stands, and time. Out: whether work may begin. Of two agents with one identity and one member (a copied state
 //! directory, a Pod that did not end) the hub takes one, and tells the other so. That one leaves the member alone until the hub takes it:
-//! it would fight with the first, over a ledger that nobody keeps current. So a start waits a moment for the hub's word, and with no hub to
-//! be heard it goes on.
+//! it would fight with the first, over a ledger that nobody keeps current. And what a ledger says may be old: the hub may tell at once
+//! that what is missing in the member was deleted. So a start waits a moment for the hub's word, whether the first dial reaches it or a
+//! later one; with no hub to be heard it goes on.
 
 use std::time::Duration;
 
 use crate::LinkView;
 use crate::cause::Cause;
 
-/// A start waits no longer for the hub's word.
+/// A start waits no longer for the hub's welcome.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// What the hub says first after its welcome is waited for: what changed since the ledger heard of it.
+const FIRST_WORDS: Duration = Duration::from_secs(1);
 
 /// The verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -19,9 +22,11 @@ pub struct Fence(Verdict);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Verdict {
-    /// Nothing was heard yet.
+    /// Not welcomed yet.
     #[default]
     Unheard,
+    /// Welcomed, and to begin then.
+    Welcomed(Duration),
     /// Nobody else is known to be there.
     Alone,
     /// The hub has another agent of this identity.
@@ -29,15 +34,23 @@ enum Verdict {
 }
 
 impl Fence {
-    /// The link stands like this.
-    pub fn sees(&mut self, view: &LinkView) {
+    /// Of a ledger that holds nothing: there is nothing that the hub could take back, so that its welcome is enough.
+    pub fn of_nothing() -> Self {
+        Self(Verdict::Alone)
+    }
+
+    /// The link stands like this, `now` after the start.
+    pub fn sees(&mut self, view: &LinkView, now: Duration) {
         self.0 = match (self.0, view) {
             (verdict, LinkView::Starting) => verdict,
-            (_, LinkView::Connected { .. }) => Verdict::Alone,
             (_, LinkView::Away { cause: Cause::Clone, .. }) => Verdict::Second,
-            // Being away for another reason says nothing of the other.
-            (Verdict::Second, LinkView::Away { .. }) => Verdict::Second,
-            (_, LinkView::Away { .. }) => Verdict::Alone,
+            // Being away for another reason says nothing of the other, nor of what the hub has to tell.
+            (verdict, LinkView::Away { .. }) => verdict,
+            (Verdict::Unheard, LinkView::Connected { .. }) if now >= PATIENCE => Verdict::Alone,
+            (Verdict::Unheard | Verdict::Second, LinkView::Connected { .. }) => {
+                Verdict::Welcomed(now + FIRST_WORDS)
+            }
+            (verdict, LinkView::Connected { .. }) => verdict,
         };
     }
 
@@ -45,6 +58,7 @@ impl Fence {
     pub fn is_open(self, now: Duration) -> bool {
         match self.0 {
             Verdict::Unheard => now >= PATIENCE,
+            Verdict::Welcomed(begins) => now >= begins,
             Verdict::Alone => true,
             Verdict::Second => false,
         }
@@ -52,7 +66,11 @@ impl Fence {
 
     /// When to look again, where time alone may open it.
     pub fn opens_at(self) -> Option<Duration> {
-        (self.0 == Verdict::Unheard).then_some(PATIENCE)
+        match self.0 {
+            Verdict::Unheard => Some(PATIENCE),
+            Verdict::Welcomed(begins) => Some(begins),
+            Verdict::Alone | Verdict::Second => None,
+        }
     }
 }
 
@@ -60,25 +78,48 @@ impl Fence {
 mod tests {
     use super::*;
 
+    fn away(cause: Cause) -> LinkView {
+        LinkView::Away { cause, reason: String::new() }
+    }
+
+    const CONNECTED: LinkView = LinkView::Connected { epoch: 1 };
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_start_waits_for_the_hubs_first_words_and_not_for_ever() {
+        for view in [LinkView::Starting, away(Cause::Tcp)] {
+            let mut fence = Fence::default();
+            fence.sees(&view, at(1));
+            assert!(!fence.is_open(at(9)) && fence.is_open(at(10)), "with no word of a hub it goes on");
+            assert_eq!(fence.opens_at(), Some(at(10)));
+            let mut late = fence;
+            late.sees(&CONNECTED, at(11));
+            assert!(late.is_open(at(11)), "it went on already");
+            fence.sees(&CONNECTED, at(2));
+            fence.sees(&away(Cause::Tcp), at(2));
+            assert!(!fence.is_open(at(2)) && fence.is_open(at(3)));
+            assert_eq!(fence.opens_at(), Some(at(3)));
+        }
+    }
+
     #[test]
     fn the_second_of_two_leaves_the_member_alone_until_the_hub_takes_it() {
-        let away = |cause| LinkView::Away { cause, reason: String::new() };
-        let (early, late) = (Duration::from_secs(1), Duration::from_secs(10));
-        let mut fence = Fence::default();
-        fence.sees(&LinkView::Starting);
-        assert!(!fence.is_open(early) && fence.is_open(late), "with no word of a hub it goes on");
-        for (view, open) in [
-            (away(Cause::Clone), false),
-            (away(Cause::Tcp), false),
-            (LinkView::Connected { epoch: 1 }, true),
-            (away(Cause::Tcp), true),
-            (away(Cause::Clone), false),
+        let mut fence = Fence::of_nothing();
+        for (seconds, view, open) in [
+            (1, CONNECTED, true),
+            (2, away(Cause::Tcp), true),
+            (3, away(Cause::Clone), false),
+            (60, away(Cause::Tcp), false),
+            (61, CONNECTED, false),
+            (62, CONNECTED, true),
+            (63, away(Cause::Clone), false),
         ] {
-            fence.sees(&view);
-            assert_eq!((fence.is_open(early), fence.is_open(late)), (open, open), "{view:?}");
+            fence.sees(&view, at(seconds));
+            assert_eq!(fence.is_open(at(seconds)), open, "{seconds} {view:?}");
         }
-        let mut gone = Fence::default();
-        gone.sees(&away(Cause::Tcp));
-        assert!(gone.is_open(early));
+        assert_eq!(fence.opens_at(), None, "time alone changes nothing");
     }
 }

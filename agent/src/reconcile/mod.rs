@@ -6,16 +6,18 @@
 //!
 //! - [`order`], [`todo`], [`pace`]: what is next, and how fast (pure).
 //! - [`body`]: what is sent, and whether it is there already (pure).
-//! - [`meanwhile`]: which is newer, what a watch told or what a write was answered (pure).
+//! - [`observed_during_write`]: which is newer, what a watch told or what a write was answered (pure).
 //! - [`unanswered`]: what the member may still carry out though nobody waits for it (pure).
 //! - [`strays`]: what bears our marks though nobody holds its Work (pure). [`look`]: where no watch tells of it.
-//! - [`fence`]: whether this agent is the one that may act (pure).
+//! - [`failure_log`]: what fails for many by one cause, told once a minute.
+//! - [`fence`]: whether this agent is the one that may act, and has heard enough to (pure).
 //! - [`guard`]: an odd object is an error, not a panic.
 //! - [`apply`]: one Work, applied or removed. [`watcher`]: a kind's events. [`engine`]: the loop.
 
 pub mod apply;
 pub mod body;
 pub mod engine;
+mod failure_log;
 pub mod fence;
 pub mod guard;
 mod look;

@@ -1,5 +1,5 @@
 //! What is to be done next: one place per Work, by dependency class, failures later, drift at its own pace, removals in a lane
-//! of their own; what the agent may have crashed over, one at a time. Pure.
+//! of their own; what the agent may have crashed over, one at a time; little where the member asks for a pause. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,6 +13,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const ALONE: Duration = Duration::from_secs(10);
 /// Slow ones under way at once, in each lane.
 const SLOW_ONES: usize = 32;
+/// A lane of which the member asked a pause begins one in so long, to see whether it takes others. That may have been asked of one object
+/// alone, as by a webhook.
+const PROBES: Duration = Duration::from_secs(1);
 /// Classes from here on are removals.
 const REMOVALS: u8 = 10;
 
@@ -36,6 +39,10 @@ struct Task {
 }
 
 impl Task {
+    fn is_removal(&self) -> bool {
+        self.class >= REMOVALS
+    }
+
     fn is_first_try(&self) -> bool {
         self.cause == Cause::New && !self.again
     }
@@ -53,6 +60,21 @@ impl Running {
     }
 }
 
+/// A pause that the member asked for, of applies or of removals.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pause {
+    until: Duration,
+    /// When the next of others may be begun meanwhile.
+    probe: Duration,
+}
+
+impl Pause {
+    /// When something may be begun at `now`.
+    fn opens(&self, now: Duration) -> Duration {
+        if now < self.until { self.probe.min(self.until) } else { Duration::ZERO }
+    }
+}
+
 /// The tasks.
 #[derive(Debug)]
 pub struct Todo {
@@ -60,7 +82,8 @@ pub struct Todo {
     running: BTreeMap<String, Running>,
     suspects: BTreeSet<String>,
     drift: Bucket,
-    paused_until: Duration,
+    applies_pause: Pause,
+    removals_pause: Pause,
 }
 
 /// The class of a removal: in its own lane, and the other way round.
@@ -76,7 +99,8 @@ impl Todo {
             running: BTreeMap::new(),
             suspects: BTreeSet::new(),
             drift: Bucket::new(rate, rate * 2.0),
-            paused_until: Duration::ZERO,
+            applies_pause: Pause::default(),
+            removals_pause: Pause::default(),
         }
     }
 
@@ -104,9 +128,19 @@ impl Todo {
         self.suspects.insert(key.to_owned());
     }
 
-    /// The member asked for a pause: nothing is begun before `until`.
-    pub fn pause(&mut self, until: Duration) {
-        self.paused_until = self.paused_until.max(until);
+    /// The member asked for a pause, of an apply or a removal: of that lane little is begun before `until`.
+    pub fn pause(&mut self, removals: bool, now: Duration, until: Duration) {
+        let pause = self.pause_of(removals);
+        *pause = Pause { until: pause.until.max(until), probe: now + PROBES };
+    }
+
+    /// The member took an apply or a removal, or refused it for another reason: it asks others for no pause.
+    pub fn pause_is_over(&mut self, removals: bool) {
+        *self.pause_of(removals) = Pause::default();
+    }
+
+    fn pause_of(&mut self, removals: bool) -> &mut Pause {
+        if removals { &mut self.removals_pause } else { &mut self.applies_pause }
     }
 
     /// Nothing is to be done about `key`.
@@ -125,7 +159,7 @@ impl Todo {
         let alone = |(key, running): (&String, &Running)| {
             self.suspects.contains(key) && now.saturating_sub(running.since) < ALONE
         };
-        if now < self.paused_until || self.running.iter().any(alone) {
+        if self.running.iter().any(alone) {
             return Vec::new();
         }
         let waiting = |(key, task): &(&String, &Task)| {
@@ -144,7 +178,12 @@ impl Todo {
     }
 
     fn take_lane(&mut self, now: Duration, removals: bool, limit: usize) -> Vec<(String, Cause)> {
-        let here = |task: &Task| (task.class >= REMOVALS) == removals;
+        let pause = *self.pause_of(removals);
+        if now < pause.opens(now) {
+            return Vec::new();
+        }
+        let limit = if now < pause.until { 1 } else { limit };
+        let here = |task: &Task| task.is_removal() == removals;
         let running = self.running.values().filter(|running| here(&running.task));
         let (slow, quick): (Vec<&Running>, Vec<&Running>) = running.partition(|running| running.is_slow(now));
         let room = if slow.len() < SLOW_ONES { limit.saturating_sub(quick.len()) } else { 0 };
@@ -173,6 +212,9 @@ impl Todo {
             }
             taken.push(self.begin(key, task, now));
         }
+        if !taken.is_empty() {
+            self.pause_of(removals).probe = now + PROBES;
+        }
         taken
     }
 
@@ -191,7 +233,11 @@ impl Todo {
     /// When [`Todo::take`] is worth calling again without anything new; `None` where nothing waits.
     pub fn due(&mut self, now: Duration) -> Option<Duration> {
         let idle = self.tasks.iter().filter(|(key, _)| !self.running.contains_key(*key));
-        let first = idle.map(|(_, task)| task.due).min()?.max(self.paused_until);
+        let opens = |task: &Task| {
+            let pause = if task.is_removal() { self.removals_pause } else { self.applies_pause };
+            task.due.max(pause.opens(now))
+        };
+        let first = idle.map(|(_, task)| opens(task)).min()?;
         if first > now {
             return Some(first);
         }
@@ -285,14 +331,28 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_that_the_member_asked_for_is_kept() {
+    fn a_lane_that_was_asked_for_a_pause_begins_one_a_second_until_it_is_over() {
         let mut todo = Todo::new(5.0);
-        todo.push("a", 3, Cause::New);
-        todo.pause(NOW + NOW);
-        todo.pause(NOW);
-        assert!(todo.take(NOW, 8).is_empty());
-        assert_eq!(todo.due(NOW), Some(NOW + NOW));
-        assert_eq!(keys(todo.take(NOW + NOW, 8)), ["a"]);
+        for key in ["a", "b", "c", "d"] {
+            todo.push(key, 3, Cause::New);
+        }
+        let second = Duration::from_secs(1);
+        todo.pause(false, NOW, NOW + NOW);
+        todo.pause(false, NOW, NOW);
+        assert_eq!((keys(todo.take(NOW, 8)), todo.due(NOW)), (vec![], Some(NOW + second)));
+        todo.push("gone", removal_class(3), Cause::New);
+        assert_eq!(keys(todo.take(NOW, 8)), ["gone"], "the other lane was not asked");
+        assert_eq!(keys(todo.take(NOW + second, 8)), ["a"]);
+        todo.done("a");
+        assert!(todo.take(NOW + second, 8).is_empty());
+        assert_eq!(keys(todo.take(NOW + 2 * second, 8)), ["b"]);
+        let mut eased = Todo::new(5.0);
+        eased.push("a", 3, Cause::New);
+        eased.pause(false, NOW, NOW + NOW);
+        eased.pause_is_over(false);
+        assert_eq!(keys(eased.take(NOW, 8)), ["a"], "the member takes others");
+        todo.done("b");
+        assert_eq!(keys(todo.take(NOW + NOW, 8)), ["c", "d"]);
     }
 
     #[test]

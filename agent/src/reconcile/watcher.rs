@@ -9,6 +9,7 @@ use futures::StreamExt;
 use karmada_api::strings::labels;
 use tokio::sync::mpsc;
 
+use super::failure_log::FailureLog;
 use crate::member::{Gvk, Member, MemberError, MemberEvent, Watch, within};
 use crate::retry::Waits;
 
@@ -20,6 +21,7 @@ pub(super) async fn run(
     member: Arc<dyn Member>,
     gvk: Gvk,
     namespaces: Arc<[String]>,
+    failure_log: Arc<FailureLog>,
     events: mpsc::Sender<Watched>,
 ) {
     let mut waits = Waits::default();
@@ -46,7 +48,9 @@ pub(super) async fn run(
                 }
                 Err(MemberError::NoKind(_)) => break,
                 Err(error) => {
-                    tracing::warn!(%gvk, %error, "watching the member");
+                    if let Some(untold) = failure_log.met(&error.to_string()) {
+                        tracing::warn!(%gvk, %error, untold, "watching the member");
+                    }
                     break;
                 }
             }

@@ -1,14 +1,19 @@
-//! Execution controller: a Work that is held back says so. Sending and applying is the gateway's and the agent's.
+//! Execution controller: a Work of a known cluster is kept until its objects are gone from the member, and one that is held back says
+//! so. Sending and applying is the gateway's and the agent's.
+//!
+//! In: Works, and Clusters that come. Out: the finalizer of a Work that somebody wrote without it; the Dispatching condition.
 
 use std::sync::Arc;
 
-use karmada_api::strings::{conditions, events};
+use karmada_api::cluster::Cluster;
+use karmada_api::strings::{conditions, events, finalizers};
 use karmada_api::work::Work;
+use karmada_api::{names, object};
 use karmada_core::status;
 
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
-use crate::port::{Api, Key};
+use crate::port::{Api, Key, Object, Resource};
 use crate::runner::{Action, Controller, Error, Source};
 use crate::shared::Shared;
 
@@ -23,9 +28,60 @@ impl Execution {
         Arc::new(Execution { shared })
     }
 
-    /// What wakes this controller: a Work, its status aside.
-    pub fn wakes() -> Vec<Source<Key>> {
-        vec![Source::own("work.karmada.io/v1alpha1", "Work").but_status()]
+    /// What wakes this controller: a Work, its status aside; a Cluster that comes, for all Works that were written for it before.
+    pub fn wakes(shared: &Shared) -> Vec<Source<Key>> {
+        let works = Source::own("work.karmada.io/v1alpha1", "Work").but_status();
+        let clusters = shared.clusters.wakes(|turn| {
+            let uid =
+                |cluster: &Option<Arc<Cluster>>| cluster.as_ref().map(|found| found.metadata.uid.clone());
+            let comes = turn.now.is_some() && uid(&turn.before) != uid(&turn.now);
+            let namespace = names::execution_namespace(&turn.key.name);
+            comes.then(|| Key { namespace: namespace.into(), name: "".into() }).into_iter().collect()
+        });
+        vec![works, clusters]
+    }
+
+    fn api(&self) -> &dyn Api {
+        &*self.shared.api
+    }
+
+    async fn one(&self, resource: &Resource, object: Arc<Object>) -> Result<(), Error> {
+        let work: Work = object.parse()?;
+        let object = if self.lacks_finalizer(&work).await? {
+            let mut value = object.value()?;
+            object::add_finalizer(&mut value, finalizers::EXECUTION);
+            self.api().update(resource, value).await?
+        } else {
+            object
+        };
+        self.dispatching(resource, object.parse()?).await
+    }
+
+    /// Whether a Work is one that a cluster's agent is to remove the objects of, and would be gone before. Of a namespace that no cluster
+    /// stands for, or one that goes, nobody would ever let it go.
+    async fn lacks_finalizer(&self, work: &Work) -> Result<bool, Error> {
+        let namespace = work.metadata.namespace.as_deref().unwrap_or_default();
+        let held = work.metadata.finalizers.iter().flatten().any(|held| held == finalizers::EXECUTION);
+        let Some(name) = names::cluster_of_execution_namespace(namespace) else { return Ok(false) };
+        if held || work.metadata.deletion_timestamp.is_some() {
+            return Ok(false);
+        }
+        let clusters = kinds::clusters(self.api())?;
+        let cluster = fetch::object(self.api(), &clusters, "", name).await?;
+        Ok(cluster.is_some_and(|cluster| !cluster.deleting))
+    }
+
+    async fn dispatching(&self, resource: &Resource, mut work: Work) -> Result<(), Error> {
+        let Some(said) = status::dispatching(&work, (self.shared.clock)()) else { return Ok(()) };
+        work.status.conditions = said;
+        let value = fetch::to_value(&work)?;
+        let about = Reference::of(&value);
+        self.api().update_status(resource, value).await?;
+        if let Some(condition) = work.status.condition(conditions::DISPATCHING) {
+            let message = &condition.message;
+            self.shared.recorder.record(&about, EventType::Normal, events::WORK_DISPATCHING, message);
+        }
+        Ok(())
     }
 }
 
@@ -37,23 +93,15 @@ impl Controller for Execution {
         "execution-controller"
     }
 
+    /// One Work, or all of a namespace where none is named.
     async fn reconcile(&self, key: &Key) -> Result<Action, Error> {
-        let api: &dyn Api = &*self.shared.api;
-        let resource = kinds::works(api)?;
-        let found: Option<Work> = fetch::get(api, &resource, &key.namespace, &key.name).await?;
-        let Some(mut work) = found else { return Ok(Action::Done) };
-        let Some(said) = status::dispatching(&work, (self.shared.clock)()) else { return Ok(Action::Done) };
-        work.status.conditions = said;
-        let value = fetch::to_value(&work)?;
-        let about = Reference::of(&value);
-        api.update_status(&resource, value).await?;
-        if let Some(condition) = work.status.condition(conditions::DISPATCHING) {
-            self.shared.recorder.record(
-                &about,
-                EventType::Normal,
-                events::WORK_DISPATCHING,
-                &condition.message,
-            );
+        let resource = kinds::works(self.api())?;
+        if key.name.is_empty() {
+            for work in self.api().list(&resource, &key.namespace).await? {
+                self.one(&resource, work).await?;
+            }
+        } else if let Some(work) = fetch::object(self.api(), &resource, &key.namespace, &key.name).await? {
+            self.one(&resource, work).await?;
         }
         Ok(Action::Done)
     }

@@ -63,7 +63,7 @@ pub async fn loops(
     loops.add(Binding::new(shared.clone()), works, Binding::wakes(shared));
     let wakes = BindingStatus::wakes(shared, STATUS_SETTLES);
     loops.add(BindingStatus::new(shared.clone()), statuses, wakes);
-    loops.add(Execution::new(shared.clone()), Arc::default(), Execution::wakes());
+    loops.add(Execution::new(shared.clone()), Arc::default(), Execution::wakes(shared));
     let life = ClusterLife::new(shared.clone(), agents.contacts.clone(), Grace::default());
     loops.add(life, agents.clusters, ClusterLife::wakes());
     loops.add(ClusterNews::new(shared.clone(), agents.contacts), Arc::default(), ClusterNews::wakes());

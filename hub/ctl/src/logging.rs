@@ -46,7 +46,9 @@ impl Logging {
             .with_ansi(std::io::stderr().is_terminal());
         match self.log_format {
             Format::Text => builder.init(),
-            Format::Json => builder.json().flatten_event(true).init(),
+            Format::Json => {
+                builder.json().flatten_event(true).with_current_span(false).with_span_list(false).init();
+            }
         }
         Ok(())
     }

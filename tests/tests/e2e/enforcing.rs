@@ -8,6 +8,7 @@ use tests::kubectl::Kubectl;
 use tests::wait::{PATIENCE, so};
 
 use crate::fleet::{Fleet, RegisterCommand, await_gone, await_object, get, has, has_condition, shared};
+use crate::line::{Line, WORKS, config as lone_config, spec, work};
 
 const SETTINGS: &str = "
 apiVersion: v1
@@ -247,4 +248,21 @@ fn a_cluster_whose_agent_is_gone_is_deleted_without_it() {
     await_gone(hub.api(), "the hub", "/api/v1/namespaces/karmada-es-leaving");
     assert!(get(site.api(), &path).is_ok(), "the member keeps what it runs");
     let _ = site.api().delete("/api/v1/namespaces/left-behind");
+}
+
+/// `kubectl apply -f work.yaml`: nobody but the hub itself says that it is to wait for the site.
+#[test]
+fn a_work_that_a_person_wrote_and_deleted_while_its_site_was_away_takes_its_objects_along() {
+    let Some(mut line) = Line::start() else { return };
+    let object = json!({"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work",
+        "metadata": {"name": "by-hand"}, "spec": spec("by-hand", "calm")});
+    line.hub.api().create(WORKS, &object).unwrap();
+    line.await_mode("by-hand", "calm");
+    line.agent.stop();
+    line.delete("by-hand");
+    let waits = get(line.hub.api(), &work("by-hand")).unwrap();
+    assert!(waits["metadata"]["deletionTimestamp"].is_string(), "{waits}");
+    assert!(get(line.member.api(), &lone_config("by-hand")).is_ok());
+    line.agent.start_again();
+    line.await_no("by-hand");
 }

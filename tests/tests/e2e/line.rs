@@ -15,7 +15,7 @@ use tests::wait::{PATIENCE, eventually, so, throughout};
 
 use crate::fleet::{RegisterCommand, await_gone, await_object, get, has, has_condition, karmadactl};
 
-const CLUSTER: &str = "/apis/cluster.karmada.io/v1alpha1/clusters/lone";
+pub const CLUSTER: &str = "/apis/cluster.karmada.io/v1alpha1/clusters/lone";
 pub const WORKS: &str = "/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-lone/works";
 /// Long enough for an agent to connect, to be listed everything and to act on it.
 pub const A_WHILE: Duration = Duration::from_secs(8);
@@ -35,7 +35,7 @@ pub struct Line {
 }
 
 /// A Work's body: one ConfigMap of the same name.
-fn spec(name: &str, mode: &str) -> Value {
+pub fn spec(name: &str, mode: &str) -> Value {
     let manifest = json!({"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": name, "namespace": "default"}, "data": {"mode": mode}});
     json!({"workload": {"manifests": [manifest]}})

@@ -7,7 +7,7 @@ use karmada_api::strings::events;
 use karmada_proto::v1::EventReport;
 use serde_json::Value;
 
-use super::{Ending, Engine, Finished};
+use super::{Ending, Engine, Finished, REMOVED};
 use crate::ledger::{CRASHES, Entry, LedgerError, Outcome};
 use crate::member::{Gvk, ObjectId};
 use crate::reconcile::apply::{Failure, Removal};
@@ -64,20 +64,21 @@ impl Engine {
         let throttled = results.iter().any(|(_, r)| r.as_ref().is_err_and(Failure::is_throttling));
         self.limit.ended(latency, throttled);
         let failures = || results.iter().filter_map(|(_, result)| result.as_ref().err());
-        let paused = self.paused(failures());
+        let paused = self.paused(false, throttled, failures());
         let left_open = failures().any(Failure::leaves_open);
         if left_open {
             self.unanswered.left_open(key, self.now());
         }
         // The body may be another one by now: then what the member has is not as it should be.
         let entry = self.parts.shared.ledger.entry(key)?;
-        let current = entry.is_some_and(|entry| entry.hash == *hash);
+        let current = entry.as_ref().is_some_and(|entry| entry.hash == *hash);
         let (mut failed, mut class, mut drifted) = (Vec::new(), 3, false);
         let mut written = Vec::with_capacity(results.len());
         for (ordinal, (plural, result)) in results.iter().enumerate() {
             match result {
                 Ok(object) => {
                     class = class.min(order::class(&Gvk::of(object)));
+                    self.looked_for(entry.as_ref(), object);
                     written.push(body::written(object));
                     if current {
                         drifted |= self.found_right(key, ordinal, plural, object);
@@ -112,6 +113,19 @@ impl Engine {
             written,
             unanswered: self.unanswered.until(key).is_some(),
         })
+    }
+
+    /// What a list did not name is there now. It was brought back where it is not the one that this very body was applied as: what waited
+    /// for its first application, or was made after the list, nobody had removed.
+    fn looked_for(&mut self, before: Option<&Entry>, object: &Value) {
+        let id = ObjectId::of(object);
+        if !self.unlisted.remove(&id) {
+            return;
+        }
+        let was_there = |entry: &Entry| entry.written.contains(&body::written(object));
+        if before.is_some_and(|entry| entry.is_applied() && !was_there(entry)) {
+            self.drifted(&id, REMOVED);
+        }
     }
 
     /// The member answered that the object is like this, which is as it should be. True where it must be looked at again.
@@ -178,8 +192,9 @@ impl Engine {
     }
 
     fn removal_ended(&mut self, key: &str, latency: Duration, removal: Removal) -> Result<(), LedgerError> {
-        self.limit.ended(latency, removal.failure.as_ref().is_some_and(Failure::is_throttling));
-        let paused = self.paused(&removal.failure);
+        let throttled = removal.failure.as_ref().is_some_and(Failure::is_throttling);
+        self.limit.ended(latency, throttled);
+        let paused = self.paused(true, throttled, &removal.failure);
         self.removed.entry(key.to_owned()).or_default().extend(removal.uids);
         let open = self.unanswered.until(key);
         if removal.done && open.is_none() {
@@ -198,7 +213,9 @@ impl Engine {
             );
         }
         if let Some(failure) = removal.failure {
-            tracing::warn!(work = key, %failure, "removing");
+            if let Some(untold) = self.failure_log.met(&failure.to_string()) {
+                tracing::warn!(work = key, %failure, untold, "removing");
+            }
             let entry = self.parts.shared.ledger.entry(key)?;
             let uid = entry.map(|entry| entry.uid).unwrap_or_default();
             let event = EventReport {
@@ -231,9 +248,12 @@ impl Engine {
             self.removals.clear(key);
             return self.parts.shared.ledger.former_removed(key, hash);
         }
-        let paused = self.paused(&removal.failure);
-        if let Some(failure) = removal.failure {
-            tracing::warn!(work = key, %failure, "removing what a newer body does not name any more");
+        let throttled = removal.failure.as_ref().is_some_and(Failure::is_throttling);
+        let paused = self.paused(true, throttled, &removal.failure);
+        if let Some(failure) = removal.failure
+            && let Some(untold) = self.failure_log.met(&failure.to_string())
+        {
+            tracing::warn!(work = key, %failure, untold, "removing what a newer body does not name any more");
         }
         let due = self.now() + self.removals.failed(key);
         self.todo.again(key, removal_class(3), paused.max(due));
@@ -248,14 +268,22 @@ impl Engine {
         }
     }
 
-    /// Until when the member asked for a pause, by any of `failures`: nothing is begun before.
-    fn paused<'a>(&mut self, failures: impl IntoIterator<Item = &'a Failure>) -> Duration {
+    /// Until when the member asked for a pause, by any of `failures` of an apply or a removal: that Work is not tried before, and others
+    /// with care until one is not asked for the like.
+    fn paused<'a>(
+        &mut self,
+        removals: bool,
+        throttled: bool,
+        failures: impl IntoIterator<Item = &'a Failure>,
+    ) -> Duration {
+        let now = self.now();
         let pause = failures.into_iter().filter_map(Failure::pause).max().unwrap_or_default();
-        let until = self.now() + pause;
         if !pause.is_zero() {
-            self.todo.pause(until);
+            self.todo.pause(removals, now, now + pause);
+        } else if !throttled {
+            self.todo.pause_is_over(removals);
         }
-        until
+        now + pause
     }
 
     // ------------------------------------------------------------------------------------------ telling

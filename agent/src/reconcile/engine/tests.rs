@@ -1,6 +1,8 @@
 //! The engine against a member in memory, on paused time.
 
 mod departures;
+mod pauses;
+mod starts;
 mod strays;
 
 use bytes::Bytes;

@@ -5,6 +5,7 @@
 // Helpers of tests are no tests to the lint.
 #![allow(clippy::unwrap_used)]
 
+mod clocks;
 mod fleet;
 mod leaving;
 mod unregister;

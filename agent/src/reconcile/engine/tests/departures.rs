@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn delete(key: &str, revision: u64) -> Change {
+pub(super) fn delete(key: &str, revision: u64) -> Change {
     Change::Delete { key: key.into(), uid: format!("u-{key}"), revision, preserve: false }
 }
 
