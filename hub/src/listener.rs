@@ -10,6 +10,7 @@ mod heard;
 mod held;
 mod peer;
 mod strangers;
+mod taken_over;
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
@@ -44,6 +45,7 @@ use self::held::Held;
 use self::peer::Peer;
 use self::strangers::Calls;
 pub use self::strangers::Strangers;
+use self::taken_over::{Hold, Takeable};
 use crate::lanes::Lanes;
 use crate::port_tls::PortTls;
 
@@ -162,7 +164,11 @@ async fn connection(arrived: Arrived, services: Services, streams: Streams, stop
     // An agent's session has its own signs of life, over links on which a frame takes minutes.
     let is_agent = peer.identity.as_ref().is_some_and(PeerIdentity::is_of_an_agent);
     let answers = Arc::new(AtomicU64::new(0));
+    // A request of HTTP/2 is one of many on its connection, and takes none.
+    let is_takeable = !is_agent && stream.get_ref().1.alpn_protocol() != Some(b"h2");
+    let (stream, hold) = Takeable::new(stream, is_takeable);
     let lapse = peer::lapse(&services, &peer, &place);
+    let held = hold.map(|hold| Box::new((hold, services.clone(), peer.clone())));
     let service = service_fn(move |mut request: Request<Incoming>| {
         let (services, peer, calls) = (services.clone(), peer.clone(), calls.clone());
         let busy = here.begin();
@@ -176,23 +182,26 @@ async fn connection(arrived: Arrived, services: Services, streams: Streams, stop
             Ok::<_, Infallible>(answer.map(|body| Held::new(body, busy, number)))
         }
     });
-    let serving = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-    let mut serving = std::pin::pin!(serving);
-    let ended = tokio::select! {
-        ended = &mut serving => ended,
-        () = stop.cancelled() => {
-            serving.as_mut().graceful_shutdown();
-            serving.await
-        }
-        () = lapse => return,
-        () = leaves(&place) => {
-            serving.as_mut().graceful_shutdown();
-            // What was asked in that very moment is answered; who does not take the farewell is cut.
-            loop {
-                match tokio::time::timeout(place.port().farewell, &mut serving).await {
-                    Ok(ended) => break ended,
-                    Err(_) if place.patience().is_some() || place.leave.is_cancelled() || place.is_untaken() => return,
-                    Err(_) => {}
+    // What is served here is dropped before what was taken over is waited for.
+    let ended = {
+        let serving = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+        let mut serving = std::pin::pin!(serving);
+        tokio::select! {
+            ended = &mut serving => ended,
+            () = stop.cancelled() => {
+                serving.as_mut().graceful_shutdown();
+                serving.await
+            }
+            () = lapse => return,
+            () = leaves(&place) => {
+                serving.as_mut().graceful_shutdown();
+                // What was asked in that very moment is answered; who does not take the farewell is cut.
+                loop {
+                    match tokio::time::timeout(place.port().farewell, &mut serving).await {
+                        Ok(ended) => break ended,
+                        Err(_) if place.patience().is_some() || place.leave.is_cancelled() || place.is_untaken() => return,
+                        Err(_) => {}
+                    }
                 }
             }
         }
@@ -200,6 +209,27 @@ async fn connection(arrived: Arrived, services: Services, streams: Streams, stop
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended");
     }
+    if let Some(held) = held {
+        Box::pin(taken_over(*held, place, stop)).await;
+    }
+}
+
+/// Stays by a connection that a request took for another protocol: it ends as a watch does, and counts as one that is busy.
+async fn taken_over(
+    (hold, services, peer): (Hold, Services, Peer),
+    place: Arc<Place>,
+    stop: CancellationToken,
+) {
+    let _busy = place.begin();
+    let lapse = peer::lapse(&services, &peer, &place);
+    hold.until(async {
+        tokio::select! {
+            () = lapse => {}
+            () = place.leave.cancelled() => {}
+            () = stop.cancelled() => {}
+        }
+    })
+    .await;
 }
 
 /// Resolves when the connection must make room, or was idle for too long.

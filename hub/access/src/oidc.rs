@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use karmada_cel::apart;
 use karmada_registry::webhook::{self, Target};
 use karmada_registry::{Clock, User};
 
@@ -140,7 +141,7 @@ impl Issuers {
             return Err("signed by an algorithm that is not taken".to_owned());
         }
         issuer.keys.signed(&token, || issuer.fetch()).await?;
-        claims::user(&issuer.options, &issuer.expressions, &token.claims, (self.clock)())
+        apart(|| claims::user(&issuer.options, &issuer.expressions, &token.claims, (self.clock)()))
     }
 }
 

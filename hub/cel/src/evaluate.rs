@@ -27,6 +27,9 @@ pub enum EvalError {
     /// The expression alone cost more than one may, or the time was over while it ran; those after it are not run either.
     #[error("operation cancelled: actual cost limit exceeded")]
     Call,
+    /// Too many others were computing for it to go on: nothing is known of what was judged, and it may be tried again.
+    #[error("{Crowded}")]
+    Crowded,
     /// The expression failed: a key that is not there, an overflow.
     #[error("{0}")]
     Failed(String),
@@ -35,7 +38,13 @@ pub enum EvalError {
     Type(&'static str),
 }
 
-/// Named values and what is left of the budget. For the expressions of one request; made anew for the next.
+/// Too many long expressions were computing at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("too many long expressions are being evaluated: try again later")]
+pub struct Crowded;
+
+/// Named values and what is left of the budget. For the expressions of one request; made anew for the next. One that
+/// has computed for long has one of the process's few turns until it is dropped: it is not to be kept across a wait.
 pub struct Evaluator {
     names: HashMap<String, cel::Value>,
     meter: Meter,
@@ -62,9 +71,9 @@ impl Evaluator {
     /// The same of a value that was made for this evaluator alone: making it counts.
     pub fn take(&mut self, name: &str, value: Value) {
         // What is refused here is refused by whatever is evaluated next.
-        let began = self.meter.begin();
+        self.meter.begin();
         weight(&value.0, &self.meter).and_then(|bytes| self.meter.work(bytes / 4)).ok();
-        self.meter.end(began);
+        self.meter.end();
         self.set(name, value);
     }
 
@@ -79,18 +88,27 @@ impl Evaluator {
         self.meter.is_over()
     }
 
+    /// Whether too many others were computing: then what was judged is not known, and every further expression fails.
+    pub fn is_crowded(&self) -> bool {
+        self.meter.is_crowded()
+    }
+
     /// The value of the expression.
     ///
     /// # Errors
     /// It failed, or the bounds were reached.
     pub fn value(&self, program: &Program) -> Result<Value, EvalError> {
+        if self.meter.is_crowded() {
+            return Err(EvalError::Crowded);
+        }
         if self.spent() {
             return Err(EvalError::Budget);
         }
-        let began = self.meter.begin();
+        self.meter.begin();
         let outcome = self.resolve(program);
-        self.meter.end(began);
+        self.meter.end();
         match outcome {
+            _ if self.meter.is_crowded() => Err(EvalError::Crowded),
             _ if self.meter.is_over() && self.meter.is_its_own() => Err(EvalError::Call),
             _ if self.meter.is_over() => Err(EvalError::Budget),
             Ok(Ok(value)) => Ok(Value(value)),

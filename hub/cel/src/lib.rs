@@ -15,6 +15,7 @@
 //! | bytes held in values made on the way | [`Limits::bytes`] | [`EvalError::Budget`] |
 //! | time while expressions run | [`Limits::time`] | [`EvalError::Call`] |
 //! | all of these, over the evaluators of one request | [`Budget`] | [`EvalError::Budget`] |
+//! | how many compute for longer than 20 ms at once, in this process | half of the processors | it waits two seconds, then [`EvalError::Crowded`] |
 //!
 //! Nothing else of this workspace is known here, and nothing else knows which interpreter is below.
 
@@ -36,6 +37,7 @@ mod meter;
 mod program;
 mod regexes;
 mod syntax;
+mod turns;
 mod types;
 mod value;
 mod walk;
@@ -45,7 +47,7 @@ pub use apart::apart;
 pub use authorizer::{Authorizer, Decision, Question};
 pub use cost::{Extent, Inner};
 pub use escape::{escape, unescape};
-pub use evaluate::{EvalError, Evaluator};
+pub use evaluate::{Crowded, EvalError, Evaluator};
 pub use go_regexp::as_go_reads;
 pub use lists::Lists;
 pub use meter::{Budget, Limits};

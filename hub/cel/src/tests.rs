@@ -8,6 +8,7 @@ use serde_json::json;
 use super::*;
 
 mod costs;
+mod crowds;
 
 fn run(source: &str, object: &serde_json::Value) -> Result<Value, String> {
     let declarations = Declarations::new().with("self", Type::Dyn);

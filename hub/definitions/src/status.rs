@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
+use karmada_cel::Crowded;
 use karmada_schema::quote;
 use serde::Serialize;
 
@@ -352,6 +353,13 @@ impl Status {
             code: self.code,
         };
         serde_json::to_vec(&wire).unwrap_or_default()
+    }
+}
+
+/// Nobody has judged the request: its client comes back, as most do by themselves.
+impl From<Crowded> for Status {
+    fn from(crowded: Crowded) -> Status {
+        Status::too_many_requests(crowded.to_string(), 1)
     }
 }
 

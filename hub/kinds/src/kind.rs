@@ -1,5 +1,6 @@
 //! One kind and its rules: how a body is read, defaulted and checked, in kube-apiserver's order.
 
+use karmada_cel::Crowded;
 use karmada_definitions::description::Style;
 use karmada_schema::metadata::{NameRule, validate_metadata, validate_metadata_update};
 use karmada_schema::path::Path;
@@ -120,9 +121,9 @@ impl<'a> Kind<'a> {
     }
 
     /// Runs the schema's CEL rules, unless what is wrong already would make them stumble.
-    fn rules(&self, new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+    fn rules(&self, new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) -> Result<(), Crowded> {
         if self.style != Style::Crd || !self.schema.has_rules() {
-            return;
+            return Ok(());
         }
         let blocks = |error: &FieldError| {
             matches!(
@@ -137,22 +138,26 @@ impl<'a> Kind<'a> {
         if errors.iter().any(blocks) {
             let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
             errors.push(FieldError::invalid(&Path::ROOT, Value::Null, why));
-            return;
+            return Ok(());
         }
-        errors.extend(run_rules(self.schema, new, old).errors);
+        errors.extend(run_rules(self.schema, new, old)?.errors);
+        Ok(())
     }
 
-    /// What the schema's CEL rules would refuse of a change, had it not been so before.
+    /// What the schema's CEL rules would refuse of a change, had it not been so before: nothing where they could not be run.
     pub fn tolerated(&self, new: &Value, old: &Value) -> Vec<FieldError> {
         if self.style != Style::Crd || !self.schema.has_rules() {
             return Vec::new();
         }
-        run_rules(self.schema, new, Some(old)).warnings
+        run_rules(self.schema, new, Some(old)).map(|verdict| verdict.warnings).unwrap_or_default()
     }
 
     /// Everything that is wrong with `new`, beside `old` on update: metadata, then schema or built-in rules.
-    pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        match self.style {
+    ///
+    /// # Errors
+    /// Too many long expressions are being evaluated for its own to be.
+    pub fn validate(&self, new: &Value, old: Option<&Value>) -> Result<Vec<FieldError>, Crowded> {
+        Ok(match self.style {
             Style::Go => crate::validation::validate_builtin(self.group, self.kind, new, old),
             Style::Aggregated => validate_metadata(NameRule::Subdomain, new, old),
             Style::Crd => {
@@ -165,10 +170,10 @@ impl<'a> Kind<'a> {
                     Some(old) => karmada_schema::validate_update(self.schema, new, old),
                 });
                 self.replicas(new, true, &mut errors);
-                self.rules(new, old, &mut errors);
+                self.rules(new, old, &mut errors)?;
                 errors
             }
-        }
+        })
     }
 }
 

@@ -17,6 +17,7 @@ pub mod table;
 pub mod validation;
 
 use bytes::Bytes;
+use karmada_cel::Crowded;
 use karmada_definitions::crd;
 use karmada_definitions::description::{Resource, Style};
 use karmada_definitions::resource::{Family, ResourceDefinition};
@@ -101,14 +102,22 @@ pub fn finish_update(definition: &ResourceDefinition, object: &mut Value, old: &
 }
 
 /// Every rule that the object, or its change, breaks. `part`: the subresource that is written, empty for the whole.
-pub fn validate(definition: &ResourceDefinition, part: &str, new: &Value, old: Option<&Value>) -> Vec<Cause> {
+///
+/// # Errors
+/// Too many long expressions are being evaluated for the rules in it to be.
+pub fn validate(
+    definition: &ResourceDefinition,
+    part: &str,
+    new: &Value,
+    old: Option<&Value>,
+) -> Result<Vec<Cause>, Crowded> {
     if let (false, false, Some(old)) = (part.is_empty(), definition.is_structural(), old) {
         let (group, kind) = (&definition.group, &definition.kind);
         if let Some(errors) = validation::validate_part(group, kind, part, new, old) {
-            return karmada_schema::findings::bounded(errors).iter().map(cause).collect();
+            return Ok(karmada_schema::findings::bounded(errors).iter().map(cause).collect());
         }
     }
-    let found = kind(definition).map(|kind| kind.validate(new, old)).unwrap_or_default();
+    let found = kind(definition).map(|kind| kind.validate(new, old)).transpose()?.unwrap_or_default();
     let mut errors = karmada_schema::findings::bounded(found);
     if definition.namespaced && meta::namespace(new).is_empty() {
         errors.insert(0, FieldError::required(&Path::field("metadata").child("namespace"), ""));
@@ -123,7 +132,7 @@ pub fn validate(definition: &ResourceDefinition, part: &str, new: &Value, old: O
             }
         }
     }
-    causes
+    Ok(causes)
 }
 
 /// What is taken, but not as its writer may think: formats that nobody knows in a definition, fields of Karmada's kinds that

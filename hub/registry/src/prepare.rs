@@ -234,7 +234,7 @@ pub(crate) fn validate(
     new: &Value,
     old: Option<&Value>,
 ) -> Result<(), Status> {
-    let causes = karmada_kinds::validate(definition, part, new, old);
+    let causes = karmada_kinds::validate(definition, part, new, old)?;
     if causes.is_empty() {
         return Ok(());
     }
@@ -248,7 +248,7 @@ pub(crate) fn tolerated(
     old: &Value,
     refusal: &Status,
 ) -> Vec<String> {
-    let unchecked = refusal.message.contains("some validation rules were not checked");
+    let unchecked = refusal.code == 429 || refusal.message.contains("some validation rules were not checked");
     if unchecked { Vec::new() } else { karmada_kinds::tolerated(definition, new, old) }
 }
 

@@ -8,8 +8,8 @@ use super::rule::Rule;
 use std::collections::HashMap;
 
 use karmada_cel::{
-    Declarations, EvalError, Evaluator, Expected, Limits, Lists, Program, Shape as _, Type as CelType,
-    Value as Cel,
+    Crowded, Declarations, EvalError, Evaluator, Expected, Limits, Lists, Program, Shape as _,
+    Type as CelType, Value as Cel,
 };
 use serde_json::Value;
 
@@ -88,11 +88,14 @@ pub struct Verdict {
 }
 
 /// Runs every rule of the schema on `new`, which may take a while: an asynchronous caller gives its thread away meanwhile.
-pub fn run_rules(schema: SchemaRef<'_>, new: &Value, old: Option<&Value>) -> Verdict {
+///
+/// # Errors
+/// Too many others were computing for the rules to be run to their end.
+pub fn run_rules(schema: SchemaRef<'_>, new: &Value, old: Option<&Value>) -> Result<Verdict, Crowded> {
     let mut run =
         Run { evaluator: Evaluator::new(Limits::default()), verdict: Verdict::default(), over: false };
     apart(|| run.walk(schema, new, old, &Path::ROOT));
-    run.verdict
+    if run.evaluator.is_crowded() { Err(Crowded) } else { Ok(run.verdict) }
 }
 
 struct Run {
@@ -159,6 +162,11 @@ impl Run {
             Err(EvalError::Budget) => {
                 self.over = true;
                 EvalError::Budget.to_string()
+            }
+            // Nobody is told what was found so far.
+            Err(EvalError::Crowded) => {
+                self.over = true;
+                return;
             }
             Err(error) => {
                 let what = if rule.message.is_empty() { &rule.source } else { &rule.message }.trim();

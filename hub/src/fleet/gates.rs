@@ -36,7 +36,7 @@ impl Admission for KarmadaPolicies {
             return Ok(());
         }
         // What the schema refuses it says more plainly than the typed reading that stumbled over it.
-        let plain = karmada_kinds::validate(request.definition, "", request.object, request.old);
+        let plain = karmada_kinds::validate(request.definition, "", request.object, request.old)?;
         if !plain.is_empty() {
             return Err(Status::invalid(group, kind, meta::name(request.object), plain));
         }

@@ -13,5 +13,6 @@ mod links;
 mod port;
 mod sessions;
 mod strangers;
+mod taken_over;
 mod walk;
 mod world;

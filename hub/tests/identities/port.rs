@@ -25,7 +25,7 @@ async fn tls(world: &World) -> TlsStream<TcpStream> {
     tls_as(world, None).await
 }
 
-async fn tls_as(world: &World, identity: Option<&KeyedCertificate>) -> TlsStream<TcpStream> {
+pub async fn tls_as(world: &World, identity: Option<&KeyedCertificate>) -> TlsStream<TcpStream> {
     let mut config = client_config(&world.trust(), identity).unwrap();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     let tcp = TcpStream::connect(world.hub.address).await.unwrap();

@@ -2,9 +2,10 @@
 //! that key, the cluster is removed, a certificate ends. Over HTTP, every route that the hub serves; over gRPC, sessions and joins.
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::time::Duration;
 
-use karmada_certs::{ClientKey, KeyedCertificate};
+use karmada_certs::{ClientKey, KeyedCertificate, Subject};
 
 use crate::world::{Answer, HOUR, Https, TOKEN, World, until};
 
@@ -15,15 +16,23 @@ joined    thief     401      REVOKED       pending
 joined    nobody    40x      Unauthorized  -
 joined    token     403      Unauthorized  -
 joined    admin     200      UNREGISTERED  -
+joined    account   403      Unauthorized  -
+joined    signed    403      UNREGISTERED  -
+renewed   renewed   401      welcome       -
+renewed   owner     401      welcome       granted
 asked     owner     401      welcome       granted
 asked     thief     401      REVOKED       pending
 adopted   owner     401      REVOKED       pending
+adopted   renewed   401      REVOKED       -
 adopted   thief     401      welcome       granted
 adopted   nobody    40x      Unauthorized  -
 removed   thief     401      UNREGISTERED  -
 removed   owner     401      UNREGISTERED  -
+removed   renewed   401      UNREGISTERED  -
 ended     thief     401      REVOKED       -
 ended     admin     401      UNREGISTERED  -
+ended     account   401      Unauthorized  -
+ended     signed    401      UNREGISTERED  -
 ended     nobody    40x      Unauthorized  -
 ";
 
@@ -32,6 +41,12 @@ struct Walk {
     owner: ClientKey,
     thief: ClientKey,
     admin: KeyedCertificate,
+    /// What a CertificateSigningRequest gives: a name, and no group that a role is bound to.
+    signed: KeyedCertificate,
+    /// What the owner was given over its stream.
+    renewed: Mutex<Option<KeyedCertificate>>,
+    /// The token of a ServiceAccount that no role is bound to, good for an hour.
+    account: String,
     routes: Vec<(&'static str, String)>,
 }
 
@@ -39,10 +54,15 @@ impl Walk {
     async fn begin() -> Walk {
         let world = World::start().await;
         let admin = world.administrator(HOUR);
-        let routes = routes(&mut world.https(Some(&admin)).await).await;
+        let mut https = world.https(Some(&admin)).await;
+        let routes = routes(&mut https).await;
         assert!(routes.len() > 300, "{} routes", routes.len());
+        let account = token_of_account(&mut https).await;
+        let jane = Subject { common_name: "jane".to_owned(), organizations: Vec::new() };
+        let signing = world.hub.data.authorities();
+        let signed = signing.signing().issue_client_with_key(&jane, HOUR, jiff::Timestamp::now()).unwrap();
         let (owner, thief) = (ClientKey::generate().unwrap(), ClientKey::generate().unwrap());
-        Walk { world, owner, thief, admin, routes }
+        Walk { world, owner, thief, admin, signed, renewed: Mutex::default(), account, routes }
     }
 
     fn key(&self, who: &str) -> Option<&ClientKey> {
@@ -57,6 +77,8 @@ impl Walk {
     fn certificate(&self, who: &str) -> Option<KeyedCertificate> {
         match who {
             "admin" => Some(self.admin.clone()),
+            "signed" => Some(self.signed.clone()),
+            "renewed" => self.renewed.lock().unwrap().clone(),
             _ => self.key(who).map(|key| self.world.issue("north", key, HOUR)),
         }
     }
@@ -65,6 +87,13 @@ impl Walk {
         let world = &self.world;
         match step {
             "joined" => drop(world.join("north", "u1", &self.owner).await.certificate(&self.owner)),
+            "renewed" => {
+                let certificate = world.issue("north", &self.owner, HOUR);
+                let mut session = world.connect(&certificate, "north").await;
+                session.welcomed().await;
+                let given = session.renew("north", &self.owner).await.unwrap();
+                *self.renewed.lock().unwrap() = Some(self.owner.with_certificate(given));
+            }
             // While the session of the row before lingers, it is refused at once.
             "asked" => assert_eq!(self.joins_until("thief", "u2", "pending").await, "pending"),
             "adopted" => {
@@ -88,7 +117,11 @@ impl Walk {
     async fn over_http(&self, who: &str, expected: &str) -> String {
         let certificate = self.certificate(who);
         let mut https = self.world.https(certificate.as_ref()).await;
-        let bearer = (who == "token").then_some(TOKEN);
+        let bearer = match who {
+            "token" => Some(TOKEN),
+            "account" => Some(&*self.account),
+            _ => None,
+        };
         let mut wrong = BTreeMap::new();
         for (method, path) in &self.routes {
             // An administrator would change things; that he may is seen by reading.
@@ -96,7 +129,7 @@ impl Walk {
                 continue;
             }
             let status = https.send_with(method, path, bearer).await.unwrap().0;
-            let about_oneself = who == "token"
+            let about_oneself = ["token", "account", "signed"].contains(&who)
                 && (path.contains("/selfsubject") || path == "/api" || path.starts_with("/openapi"));
             let right = match expected {
                 "401" => status == 401,
@@ -136,6 +169,17 @@ impl Walk {
             Answer::Refused(refusal) => refusal.code().as_str_name().to_owned(),
         }
     }
+}
+
+async fn token_of_account(admin: &mut Https) -> String {
+    let headers = [("content-type", "application/json")];
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    let made = admin.send_body("POST", accounts, &headers, br#"{"metadata":{"name":"walker"}}"#).await;
+    assert_eq!(made.0, 201, "{}", made.1);
+    let wish = br#"{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{"expirationSeconds":3600}}"#;
+    let (code, answer) = admin.send_body("POST", &format!("{accounts}/walker/token"), &headers, wish).await;
+    assert_eq!(code, 201, "{answer}");
+    answer["status"]["token"].as_str().unwrap().to_owned()
 }
 
 /// Every verb at every resource that is served, at north's own objects where there may be some.

@@ -3,193 +3,29 @@
 //! In: an object that is created, or changed from what it was. Out: warnings, each with the place and what follows. One
 //! table holds it all; a capability that comes takes its rows out.
 
+mod table;
+
 use serde_json::Value;
 
 use crate::object;
-
-/// One thing that is taken and not acted on.
-pub struct Row {
-    /// API group.
-    group: &'static str,
-    /// Kinds of that group.
-    kinds: &'static [&'static str],
-    /// Where it stands, `[]` for each element of a list; empty for the whole kind.
-    path: &'static str,
-    /// Which values mean something.
-    means: fn(&Value) -> bool,
-    /// What follows, and what to do instead where there is something.
-    pub words: &'static str,
-}
-
-const POLICY: &str = crate::POLICY_GROUP;
-const POLICIES: &[&str] = &["PropagationPolicy", "ClusterPropagationPolicy"];
-const BINDINGS: &[&str] = &["ResourceBinding", "ClusterResourceBinding"];
-
-/// Anything that is there and says something.
-fn said(value: &Value) -> bool {
-    match value {
-        Value::Null | Value::Bool(false) => false,
-        Value::String(text) => !text.is_empty(),
-        Value::Array(list) => !list.is_empty(),
-        _ => true,
-    }
-}
-
-fn always(value: &Value) -> bool {
-    value == "Always"
-}
-
-fn lazy(value: &Value) -> bool {
-    value == "Lazy"
-}
-
-fn push(value: &Value) -> bool {
-    value == "Push"
-}
-
-fn no_execute(value: &Value) -> bool {
-    value == "NoExecute"
-}
-
-const fn field(
-    group: &'static str,
-    kinds: &'static [&'static str],
-    path: &'static str,
-    means: fn(&Value) -> bool,
-    words: &'static str,
-) -> Row {
-    Row { group, kinds, path, means, words }
-}
-
-const fn kind(group: &'static str, kinds: &'static [&'static str], words: &'static str) -> Row {
-    Row { group, kinds, path: "", means: said, words }
-}
-
-/// Everything.
-pub const ROWS: &[Row] = &[
-    field(
-        POLICY,
-        POLICIES,
-        "spec.propagateDeps",
-        said,
-        "dependencies do not follow yet: let a policy select what the resources refer to",
-    ),
-    field(POLICY, POLICIES, "spec.association", said, "it has no effect, and is deprecated"),
-    field(
-        POLICY,
-        POLICIES,
-        "spec.preemption",
-        always,
-        "a resource stays with the policy that has it; none is taken over yet",
-    ),
-    field(
-        POLICY,
-        POLICIES,
-        "spec.activationPreference",
-        lazy,
-        "a change of the policy takes effect at once all the same",
-    ),
-    field(
-        POLICY,
-        POLICIES,
-        "spec.failover.application",
-        said,
-        "nothing is moved away from where it is unhealthy yet",
-    ),
-    field(
-        POLICY,
-        POLICIES,
-        "spec.failover.cluster",
-        said,
-        "nothing is moved away from a cluster that fails yet",
-    ),
-    field(
-        POLICY,
-        POLICIES,
-        "spec.schedulePriority",
-        said,
-        "bindings are not scheduled in the order of their priority yet",
-    ),
-    field(
-        POLICY,
-        POLICIES,
-        "spec.placement.workloadAffinity",
-        said,
-        "workloads are not placed by each other yet",
-    ),
-    field(
-        POLICY,
-        POLICIES,
-        "spec.placement.clusterTolerations[].tolerationSeconds",
-        said,
-        "nothing is evicted from a tainted cluster yet, now or later",
-    ),
-    field(
-        POLICY,
-        POLICIES,
-        "spec.placement.spreadConstraints[].spreadByLabel",
-        said,
-        "clusters are not grouped by labels yet: use spreadByField",
-    ),
-    field(
-        crate::WORK_GROUP,
-        BINDINGS,
-        "spec.gracefulEvictionTasks[].fromCluster",
-        said,
-        "nothing ends an eviction yet: the cluster keeps the resource until the task is removed",
-    ),
-    field(
-        crate::CLUSTER_GROUP,
-        &["Cluster"],
-        "spec.taints[].effect",
-        no_execute,
-        "the taint keeps new workloads away, but evicts nothing yet",
-    ),
-    field(
-        crate::CLUSTER_GROUP,
-        &["Cluster"],
-        "spec.syncMode",
-        push,
-        "nothing is sent to a cluster without an agent: register one with karmadactl",
-    ),
-    kind(POLICY, &["ClusterTaintPolicy"], "no cluster is tainted by it yet"),
-    kind(POLICY, &["FederatedResourceQuota"], "nothing is limited or counted by it yet"),
-    kind(
-        "apps.karmada.io",
-        &["WorkloadRebalancer"],
-        "nothing is scheduled anew by it yet: set spec.rescheduleTriggeredAt of the binding",
-    ),
-    kind("autoscaling.karmada.io", &["FederatedHPA", "CronFederatedHPA"], "nothing is scaled by it yet"),
-    kind(
-        "config.karmada.io",
-        &["ResourceInterpreterCustomization", "ResourceInterpreterWebhookConfiguration"],
-        "resources are read as without it: no customization is asked yet",
-    ),
-    kind(
-        "networking.karmada.io",
-        &["MultiClusterService", "MultiClusterIngress"],
-        "no traffic crosses clusters by it yet",
-    ),
-    kind(
-        "multicluster.x-k8s.io",
-        &["ServiceExport", "ServiceImport"],
-        "no Service crosses clusters by it yet",
-    ),
-    kind("search.karmada.io", &["ResourceRegistry"], "nothing is cached or searched by it yet"),
-    kind("remedy.karmada.io", &["Remedy"], "no remedy is taken yet"),
-    kind(
-        "edge.karmada.io",
-        &["LinkPolicy"],
-        "no link is governed by it yet: no batch of deletes waits, no budget or window holds",
-    ),
-];
+pub use table::{ROWS, Row};
 
 /// Whether nothing acts on a kind at all.
 pub fn is_inert(group: &str, kind: &str) -> bool {
     ROWS.iter().any(|row| row.path.is_empty() && row.group == group && row.kinds.contains(&kind))
 }
 
-/// What to tell whoever writes `new`. Of a change, only where the specification changed.
+/// Whether a field, or one that holds it, is told of where it says something.
+pub fn is_told(group: &str, kind: &str, path: &str) -> bool {
+    let holds = |row: &Row| {
+        let rest = path.strip_prefix(row.path);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.') || rest.starts_with("[]"))
+    };
+    let mut rows = ROWS.iter().filter(|row| row.group == group && row.kinds.contains(&kind));
+    rows.any(|row| row.path.is_empty() || holds(row))
+}
+
+/// What to tell whoever writes `new`. Of a change, only what it says that was not said there before.
 pub fn warnings(group: &str, kind: &str, new: &Value, old: Option<&Value>) -> Vec<String> {
     let body = |object: &Value| {
         let mut object = object.clone();
@@ -210,18 +46,29 @@ pub fn warnings(group: &str, kind: &str, new: &Value, old: Option<&Value>) -> Ve
             continue;
         }
         let steps: Vec<&str> = row.path.split('.').collect();
-        let mut places = Vec::new();
-        walk(new, &steps, String::new(), row.means, &mut places);
-        out.extend(places.into_iter().map(|place| format!("{place}: {}", row.words)));
+        let places = |object| {
+            let mut places = Vec::new();
+            walk(object, &steps, String::new(), row.means, &mut places);
+            places
+        };
+        let before = old.map(places).unwrap_or_default();
+        let said = places(new).into_iter().filter(|said| !before.contains(said));
+        out.extend(said.map(|(place, _)| format!("{place}: {}", row.words)));
     }
     out
 }
 
-/// The places under `value` where `steps` lead to something that means something.
-fn walk(value: &Value, steps: &[&str], place: String, means: fn(&Value) -> bool, out: &mut Vec<String>) {
+/// The places under `value` where `steps` lead to something that means something, and what.
+fn walk<'v>(
+    value: &'v Value,
+    steps: &[&str],
+    place: String,
+    means: fn(&Value) -> bool,
+    out: &mut Vec<(String, &'v Value)>,
+) {
     let Some((step, rest)) = steps.split_first() else {
         if means(value) {
-            out.push(place);
+            out.push((place, value));
         }
         return;
     };
@@ -238,6 +85,7 @@ fn walk(value: &Value, steps: &[&str], place: String, means: fn(&Value) -> bool,
 
 #[cfg(test)]
 mod tests {
+    use super::table::{BINDINGS, POLICIES, POLICY};
     use super::*;
     use serde_json::json;
 
@@ -284,14 +132,37 @@ mod tests {
             ("spec.placement.clusterTolerations[].tolerationSeconds", json!(30)),
             ("spec.placement.spreadConstraints[].spreadByLabel", json!("rack")),
         ];
+        let binding = [
+            ("spec.gracefulEvictionTasks[].fromCluster", json!("north")),
+            ("spec.propagateDeps", json!(true)),
+            ("spec.failover.application", json!({"decisionConditions": {"tolerationSeconds": 5}})),
+            ("spec.failover.cluster", json!({"purgeMode": "Directly"})),
+            ("spec.schedulePriority", json!({"priority": 7})),
+            ("spec.placement.workloadAffinity", json!({"affinity": {"groupByLabelKey": "app"}})),
+            ("spec.placement.clusterTolerations[].tolerationSeconds", json!(30)),
+            ("spec.placement.spreadConstraints[].spreadByLabel", json!("rack")),
+            ("spec.workloadAffinityGroups", json!({"affinityGroup": "app=web"})),
+            ("spec.components", json!([{"name": "head", "replicas": 1}])),
+            ("spec.clusters[].components", json!([{"name": "head", "replicas": 1}])),
+            ("spec.requiredBy[].clusters[].components", json!([{"name": "head", "replicas": 1}])),
+            ("spec.replicaRequirements.nodeClaim", json!({"nodeSelector": {"disk": "ssd"}})),
+            ("spec.replicaRequirements.namespace", json!("shop")),
+            ("spec.replicaRequirements.priorityClassName", json!("gold")),
+        ];
+        let cluster = [
+            ("spec.apiEndpoint", json!("https://north:6443")),
+            ("spec.secretRef", json!({"namespace": "a", "name": "b"})),
+            ("spec.impersonatorSecretRef", json!({"namespace": "a", "name": "b"})),
+            ("spec.insecureSkipTLSVerification", json!(true)),
+            ("spec.proxyURL", json!("https://proxy")),
+            ("spec.proxyHeader", json!({"a": "b"})),
+            ("spec.taints[].effect", json!("NoExecute")),
+            ("spec.syncMode", json!("Push")),
+        ];
         let table: [Said<'_>; 3] = [
             (POLICY, POLICIES, &policy),
-            (crate::WORK_GROUP, BINDINGS, &[("spec.gracefulEvictionTasks[].fromCluster", json!("north"))]),
-            (
-                crate::CLUSTER_GROUP,
-                &["Cluster"],
-                &[("spec.taints[].effect", json!("NoExecute")), ("spec.syncMode", json!("Push"))],
-            ),
+            (crate::WORK_GROUP, BINDINGS, &binding),
+            (crate::CLUSTER_GROUP, &["Cluster"], &cluster),
         ];
         let mut held = 0;
         for (group, kinds, fields) in table {
@@ -348,6 +219,15 @@ mod tests {
         labelled["status"] = json!({"x": 1});
         assert!(told(&labelled, Some(&of("1h"))).is_empty());
         assert_eq!(told(&of("2h"), Some(&of("1h"))).len(), 1);
+        let cluster =
+            |endpoint: &str, region: &str| json!({"spec": {"apiEndpoint": endpoint, "region": region}});
+        let told = |new: Value, old: Value| warnings(crate::CLUSTER_GROUP, "Cluster", &new, Some(&old));
+        assert_eq!(
+            told(cluster("https://a", "x"), cluster("https://a", "y")),
+            [""; 0],
+            "it stood there before"
+        );
+        assert_eq!(told(cluster("https://b", "x"), cluster("https://a", "x")).len(), 1);
         assert!(is_inert("edge.karmada.io", "LinkPolicy") && !is_inert(POLICY, "PropagationPolicy"));
     }
 }

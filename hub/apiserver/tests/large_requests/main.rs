@@ -31,6 +31,9 @@ const LARGEST: usize = 2_900_000;
 /// What the largest may take, in a debug build.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Held by each test: long evaluations of one process take turns, so that one test would take another's.
+static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 /// How long this thread has run so far: what a busy machine takes from it is not counted.
 fn ran() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
@@ -111,6 +114,7 @@ async fn judge(server: &Server, row: &Row) -> Option<String> {
 
 #[test]
 fn the_time_that_a_request_takes_grows_as_its_size_does() {
+    let _alone = ALONE.blocking_lock();
     let only = std::env::var("LARGE_REQUESTS_ONLY").unwrap_or_default();
     let rows: Vec<Row> = rows::all().into_iter().filter(|row| row.name.contains(&only)).collect();
     let next = std::sync::atomic::AtomicUsize::new(0);

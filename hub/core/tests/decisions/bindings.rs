@@ -419,6 +419,33 @@ fn what_no_deployment_can_say_is_left_out() {
     assert_eq!(template["status"]["readyReplicas"], i32::MAX, "as much as the API can hold");
 }
 
+/// Karmada's rule: a generation is observed once every cluster has said so. One whose word is left out has not said so, which takes
+/// nothing back of what was observed before, and holds up nobody's numbers.
+#[test]
+fn a_cluster_whose_word_is_left_out_takes_back_no_generation() {
+    let binding = placed(json!([{"name": "m1", "replicas": 4}, {"name": "m2", "replicas": 2}]));
+    let seen = |replicas: Value, generation: u64| json!({"replicas": replicas, "observedGeneration": 1, "generation": 1, "resourceTemplateGeneration": generation});
+    let told = |template: &Value, m1: Value, m2: Value| {
+        let works = [work_in("m1", Some(true), m1), work_in("m2", Some(true), m2)];
+        let known = status::binding_status(&binding, items(&works), now()).unwrap();
+        let told = status::template_status(template, &known.aggregated_status, &Native, now()).unwrap();
+        told.unwrap_or_else(|| template.clone())
+    };
+    let numbers =
+        |template: &Value| ["replicas", "observedGeneration"].map(|field| template["status"][field].clone());
+    let before = told(&deployment(), seen(json!(4), 3), seen(json!(2), 3));
+    assert_eq!(numbers(&before), [6, 3]);
+    for bad in [json!(-4), json!(1.5), json!(i64::MAX)] {
+        let same = told(&before, seen(bad.clone(), 3), seen(json!(2), 3));
+        assert_eq!(numbers(&same), [2, 3], "{bad}: what was observed stays observed");
+        let mut newer = before.clone();
+        newer["metadata"]["generation"] = json!(4);
+        let newer = told(&newer, seen(bad.clone(), 4), seen(json!(3), 4));
+        assert_eq!(numbers(&newer), [3, 3], "{bad}: nobody knows whether it has seen the newer one");
+        assert_eq!(numbers(&told(&newer, seen(json!(3), 4), seen(json!(3), 4))), [6, 4], "until it says so");
+    }
+}
+
 #[test]
 fn a_template_that_is_placed_nowhere_any_more_is_told_so() {
     let mut binding = placed(json!([]));

@@ -34,7 +34,7 @@ fn crd_kinds_are_pruned_defaulted_and_checked() {
     assert_eq!(unknown, ["unknown field \"spec.zap\"", "unknown field \"metadata.nope\""]);
     kind.default(&mut body);
     assert_eq!(body["spec"]["conflictResolution"], "Abort");
-    let errors: Vec<String> = kind.validate(&body, None).iter().map(ToString::to_string).collect();
+    let errors: Vec<String> = kind.validate(&body, None).unwrap().iter().map(ToString::to_string).collect();
     assert!(errors.contains(&"spec.resourceSelectors[0].kind: Required value".to_owned()), "{errors:#?}");
     assert!(
         errors.contains(

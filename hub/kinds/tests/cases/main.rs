@@ -5,6 +5,7 @@
 mod admitted;
 mod crd_refusals;
 mod defaults;
+mod fields;
 mod ownership;
 mod recorded;
 mod recorded_writes;

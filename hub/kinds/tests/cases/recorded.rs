@@ -107,7 +107,8 @@ fn accepted_objects_come_out_the_same() {
         kind.default(&mut ours);
         differences(&name, &bare(ours.clone()), &bare(got.clone()), &mut wrong);
         let admitted = as_admitted(kind.group, kind.kind, &ours);
-        let refused: Vec<String> = kind.validate(&admitted, None).iter().map(ToString::to_string).collect();
+        let refused: Vec<String> =
+            kind.validate(&admitted, None).unwrap().iter().map(ToString::to_string).collect();
         if !refused.is_empty() {
             wrong.push(format!("{name} is refused: {refused:?}"));
         }
@@ -167,7 +168,7 @@ fn refused_objects_are_refused_in_the_same_words() {
                 if unknown.is_empty() {
                     kind.default(&mut body);
                     let admitted = as_admitted(kind.group, kind.kind, &body);
-                    kind.validate(&admitted, None).iter().map(FieldError::to_string).collect()
+                    kind.validate(&admitted, None).unwrap().iter().map(FieldError::to_string).collect()
                 } else {
                     let error =
                         karmada_schema::DecodeError(format!("strict decoding error: {}", unknown.join(", ")));

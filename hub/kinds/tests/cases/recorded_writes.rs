@@ -54,7 +54,7 @@ fn carry_out(kind: &Kind<'_>, live: Option<&Value>, step: &Value) -> Result<Valu
     if !matches!(verb, "apply" | "force") {
         update_managed(live, &mut new, writer, kind.schema);
     }
-    let errors = kind.validate(&crate::admitted::as_admitted(kind.group, kind.kind, &new), live);
+    let errors = kind.validate(&crate::admitted::as_admitted(kind.group, kind.kind, &new), live).unwrap();
     if errors.is_empty() { Ok(new) } else { Err(karmada_schema::FieldError::aggregate(&errors)) }
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 fn problems(group: &str, version: &str, kind: &str, object: Value, old: Option<&Value>) -> Vec<String> {
     let kind = Kind::builtin(group, version, kind).unwrap();
     let object = crate::admitted::as_admitted(group, kind.kind, &stored(&kind, object));
-    kind.validate(&object, old).iter().map(ToString::to_string).collect()
+    kind.validate(&object, old).unwrap().iter().map(ToString::to_string).collect()
 }
 
 fn stored(kind: &Kind<'_>, mut object: Value) -> Value {
@@ -273,7 +273,8 @@ fn metadata_is_checked_for_every_kind() {
     let generated = json!({"metadata": {"generateName": "a-", "name": "a-x1"}});
     assert_eq!(problems("", "v1", "ConfigMap", generated, None), NONE);
     let policy = Kind::builtin("policy.karmada.io", "v1alpha1", "ClusterPropagationPolicy").unwrap();
-    let bad = policy.validate(&json!({"metadata": {"name": "X"}, "spec": {"resourceSelectors": []}}), None);
+    let bad = json!({"metadata": {"name": "X"}, "spec": {"resourceSelectors": []}});
+    let bad = policy.validate(&bad, None).unwrap();
     assert!(bad[0].to_string().starts_with("metadata.name: Invalid value: \"X\""));
 }
 

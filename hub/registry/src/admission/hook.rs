@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
-use karmada_cel::{Declarations, apart};
+use karmada_cel::{Crowded, Declarations, apart};
 use karmada_definitions::status::{Cause, Details, Status};
 use karmada_definitions::trust::Trust;
 use karmada_schema::patch;
@@ -139,6 +139,10 @@ impl Hook {
             let evaluator = expressions::evaluator(request, &sight, authorizer);
             expressions::all_hold(&self.conditions, &evaluator)
         });
+        // Before what the webhook makes of failures: a request that nobody has judged is not one that failed, or is not its business.
+        if request.budget.is_crowded() {
+            return Err(Crowded.into());
+        }
         match judged {
             Ok(holds) => Ok(holds),
             Err(_) if self.ignores_failure => Ok(false),

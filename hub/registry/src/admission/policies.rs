@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use karmada_cel::{Evaluator, Expected, Type, Value as Cel};
+use karmada_cel::{Crowded, Evaluator, Expected, Type, Value as Cel};
 use karmada_definitions::resource::{Catalogue, ResourceDefinition, StorageId};
 use karmada_definitions::status::{Cause, Status};
 use karmada_definitions::version::split_api_version;
@@ -298,6 +298,10 @@ impl Policy {
             let mut one = self.judge(binding, served, request, &mut evaluator);
             one.notes.truncate(MOST_NOTES.saturating_sub(notes));
             (failures, notes) = (failures + one.failures.len(), notes + one.notes.len());
+            // Before what a policy makes of failures: a write that nobody has judged does not pass for one that failed.
+            if evaluator.is_crowded() {
+                return Err(Crowded.into());
+            }
             found.push((*binding, one));
             if failures >= MOST_FAILURES {
                 break;

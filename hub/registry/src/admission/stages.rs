@@ -132,7 +132,7 @@ impl Dynamic {
                     let shown = review::shown(served, request, &seen).await?;
                     let about = review::about(request, &seen, "");
                     let namespace = namespace_of(served, request);
-                    sights.push((seen, Sight::of(request, &shown, &about, &namespace)));
+                    sights.push((seen, apart(|| Sight::of(request, &shown, &about, &namespace))));
                     sights.len() - 1
                 }
             };

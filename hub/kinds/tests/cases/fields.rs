@@ -1,0 +1,349 @@
+//! Every field of the fleet's kinds is acted on somewhere, or whoever writes it is told that nothing does.
+//!
+//! A field that comes new into a schema fails here until it stands in one of the two lists: `karmada_api::inert` for what is told, [`ACTED_ON`]
+//! for what is read, each with a file that reads it and a word that stands there.
+
+use std::collections::BTreeSet;
+
+use karmada_api::inert;
+use karmada_kinds::catalogue;
+use karmada_schema::{SchemaRef, Schemas};
+
+const POLICIES: &[&str] = &["PropagationPolicy", "ClusterPropagationPolicy"];
+const OVERRIDES: &[&str] = &["OverridePolicy", "ClusterOverridePolicy"];
+const BINDINGS: &[&str] = &["ResourceBinding", "ClusterResourceBinding"];
+const PLACED: &[&str] =
+    &["PropagationPolicy", "ClusterPropagationPolicy", "ResourceBinding", "ClusterResourceBinding"];
+const SELECTING: &[&str] =
+    &["PropagationPolicy", "ClusterPropagationPolicy", "OverridePolicy", "ClusterOverridePolicy"];
+
+const SELECTOR: &str = "proto/api/src/selector.rs";
+const DETECTOR: &str = "hub/core/src/detector.rs";
+const FILTER: &str = "hub/core/src/scheduler/filter.rs";
+const SPREAD: &str = "hub/core/src/scheduler/spread.rs";
+const DIVISION: &str = "hub/core/src/scheduler/division.rs";
+const ESTIMATE: &str = "hub/core/src/scheduler/estimate.rs";
+const TRIGGER: &str = "hub/core/src/scheduler/trigger.rs";
+const TARGETS: &str = "hub/core/src/targets.rs";
+const WORKS: &str = "hub/core/src/binding.rs";
+const OVERRIDING: &str = "hub/core/src/overrides/mod.rs";
+const INERT: &str = "proto/api/src/inert/table.rs";
+
+/// Kinds, a field (`{…}`: the fields of a [`SHAPES`] below it), the file that reads it, a word of that file.
+type Acted = (&'static [&'static str], &'static str, &'static str, &'static str);
+
+/// What occurs in several places with the same fields.
+const SHAPES: &[(&str, &[&str])] = &[
+    (
+        "{labels}",
+        &[
+            "matchExpressions[].key",
+            "matchExpressions[].operator",
+            "matchExpressions[].values[]",
+            "matchLabels",
+        ],
+    ),
+    ("{fields}", &["matchExpressions[].key", "matchExpressions[].operator", "matchExpressions[].values[]"]),
+    ("{operation}", &["operator", "value"]),
+    ("{arguments}", &["containerName", "operator", "value[]"]),
+    ("{image}", &["component", "operator", "predicate.path", "value"]),
+    (
+        "{field}",
+        &[
+            "fieldPath",
+            "json[].operator",
+            "json[].subPath",
+            "json[].value",
+            "yaml[].operator",
+            "yaml[].subPath",
+            "yaml[].value",
+        ],
+    ),
+    ("{object}", &["apiVersion", "kind", "name", "namespace"]),
+    ("{target}", &["name", "replicas"]),
+];
+
+/// Everything that is read, with one place where it is.
+const ACTED_ON: &[Acted] = &[
+    (SELECTING, "spec.resourceSelectors[].{object}", DETECTOR, "rank_of_selector"),
+    (SELECTING, "spec.resourceSelectors[].labelSelector.{labels}", SELECTOR, "labels_match"),
+    (POLICIES, "spec.conflictResolution", DETECTOR, "conflict_resolution"),
+    (POLICIES, "spec.dependentOverrides[]", DETECTOR, "dependent_overrides"),
+    (POLICIES, "spec.preserveResourcesOnDeletion", DETECTOR, "preserve_resources_on_deletion"),
+    (POLICIES, "spec.priority", DETECTOR, "priority"),
+    (POLICIES, "spec.schedulerName", DETECTOR, "scheduler_name"),
+    (POLICIES, "spec.suspension.dispatching", DETECTOR, "suspension"),
+    (POLICIES, "spec.suspension.dispatchingOnClusters.clusterNames[]", DETECTOR, "suspension"),
+    (POLICIES, "spec.preemption", INERT, "spec.preemption"),
+    (POLICIES, "spec.activationPreference", INERT, "spec.activationPreference"),
+    (PLACED, "spec.placement.clusterAffinity.clusterNames[]", SELECTOR, "cluster_names"),
+    (PLACED, "spec.placement.clusterAffinity.exclude[]", SELECTOR, "exclude"),
+    (PLACED, "spec.placement.clusterAffinity.fieldSelector.{fields}", SELECTOR, "fields_match"),
+    (PLACED, "spec.placement.clusterAffinity.labelSelector.{labels}", SELECTOR, "labels_match"),
+    (PLACED, "spec.placement.clusterAffinities[].affinityName", FILTER, "affinity_name"),
+    (PLACED, "spec.placement.clusterAffinities[].clusterNames[]", SELECTOR, "cluster_names"),
+    (PLACED, "spec.placement.clusterAffinities[].exclude[]", SELECTOR, "exclude"),
+    (PLACED, "spec.placement.clusterAffinities[].fieldSelector.{fields}", SELECTOR, "fields_match"),
+    (PLACED, "spec.placement.clusterAffinities[].labelSelector.{labels}", SELECTOR, "labels_match"),
+    // A name by which nothing refers to it; it has to be one of its own.
+    (
+        PLACED,
+        "spec.placement.clusterAffinities[].overflowAffinities[].affinityName",
+        "proto/api/src/validation/placement.rs",
+        "overflow_affinities",
+    ),
+    (
+        PLACED,
+        "spec.placement.clusterAffinities[].overflowAffinities[].clusterNames[]",
+        FILTER,
+        "overflow_affinities",
+    ),
+    (
+        PLACED,
+        "spec.placement.clusterAffinities[].overflowAffinities[].exclude[]",
+        FILTER,
+        "overflow_affinities",
+    ),
+    (
+        PLACED,
+        "spec.placement.clusterAffinities[].overflowAffinities[].fieldSelector.{fields}",
+        FILTER,
+        "overflow_affinities",
+    ),
+    (
+        PLACED,
+        "spec.placement.clusterAffinities[].overflowAffinities[].labelSelector.{labels}",
+        FILTER,
+        "overflow_affinities",
+    ),
+    (PLACED, "spec.placement.clusterTolerations[].effect", FILTER, "toleration.effect"),
+    (PLACED, "spec.placement.clusterTolerations[].key", FILTER, "toleration.key"),
+    (PLACED, "spec.placement.clusterTolerations[].operator", FILTER, "toleration.operator"),
+    (PLACED, "spec.placement.clusterTolerations[].value", FILTER, "toleration.value"),
+    (
+        PLACED,
+        "spec.placement.replicaScheduling.replicaDivisionPreference",
+        DIVISION,
+        "replica_division_preference",
+    ),
+    (
+        PLACED,
+        "spec.placement.replicaScheduling.replicaSchedulingType",
+        "proto/api/src/binding.rs",
+        "replica_scheduling_type",
+    ),
+    (PLACED, "spec.placement.replicaScheduling.weightPreference.dynamicWeight", DIVISION, "dynamic_weight"),
+    (
+        PLACED,
+        "spec.placement.replicaScheduling.weightPreference.staticWeightList[].targetCluster.clusterNames[]",
+        DIVISION,
+        "target_cluster",
+    ),
+    (
+        PLACED,
+        "spec.placement.replicaScheduling.weightPreference.staticWeightList[].targetCluster.exclude[]",
+        DIVISION,
+        "target_cluster",
+    ),
+    (
+        PLACED,
+        "spec.placement.replicaScheduling.weightPreference.staticWeightList[].targetCluster.fieldSelector.{fields}",
+        DIVISION,
+        "target_cluster",
+    ),
+    (
+        PLACED,
+        "spec.placement.replicaScheduling.weightPreference.staticWeightList[].targetCluster.labelSelector.{labels}",
+        DIVISION,
+        "target_cluster",
+    ),
+    (
+        PLACED,
+        "spec.placement.replicaScheduling.weightPreference.staticWeightList[].weight",
+        DIVISION,
+        "weight",
+    ),
+    (PLACED, "spec.placement.spreadConstraints[].maxGroups", SPREAD, "max_groups"),
+    (PLACED, "spec.placement.spreadConstraints[].minGroups", SPREAD, "min_groups"),
+    (PLACED, "spec.placement.spreadConstraints[].spreadByField", FILTER, "spread_by_field"),
+    (OVERRIDES, "spec.targetCluster.clusterNames[]", OVERRIDING, "target_cluster"),
+    (OVERRIDES, "spec.targetCluster.exclude[]", OVERRIDING, "target_cluster"),
+    (OVERRIDES, "spec.targetCluster.fieldSelector.{fields}", OVERRIDING, "target_cluster"),
+    (OVERRIDES, "spec.targetCluster.labelSelector.{labels}", OVERRIDING, "target_cluster"),
+    (OVERRIDES, "spec.overriders.annotationsOverrider[].{operation}", OVERRIDING, "annotations_overrider"),
+    (OVERRIDES, "spec.overriders.labelsOverrider[].{operation}", OVERRIDING, "labels_overrider"),
+    (OVERRIDES, "spec.overriders.argsOverrider[].{arguments}", OVERRIDING, "args_overrider"),
+    (OVERRIDES, "spec.overriders.commandOverrider[].{arguments}", OVERRIDING, "command_overrider"),
+    (OVERRIDES, "spec.overriders.fieldOverrider[].{field}", OVERRIDING, "field_overrider"),
+    (OVERRIDES, "spec.overriders.imageOverrider[].{image}", OVERRIDING, "image_overrider"),
+    (OVERRIDES, "spec.overriders.plaintext[].path", OVERRIDING, "plaintext"),
+    (OVERRIDES, "spec.overriders.plaintext[].{operation}", OVERRIDING, "plaintext"),
+    (OVERRIDES, "spec.overrideRules[].targetCluster.clusterNames[]", OVERRIDING, "override_rules"),
+    (OVERRIDES, "spec.overrideRules[].targetCluster.exclude[]", OVERRIDING, "override_rules"),
+    (OVERRIDES, "spec.overrideRules[].targetCluster.fieldSelector.{fields}", OVERRIDING, "override_rules"),
+    (OVERRIDES, "spec.overrideRules[].targetCluster.labelSelector.{labels}", OVERRIDING, "override_rules"),
+    (
+        OVERRIDES,
+        "spec.overrideRules[].overriders.annotationsOverrider[].{operation}",
+        OVERRIDING,
+        "override_rules",
+    ),
+    (
+        OVERRIDES,
+        "spec.overrideRules[].overriders.labelsOverrider[].{operation}",
+        OVERRIDING,
+        "override_rules",
+    ),
+    (OVERRIDES, "spec.overrideRules[].overriders.argsOverrider[].{arguments}", OVERRIDING, "override_rules"),
+    (
+        OVERRIDES,
+        "spec.overrideRules[].overriders.commandOverrider[].{arguments}",
+        OVERRIDING,
+        "override_rules",
+    ),
+    (OVERRIDES, "spec.overrideRules[].overriders.fieldOverrider[].{field}", OVERRIDING, "override_rules"),
+    (OVERRIDES, "spec.overrideRules[].overriders.imageOverrider[].{image}", OVERRIDING, "override_rules"),
+    (OVERRIDES, "spec.overrideRules[].overriders.plaintext[].path", OVERRIDING, "override_rules"),
+    (OVERRIDES, "spec.overrideRules[].overriders.plaintext[].{operation}", OVERRIDING, "override_rules"),
+    (BINDINGS, "spec.clusters[].{target}", DIVISION, "TargetCluster"),
+    (BINDINGS, "spec.conflictResolution", WORKS, "conflict_resolution"),
+    // What else a task says is told with its cluster: nothing ends it.
+    (BINDINGS, "spec.gracefulEvictionTasks[].purgeMode", TARGETS, "purge_mode"),
+    (
+        BINDINGS,
+        "spec.gracefulEvictionTasks[].clustersBeforeFailover[]",
+        INERT,
+        "gracefulEvictionTasks[].fromCluster",
+    ),
+    (
+        BINDINGS,
+        "spec.gracefulEvictionTasks[].creationTimestamp",
+        INERT,
+        "gracefulEvictionTasks[].fromCluster",
+    ),
+    (
+        BINDINGS,
+        "spec.gracefulEvictionTasks[].gracePeriodSeconds",
+        INERT,
+        "gracefulEvictionTasks[].fromCluster",
+    ),
+    (BINDINGS, "spec.gracefulEvictionTasks[].message", INERT, "gracefulEvictionTasks[].fromCluster"),
+    (
+        BINDINGS,
+        "spec.gracefulEvictionTasks[].preservedLabelState",
+        INERT,
+        "gracefulEvictionTasks[].fromCluster",
+    ),
+    (BINDINGS, "spec.gracefulEvictionTasks[].producer", INERT, "gracefulEvictionTasks[].fromCluster"),
+    (BINDINGS, "spec.gracefulEvictionTasks[].reason", INERT, "gracefulEvictionTasks[].fromCluster"),
+    (BINDINGS, "spec.gracefulEvictionTasks[].replicas", INERT, "gracefulEvictionTasks[].fromCluster"),
+    (BINDINGS, "spec.gracefulEvictionTasks[].suppressDeletion", INERT, "gracefulEvictionTasks[].fromCluster"),
+    (BINDINGS, "spec.preserveResourcesOnDeletion", WORKS, "preserve_resources_on_deletion"),
+    (BINDINGS, "spec.replicaRequirements.resourceRequest", ESTIMATE, "resource_request"),
+    (BINDINGS, "spec.replicas", "hub/core/src/scheduler/mod.rs", "spec.replicas"),
+    (BINDINGS, "spec.requiredBy[].clusters[].{target}", TARGETS, "required_by"),
+    (BINDINGS, "spec.requiredBy[].name", TARGETS, "required_by"),
+    (BINDINGS, "spec.requiredBy[].namespace", TARGETS, "required_by"),
+    (BINDINGS, "spec.rescheduleTriggeredAt", TRIGGER, "reschedule_triggered_at"),
+    (BINDINGS, "spec.resource.{object}", "hub/controllers/src/binding.rs", "spec.resource"),
+    (BINDINGS, "spec.resource.resourceVersion", DETECTOR, "resource_version"),
+    (BINDINGS, "spec.resource.uid", DETECTOR, "uid"),
+    (BINDINGS, "spec.schedulerName", TRIGGER, "scheduler_name"),
+    (BINDINGS, "spec.suspension.dispatching", WORKS, "suspension"),
+    (BINDINGS, "spec.suspension.dispatchingOnClusters.clusterNames[]", WORKS, "suspension"),
+    (BINDINGS, "spec.suspension.scheduling", TRIGGER, "scheduling"),
+    (
+        &["Work"],
+        "spec.preserveResourcesOnDeletion",
+        "hub/gateway/src/ports.rs",
+        "preserve_resources_on_deletion",
+    ),
+    (&["Work"], "spec.suspendDispatching", "hub/core/src/status.rs", "suspend_dispatching"),
+    (&["Work"], "spec.workload.manifests[]", "hub/core/src/binding.rs", "manifests"),
+    (&["Cluster"], "spec.id", "hub/src/fleet/registrar.rs", "spec.id"),
+    (&["Cluster"], "spec.provider", SELECTOR, "provider"),
+    (&["Cluster"], "spec.region", SELECTOR, "region"),
+    (&["Cluster"], "spec.zone", "proto/api/src/defaulting/cluster.rs", "zone"),
+    (&["Cluster"], "spec.zones[]", SELECTOR, "zones"),
+    (&["Cluster"], "spec.resourceModels[].grade", ESTIMATE, "grade"),
+    (&["Cluster"], "spec.resourceModels[].ranges[].max", ESTIMATE, "ranges"),
+    (&["Cluster"], "spec.resourceModels[].ranges[].min", ESTIMATE, "ranges"),
+    (&["Cluster"], "spec.resourceModels[].ranges[].name", ESTIMATE, "ranges"),
+    (&["Cluster"], "spec.taints[].key", FILTER, "taint.key"),
+    (&["Cluster"], "spec.taints[].value", FILTER, "taint.value"),
+    (&["Cluster"], "spec.taints[].timeAdded", "hub/core/src/cluster.rs", "time_added"),
+];
+
+/// The fields of a schema that have none below them. What every object has, and what its status says, are nobody's wish.
+fn leaves(schema: SchemaRef<'_>, path: &str, out: &mut BTreeSet<String>) {
+    if let Some(items) = schema.items() {
+        return leaves(items, &format!("{path}[]"), out);
+    }
+    if schema.properties().len() == 0 {
+        out.insert(path.to_owned());
+        return;
+    }
+    for (name, inner, _) in schema.properties() {
+        let below = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+        if !matches!(below.as_str(), "apiVersion" | "kind" | "metadata" | "status") {
+            leaves(inner, &below, out);
+        }
+    }
+}
+
+/// A row's fields, its shape written out.
+fn fields(path: &str) -> Vec<String> {
+    let Some((before, _)) = path.split_once('{') else { return vec![path.to_owned()] };
+    let shape = SHAPES.iter().find(|(name, _)| path.ends_with(name)).unwrap_or_else(|| panic!("{path}"));
+    shape.1.iter().map(|field| format!("{before}{field}")).collect()
+}
+
+/// The fleet's kinds in the version that is stored, which every other one is converted to.
+fn stored() -> impl Iterator<Item = (&'static str, &'static str, BTreeSet<String>)> {
+    let fleet = |group: &str| group.ends_with(".karmada.io") || group == "multicluster.x-k8s.io";
+    let resources = catalogue::resources().iter().filter(move |resource| {
+        let is_older = BINDINGS.contains(&resource.kind.as_str()) && resource.version == "v1alpha1";
+        fleet(&resource.group) && !resource.is_virtual && !is_older
+    });
+    resources.map(|resource| {
+        let schema = Schemas::builtin().of(&resource.group, &resource.version, &resource.kind).unwrap();
+        let mut fields = BTreeSet::new();
+        leaves(schema, "", &mut fields);
+        (&*resource.group, &*resource.kind, fields)
+    })
+}
+
+#[test]
+fn every_field_is_acted_on_or_told_of() {
+    let mut silent = Vec::new();
+    let mut known = BTreeSet::new();
+    for (group, kind, schema) in stored() {
+        let rows = ACTED_ON.iter().filter(|(kinds, ..)| kinds.contains(&kind));
+        let acted: BTreeSet<String> = rows.flat_map(|(_, path, ..)| fields(path)).collect();
+        for field in &schema {
+            if !acted.contains(field) && !inert::is_told(group, kind, field) {
+                silent.push(format!("{kind}: {field}"));
+            }
+        }
+        known.extend(schema.into_iter().map(|field| (kind, field)));
+    }
+    assert!(silent.is_empty(), "nothing acts on these, and nobody is told:\n{}", silent.join("\n"));
+    for (kinds, path, ..) in ACTED_ON {
+        for (kind, field) in kinds.iter().flat_map(|kind| fields(path).into_iter().map(move |f| (*kind, f))) {
+            assert!(known.contains(&(kind, field.clone())), "{kind} has no {field}");
+        }
+    }
+}
+
+#[test]
+fn what_is_acted_on_is_read_where_it_is_said_to_be() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let reads = |file: &str, word: &str| {
+        let text = std::fs::read_to_string(root.join(file)).unwrap_or_default();
+        text.split("#[cfg(test)]\nmod tests {").next().is_some_and(|code| code.contains(word))
+    };
+    let wrong = ACTED_ON.iter().filter(|(_, _, file, word)| !reads(file, word));
+    let wrong: Vec<String> =
+        wrong.map(|(_, path, file, word)| format!("{path}: {file} has no {word}")).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
