@@ -42,7 +42,7 @@ use crate::fleet::{
     KarmadaPolicies, Models, Overview, Repair, Reports, SessionGuard, StoredSessions, default_roles,
 };
 use crate::lanes::{self, Lanes};
-use crate::listener::{self, Connections, Doors, Services, Strangers};
+use crate::listener::{self, AgentStreams, Connections, Doors, Services, Strangers};
 use crate::port_tls::PortTls;
 use crate::randomness;
 use crate::renewal::{Holders, Renewal};
@@ -228,7 +228,7 @@ impl Hub {
         let closing = CancellationToken::new();
         let services = Services {
             api,
-            agents: BoxCloneSyncService::new(service::of(&gateway)),
+            agents: AgentStreams::new(BoxCloneSyncService::new(service::of(&gateway))),
             strangers: Arc::new(Strangers::new(BoxCloneSyncService::new(service::for_strangers(&gateway)))),
             tls,
             clock: clock.clone(),

@@ -3,8 +3,10 @@
 //! In: a bound listener, a TLS configuration, and the two services. Out: nothing; runs until told to stop, then lets what is
 //! under way end. A connection's client certificate is read once and goes along with every request on it; whether it is still good
 //! is asked at each. An agent's certificate opens the agents' stream and nothing else. What strangers can take of the port is
-//! bounded: by address and in time ([`connections`]), and in calls ([`strangers`]).
+//! bounded: by address and in time ([`connections`]), and in calls ([`strangers`]). A join needs no certificate, and who shows one is
+//! given no more for it; what an agent can take is bounded as well ([`agents`]).
 
+mod agents;
 mod connections;
 mod heard;
 mod held;
@@ -36,8 +38,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tower::Service;
 
+pub use self::agents::AgentStreams;
 pub use self::connections::Connections;
 use self::connections::Place;
 use self::heard::Heard;
@@ -52,6 +54,11 @@ use crate::port_tls::PortTls;
 /// How long requests under way may take to end once the hub stops.
 const DRAIN: Duration = Duration::from_secs(10);
 
+/// The call that is an agent's stream.
+const CONNECT: &str = "/fleet.v1.Fleet/Connect";
+/// Requests of one connection at once, but an agent's.
+const STREAMS: u32 = 1000;
+
 /// Body of any response on the port.
 pub type Body = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>;
 
@@ -64,9 +71,9 @@ pub type Grpc =
 pub struct Services {
     /// The Kubernetes API.
     pub api: Arc<ApiServer>,
-    /// The fleet's stream, for who shows a certificate.
-    pub agents: Grpc,
-    /// The same for who shows none.
+    /// The fleet's stream, for who shows an agent's certificate.
+    pub agents: Arc<AgentStreams>,
+    /// The fleet's other calls, and whoever else comes.
     pub strangers: Arc<Strangers>,
     /// What connections are received with, and whose certificates count.
     pub tls: Arc<PortTls>,
@@ -156,13 +163,16 @@ async fn connection(arrived: Arrived, services: Services, streams: Streams, stop
         Err(error) => return tracing::debug!(%error, "a client certificate cannot be read"),
     };
     drop(shown);
-    let builder = settings(streams.clone(), peer.is_stranger());
+    let builder = settings(streams.clone(), &peer);
     if !peer.is_stranger() {
         place.is_known();
     }
     let (load, here, calls) = (streams.load, place.clone(), Calls::default());
     // An agent's session has its own signs of life, over links on which a frame takes minutes.
-    let is_agent = peer.identity.as_ref().is_some_and(PeerIdentity::is_of_an_agent);
+    let agent = peer.identity.as_ref().filter(|identity| identity.is_of_an_agent());
+    let is_agent = agent.is_some();
+    let _one_of_its_key =
+        agent.map(|agent| services.agents.connected(&agent.key_fingerprint, place.leave.clone()));
     let answers = Arc::new(AtomicU64::new(0));
     // A request of HTTP/2 is one of many on its connection, and takes none.
     let is_takeable = !is_agent && stream.get_ref().1.alpn_protocol() != Some(b"h2");
@@ -255,8 +265,10 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {
 }
 
 /// Windows that a stalled peer cannot turn into gigabytes over ten thousand connections; smaller ones for strangers.
-fn settings(streams: Streams, is_stranger: bool) -> Builder<Streams> {
-    let (of_stream, of_connection) = if is_stranger { (64 << 10, 128 << 10) } else { (256 << 10, 512 << 10) };
+fn settings(streams: Streams, peer: &Peer) -> Builder<Streams> {
+    let (of_stream, of_connection) =
+        if peer.is_stranger() { (64 << 10, 128 << 10) } else { (256 << 10, 512 << 10) };
+    let is_agent = peer.identity.as_ref().is_some_and(PeerIdentity::is_of_an_agent);
     let mut builder = Builder::new(streams);
     builder
         .http1()
@@ -268,7 +280,7 @@ fn settings(streams: Streams, is_stranger: bool) -> Builder<Streams> {
         .initial_connection_window_size(of_connection)
         .max_send_buf_size(64 << 10)
         .max_header_list_size(64 << 10)
-        .max_concurrent_streams(1000);
+        .max_concurrent_streams(if is_agent { agents::STREAMS } else { STREAMS });
     builder
 }
 
@@ -308,22 +320,24 @@ async fn answer(
         .map(|body| body.map_err(|never| match never {}).boxed_unsync())
 }
 
-/// The agents' service. A certificate that has ended is refused by it, with words.
+/// The agents' service: an agent's own stream, and within a stranger's bounds whatever else is called. A certificate that has ended is
+/// refused by it, with words.
 async fn fleet(
     services: Services,
     peer: Option<PeerIdentity>,
     calls: Calls,
     mut request: Request<Incoming>,
 ) -> Response<tonic::body::Body> {
-    let Some(peer) = peer else {
-        let from = request.extensions().get::<PeerAddress>();
-        let from = from.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |PeerAddress(from)| *from);
-        return services.strangers.call(&calls, from, request.map(tonic::body::Body::new)).await;
-    };
-    request.extensions_mut().insert(peer);
-    let mut agents = services.agents;
-    let Ok(response) = agents.call(request.map(tonic::body::Body::new)).await;
-    response
+    let is_agent = peer.as_ref().is_some_and(PeerIdentity::is_of_an_agent);
+    if let Some(peer) = peer {
+        request.extensions_mut().insert(peer);
+    }
+    if is_agent && request.uri().path() == CONNECT {
+        return services.agents.call(request.map(tonic::body::Body::new)).await;
+    }
+    let from = request.extensions().get::<PeerAddress>();
+    let from = from.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |PeerAddress(from)| *from);
+    services.strangers.call(&calls, from, request.map(tonic::body::Body::new)).await
 }
 
 /// The user whom a certificate names.

@@ -1,4 +1,4 @@
-//! Calls of the agents' service by who showed no certificate: joins, and nothing else.
+//! Calls of the agents' service that need no certificate: joins, and nothing else, whoever makes them.
 //!
 //! In: a gRPC request, the address it comes from, what else its connection has under way. Out: the service's answer, or a refusal.
 //! What a stranger can take is bounded before anything is read: a few calls of a connection, a rate of an address, a number in

@@ -1,5 +1,5 @@
 //! Identities against a hub in this process, over real TLS: who joins, who takes a name over, what a certificate still opens when
-//! its key was replaced or its time is over, what strangers can take, and what a small request can make of the hub.
+//! its key was replaced or its time is over, what strangers and holders of a certificate can take, and what a small request can make of the hub.
 
 #![allow(clippy::disallowed_methods, reason = "tests and benches are of this machine's time")]
 // Helpers of tests are no tests to the lint.
@@ -8,6 +8,7 @@
 mod authorities;
 mod certificates;
 mod growth;
+mod holders;
 mod joins;
 mod links;
 mod port;

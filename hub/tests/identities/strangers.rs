@@ -6,20 +6,20 @@ use bytes::Bytes;
 use http_body_util::StreamBody;
 use hyper::body::Frame;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use karmada_certs::client_config;
+use karmada_certs::{KeyedCertificate, client_config};
 
 use crate::world::World;
 
-type Body = StreamBody<futures::stream::BoxStream<'static, Result<Frame<Bytes>, std::io::Error>>>;
-type Sender = hyper::client::conn::http2::SendRequest<Body>;
+pub type Body = StreamBody<futures::stream::BoxStream<'static, Result<Frame<Bytes>, std::io::Error>>>;
+pub type Sender = hyper::client::conn::http2::SendRequest<Body>;
 
 async fn connection(world: &World) -> Sender {
-    connection_from(world, 1).await
+    connection_of(world, 1, None).await
 }
 
-/// From the loopback address that ends with `host`.
-async fn connection_from(world: &World, host: u8) -> Sender {
-    let mut config = client_config(&world.trust(), None).unwrap();
+/// From the loopback address that ends with `host`, of who shows a certificate.
+pub async fn connection_of(world: &World, host: u8, identity: Option<&KeyedCertificate>) -> Sender {
+    let mut config = client_config(&world.trust(), identity).unwrap();
     config.alpn_protocols = vec![b"h2".to_vec()];
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind(([127, 0, 0, host], 0).into()).unwrap();
@@ -33,20 +33,25 @@ async fn connection_from(world: &World, host: u8) -> Sender {
 }
 
 /// A join that announces a message of some size, sends a part of it, and then nothing more.
-fn unfinished(size: u32, sent: usize) -> http::Request<Body> {
+pub fn unfinished(size: u32, sent: usize) -> http::Request<Body> {
+    unfinished_call("Join", size, sent)
+}
+
+/// The same of any call.
+pub fn unfinished_call(method: &str, size: u32, sent: usize) -> http::Request<Body> {
     let mut head = vec![0u8];
     head.extend(size.to_be_bytes());
     head.extend(vec![0; sent]);
     let first = futures::stream::iter([Ok(Frame::data(Bytes::from(head)))]);
     let body = futures::StreamExt::chain(first, futures::stream::pending());
-    http::Request::post("https://localhost/fleet.v1.Fleet/Join")
+    http::Request::post(format!("https://localhost/fleet.v1.Fleet/{method}"))
         .header("content-type", "application/grpc")
         .header("te", "trailers")
         .body(StreamBody::new(futures::StreamExt::boxed(body)))
         .unwrap()
 }
 
-async fn status(sender: &mut Sender, request: http::Request<Body>) -> String {
+pub async fn status(sender: &mut Sender, request: http::Request<Body>) -> String {
     let Ok(response) = sender.send_request(request).await else { return "reset".to_owned() };
     let told = |headers: &http::HeaderMap| {
         headers.get("grpc-status").map(|code| code.to_str().unwrap_or("").to_owned())
@@ -59,9 +64,9 @@ async fn status(sender: &mut Sender, request: http::Request<Body>) -> String {
     trailers.and_then(|trailers| told(&trailers)).unwrap_or_default()
 }
 
-const EXHAUSTED: &str = "8";
-const DEADLINE: &str = "4";
-const TOO_LARGE: &str = "11";
+pub const EXHAUSTED: &str = "8";
+pub const DEADLINE: &str = "4";
+pub const TOO_LARGE: &str = "11";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unfinished_joins_are_few_small_and_short() {
@@ -99,7 +104,7 @@ async fn a_flood_of_unfinished_joins() {
     let mut all = Vec::new();
     let mut senders = Vec::new();
     for host in 1..=63 {
-        senders.push(connection_from(&world, host).await);
+        senders.push(connection_of(&world, host, None).await);
     }
     tokio::time::sleep(Duration::from_millis(500)).await;
     let before = resident();
