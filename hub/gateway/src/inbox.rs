@@ -188,7 +188,7 @@ mod tests {
             uid: "u".into(),
             revision,
             generation: 0,
-            outdated: false,
+            hash: None,
             applied: None,
             manifest_statuses: None,
         };

@@ -39,3 +39,4 @@ pub use links::Links;
 pub use options::Options;
 pub use ports::Ports;
 pub use sources::Sources;
+pub use wire::body_hash;

@@ -229,8 +229,8 @@ pub struct WorkReport {
     pub revision: u64,
     /// The generation of the Work that this is about; zero from an agent that does not say.
     pub generation: u64,
-    /// True where the hub has sent a newer spec than the one this is about: the outcome of an older generation.
-    pub outdated: bool,
+    /// The hash of the body that this is about ([`crate::body_hash`]); `None` where the hub itself speaks of what it sent.
+    pub hash: Option<Bytes>,
     /// To become the condition Applied; `None` while nothing has been tried.
     pub applied: Option<Applied>,
     /// JSON array, whole: `status.manifestStatuses`. `None`: keep what is there.

@@ -362,7 +362,7 @@ impl Session {
     }
 
     fn work_status(&mut self, status: v1::WorkStatus) {
-        let outdated = self.dispatch.is_outdated(&status);
+        let hash = self.dispatch.reported(&status);
         let v1::WorkStatus { encoding, manifest_statuses: bytes, decoded_size, .. } = status;
         let packed = (decoded_size > 0).then(|| Packed { encoding, bytes: own(&bytes), decoded_size });
         if packed.as_ref().is_some_and(|packed| !packed.is_bounded()) {
@@ -374,7 +374,7 @@ impl Session {
             uid: status.uid,
             revision: status.revision,
             generation: status.generation,
-            outdated,
+            hash: Some(hash),
             applied: status.applied.map(|a| Applied {
                 ok: a.ok,
                 reason: bounded(&a.reason, REASON),
@@ -402,7 +402,7 @@ impl Session {
             uid,
             revision: nack.revision,
             generation,
-            outdated: false,
+            hash: None,
             applied: Some(Applied { ok: false, reason: "AppliedFailed".into(), message }),
             manifest_statuses: None,
         };

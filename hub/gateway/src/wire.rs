@@ -4,6 +4,7 @@
 //! as a new desired state.
 
 use bytes::Bytes;
+use karmada_proto::body;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -35,6 +36,11 @@ pub fn manifests(work: &[u8]) -> Result<Bytes, serde_json::Error> {
     Ok(format!(r#"{{"manifests":{manifests}}}"#).into())
 }
 
+/// The hash by which an agent names the body of the Work that this JSON is of; `None` where it cannot be read.
+pub fn body_hash(work: &[u8]) -> Option<Bytes> {
+    Some(body::hash(&manifests(work).ok()?))
+}
+
 /// The report about a Work whose JSON cannot be read.
 pub fn malformed(work: &Work, error: &serde_json::Error) -> WorkReport {
     WorkReport {
@@ -42,7 +48,7 @@ pub fn malformed(work: &Work, error: &serde_json::Error) -> WorkReport {
         uid: work.uid.to_string(),
         revision: work.revision,
         generation: work.generation,
-        outdated: false,
+        hash: None,
         applied: Some(Applied {
             ok: false,
             reason: "AppliedFailed".into(),

@@ -10,8 +10,12 @@ use karmada_api::strings::annotations::ORPHANS;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Orphans that stand on a Cluster. The others are told of once those are gone.
+/// Orphans that stand on a Cluster, and bytes of their names in its annotation, which must leave room for what people write there:
+/// Kubernetes allows 256 KiB for all annotations of an object. The others are told of once those are gone.
 const MOST: usize = 1000;
+const BYTES: usize = 32 << 10;
+/// Bytes of an orphan's longest fate, and of what stands around it and the name.
+const FATE: usize = "\"\":\"undecided\",".len();
 
 /// What a person decided of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +27,15 @@ pub enum Fate {
     Release,
     /// Its objects are deleted.
     Delete,
+}
+
+/// What came of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reported {
+    /// Whether some are new.
+    pub news: bool,
+    /// How many found no room.
+    pub left_out: usize,
 }
 
 /// The orphans of one cluster.
@@ -42,16 +55,25 @@ impl Orphans {
         if self.0.is_empty() { None } else { serde_json::to_string(&self.0).ok() }
     }
 
-    /// The agent names these; `is_held`: the hub holds such a Work, which thereby is no orphan. True where some are new.
-    pub fn reported(&mut self, keys: &[String], is_held: impl Fn(&str) -> bool) -> bool {
+    /// The agent names these; `is_held`: the hub holds such a Work, which thereby is no orphan.
+    pub fn reported(&mut self, keys: &[String], is_held: impl Fn(&str) -> bool) -> Reported {
         self.0.retain(|key, _| !is_held(key));
         let before = self.0.len();
+        let mut bytes: usize = self.0.keys().map(|key| written(key)).sum();
+        let mut left_out = 0;
         for key in keys.iter().filter(|key| !is_held(key)) {
-            if self.0.len() < MOST {
-                self.0.entry(key.clone()).or_insert(Fate::Undecided);
+            if self.0.contains_key(key) {
+                continue;
+            }
+            let more = written(key);
+            if self.0.len() < MOST && bytes + more <= BYTES {
+                self.0.insert(key.clone(), Fate::Undecided);
+                bytes += more;
+            } else {
+                left_out += 1;
             }
         }
-        self.0.len() > before
+        Reported { news: self.0.len() > before, left_out }
     }
 
     /// The site let go of one. True where it was among them.
@@ -71,6 +93,12 @@ impl Orphans {
     }
 }
 
+/// Bytes that one takes at most in the annotation, where some characters take more than in its name.
+fn written(key: &str) -> usize {
+    let escaped = key.chars().map(|c| if c.is_control() || "\"\\".contains(c) { 6 } else { c.len_utf8() });
+    escaped.sum::<usize>() + FATE
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,19 +109,48 @@ mod tests {
         let keys = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let mut orphans = Orphans::default();
         assert_eq!(orphans.text(), None);
-        assert!(orphans.reported(&keys(&["a", "b", "held"]), |key| key == "held"));
-        assert!(!orphans.reported(&keys(&["a"]), |_| false), "known already");
+        let none = |left_out| Reported { news: false, left_out };
+        let told = orphans.reported(&keys(&["a", "b", "held"]), |key| key == "held");
+        assert_eq!(told, Reported { news: true, left_out: 0 });
+        assert_eq!(orphans.reported(&keys(&["a"]), |_| false), none(0), "known already");
         assert_eq!((orphans.count(), orphans.decided()), (2, Vec::new()));
         let decided = json!({"metadata": {"annotations": {ORPHANS: r#"{"a":"release","b":"delete","c":"undecided"}"#}}});
         let mut orphans = Orphans::of(&decided);
-        assert!(!orphans.reported(&keys(&["a"]), |_| false), "what was decided stands");
+        assert_eq!(orphans.reported(&keys(&["a"]), |_| false), none(0), "what was decided stands");
         assert_eq!(orphans.decided(), [("a".to_owned(), true), ("b".to_owned(), false)]);
         assert!(orphans.gone("a") && !orphans.gone("a"));
-        assert!(!orphans.reported(&[], |key| key == "b"));
+        assert_eq!(orphans.reported(&[], |key| key == "b"), none(0));
         assert_eq!(orphans.text().as_deref(), Some(r#"{"c":"undecided"}"#));
         assert_eq!(Orphans::of(&json!({"metadata": {"annotations": {ORPHANS: "no json"}}})).count(), 0);
         let many: Vec<String> = (0..5000).map(|at| format!("w{at}")).collect();
-        orphans.reported(&many, |_| false);
+        assert_eq!(orphans.reported(&many, |_| false), Reported { news: true, left_out: 4001 });
         assert_eq!(orphans.count(), MOST);
+        assert_eq!(orphans.reported(&many, |_| false), none(4001));
+    }
+
+    /// Whatever a site calls them: people write on the Cluster as well.
+    #[test]
+    fn long_names_take_no_more_room_than_is_theirs() {
+        for name in [
+            "x".repeat(243),
+            "\u{1}".repeat(243),
+            "\"".repeat(243),
+            "\u{7f}".repeat(100),
+            "ü".repeat(100),
+            String::new(),
+        ] {
+            let many: Vec<String> = (0..1000).map(|at| format!("{at}{name}")).collect();
+            let mut orphans = Orphans::default();
+            let told = orphans.reported(&many, |_| false);
+            assert!(told.news && orphans.count() + told.left_out == 1000, "{told:?}");
+            let bytes = orphans.text().unwrap().len();
+            assert!(bytes <= BYTES + 2, "{bytes} of {name:.1}");
+            assert_eq!(told.left_out == 0, name.is_empty());
+            let first = many.first().unwrap();
+            assert!(
+                orphans.gone(first) && orphans.reported(std::slice::from_ref(first), |_| false).news,
+                "room again"
+            );
+        }
     }
 }

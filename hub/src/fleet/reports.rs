@@ -11,15 +11,15 @@ use karmada_controllers::port::Key;
 use karmada_controllers::queue::Queue;
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
-use karmada_gateway::Links;
 use karmada_gateway::ports::{Batch, PortError, StatusSink, WorkNotice, WorkReport};
+use karmada_gateway::{Links, body_hash};
 use karmada_proto::quoted;
 use karmada_registry::{Origin, Registry, User, WriteOptions};
 use karmada_schema::object::{ObjectKey, Stored, meta};
 use serde_json::{Value, json};
 
 use super::cluster_report;
-use super::orphans::Orphans;
+use super::orphans::{Orphans, Reported};
 
 /// Orphans that a line of the log names.
 const ORPHANS_SHOWN: usize = 10;
@@ -72,6 +72,12 @@ impl Reports {
             Ok(())
         };
         self.change(&clusters, &ObjectKey::new("", cluster), cluster, "", &mut on_cluster).await.map(drop)
+    }
+
+    /// The generation of a Work, and the hash of the body that it has in it.
+    fn body_of(&self, works: &ResourceDefinition, key: &ObjectKey) -> Option<(u64, Bytes)> {
+        let work = self.registry.get(works, &key.namespace, &key.name).ok()?;
+        Some((generation(&work.value()), body_hash(&work.json())?))
     }
 
     /// The template that a Work carries, as its manifest names it.
@@ -153,16 +159,25 @@ fn set_condition(conditions: &mut Vec<Value>, mut condition: Value, now: &str) {
     }
 }
 
-/// The generation for which a report says how applying it went; `None` where that is not the one there is `live`. An agent
-/// of an earlier version does not say: then what counts is whether it was sent anything newer.
-fn generation_of(report: &WorkReport, live: u64) -> Option<u64> {
-    let current = if report.generation == 0 { !report.outdated } else { report.generation == live };
-    current.then_some(live)
+/// The generation for which a report says how applying it went; `None` where it is not about the body that there is. A generation is
+/// a number, which another life of the hub gave to other content, and which agents of an earlier version do not say: the body's hash
+/// decides. `live`: the Work's generation; `present`: a generation of it, and the hash of the body that it has in that one.
+fn generation_of(report: &WorkReport, live: u64, present: Option<&(u64, Bytes)>) -> Option<u64> {
+    let is_named = report.generation == 0 || report.generation == live;
+    let is_of_body = report
+        .hash
+        .as_ref()
+        .is_none_or(|told| present.is_some_and(|(generation, hash)| *generation == live && hash == told));
+    (is_named && is_of_body).then_some(live)
 }
 
 /// The deletes of which a Cluster says that they may go out.
 pub(super) fn confirmed(cluster: &Value) -> Option<Batch> {
     cluster["metadata"]["annotations"][annotations::CONFIRM_DELETES].as_str()?.parse().ok()
+}
+
+fn generation(object: &Value) -> u64 {
+    object["metadata"]["generation"].as_u64().unwrap_or(0)
 }
 
 fn conditions_of(object: &Value) -> Vec<Value> {
@@ -181,12 +196,13 @@ impl StatusSink for Reports {
         };
         let (definition, now) = (self.works()?, self.registry.now_text());
         let key = ObjectKey::new(&execution_namespace(cluster), &report.key);
+        let present = report.applied.as_ref().and_then(|_| self.body_of(&definition, &key));
         let mut change = |work: &mut Value| {
             if meta::text(work, "uid") != report.uid {
                 return Ok(());
             }
             // How an older spec fared says nothing of the one there is now; what runs is told all the same.
-            let generation = generation_of(&report, work["metadata"]["generation"].as_u64().unwrap_or(0));
+            let generation = generation_of(&report, generation(work), present.as_ref());
             if let (Some(applied), Some(generation)) = (report.applied.as_ref(), generation) {
                 let mut conditions = conditions_of(work);
                 let condition = json!({
@@ -306,19 +322,22 @@ impl StatusSink for Reports {
         let works = self.works()?;
         let namespace = execution_namespace(cluster);
         let is_held = |key: &str| self.registry.get(&works, &namespace, key).is_ok();
-        let (mut news, mut count) = (false, 0);
+        let (mut told, mut count) = (Reported { news: false, left_out: 0 }, 0);
         self.change_orphans(cluster, &mut |orphans| {
-            news = orphans.reported(&keys, is_held);
+            told = orphans.reported(&keys, is_held);
             count = orphans.count();
         })
         .await?;
-        if !news {
+        if !told.news {
             return Ok(());
         }
+        let left_out = told.left_out;
         let shown: Vec<_> = keys.iter().take(ORPHANS_SHOWN).map(|key| quoted(key)).collect();
-        tracing::warn!(cluster, count, keys = ?shown, "the site has Works, or objects with their marks, that the hub does not hold; nothing is removed");
+        tracing::warn!(cluster, count, left_out, keys = ?shown, "the site has Works, or objects with their marks, that the hub does not hold; nothing is removed");
+        let more =
+            if left_out == 0 { String::new() } else { format!(" ({left_out} more are not listed yet)") };
         let message = format!(
-            "the site has {count} Works, or objects with their marks, that the hub knows nothing of, and keeps them until somebody decides: karmadactl orphans {cluster}"
+            "the site has {count} Works{more}, or objects with their marks, that the hub knows nothing of, and keeps them until somebody decides: karmadactl orphans {cluster}"
         );
         self.recorder.record(&about(cluster), EventType::Warning, "OrphansFound", &message);
         Ok(())
@@ -351,25 +370,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_speaks_for_its_own_generation_alone() {
-        for (told, outdated, live, stamps) in [
-            (1, false, 2, None),
-            (2, false, 2, Some(2)),
-            (3, false, 2, None),
-            (2, true, 2, Some(2)),
-            (0, false, 2, Some(2)),
-            (0, true, 2, None),
+    fn a_report_speaks_for_its_own_generation_and_body_alone() {
+        let present = (2, Bytes::from_static(b"this"));
+        for (told, hash, live, stamps) in [
+            (1, Some("this"), 2, None),
+            (2, Some("this"), 2, Some(2)),
+            (3, Some("this"), 2, None),
+            (2, Some("that"), 2, None),
+            (2, Some(""), 2, None),
+            (2, Some("this"), 3, None),
+            (3, Some("this"), 3, None),
+            (0, Some("this"), 2, Some(2)),
+            (0, Some("that"), 2, None),
+            (2, None, 2, Some(2)),
+            (1, None, 2, None),
         ] {
             let report = WorkReport {
                 key: "w".into(),
                 uid: "u".into(),
                 revision: 1,
                 generation: told,
-                outdated,
+                hash: hash.map(Bytes::from),
                 applied: None,
                 manifest_statuses: None,
             };
-            assert_eq!(generation_of(&report, live), stamps, "{told} of {live}, outdated: {outdated}");
+            let of = generation_of(&report, live, Some(&present));
+            assert_eq!(of, stamps, "{told} of {live}, {hash:?}");
+            assert_eq!(
+                generation_of(&report, live, None),
+                stamps.filter(|_| hash.is_none()),
+                "no body is known"
+            );
         }
     }
 }

@@ -12,6 +12,7 @@ mod holders;
 mod joins;
 mod links;
 mod port;
+mod reports;
 mod sessions;
 mod strangers;
 mod taken_over;

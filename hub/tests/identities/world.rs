@@ -148,6 +148,11 @@ impl World {
         self.hub.registry.create(&works, &namespace, work, &options()).await.unwrap();
     }
 
+    pub fn work(&self, cluster: &str, name: &str) -> Value {
+        let works = self.hub.registry.definition("work.karmada.io", "v1alpha1", "works").unwrap();
+        self.hub.registry.get(&works, &format!("karmada-es-{cluster}"), name).unwrap().value()
+    }
+
     /// Changes annotations of a Cluster, as who may update clusters does.
     pub async fn annotate(&self, cluster: &str, key: &str, value: &str) {
         let clusters = self.hub.registry.definition("cluster.karmada.io", "v1alpha1", "clusters").unwrap();

@@ -294,16 +294,16 @@ impl Dispatch {
         NeverHeld::BodyFollows
     }
 
-    /// Whether a report is about an older body than the one that the agent was sent. One of a Work that nothing was
-    /// sent of yet tells what the agent holds.
-    pub(super) fn is_outdated(&mut self, status: &v1::WorkStatus) -> bool {
-        let held = self.known.entry(status.key.as_str().into()).or_insert_with(|| Known {
+    /// The hash of the body that a report is about. One of a Work that nothing was sent of yet tells what the agent holds.
+    pub(super) fn reported(&mut self, status: &v1::WorkStatus) -> Bytes {
+        // A copy: a slice would keep the whole frame.
+        let hash = Bytes::copy_from_slice(&status.hash[..status.hash.len().min(HASH)]);
+        self.known.entry(status.key.as_str().into()).or_insert_with(|| Known {
             uid: status.uid.as_str().into(),
-            // A copy: a slice would keep the whole frame.
-            hash: Bytes::copy_from_slice(&status.hash[..status.hash.len().min(HASH)]),
+            hash: hash.clone(),
             marks: None,
         });
-        held.hash != status.hash
+        hash
     }
 
     /// The uid and generation under which the agent was sent `key` at `revision`; `None` where it was sent another since,
