@@ -67,11 +67,12 @@ pub fn resume(hello: &Hello, epoch: u64, in_our_past: bool) -> Option<u64> {
     (in_our_past && hello.epoch == epoch && hello.cursor > 0).then_some(hello.cursor)
 }
 
-/// Whether the agent has seen a life of the hub that was taken back: it comes out of another epoch, or was told a cursor by a start
-/// that is none of this hub's past. What was to be deleted then may be so no more.
+/// Whether the agent has seen a life of the hub that was taken back: it comes out of another epoch, or was told what it holds by a
+/// start that is none of this hub's past. What was to be deleted then may be so no more. A cursor of zero says nothing against it: a
+/// listing that was cut leaves it beside the start whose Works are held still.
 pub fn saw_another_life(hello: &Hello, epoch: u64, in_our_past: bool) -> bool {
-    let told_elsewhere = hello.epoch == epoch && hello.cursor > 0 && !in_our_past;
-    hello.objects > 0 && (hello.epoch != 0 && hello.epoch != epoch || told_elsewhere)
+    let was_told = hello.timeline != 0 || hello.epoch == epoch && hello.cursor > 0;
+    hello.objects > 0 && (hello.epoch != 0 && hello.epoch != epoch || was_told && !in_our_past)
 }
 
 /// When an agent that is sent away may come back: all `live` of them spread over the time that the hub takes for them.
@@ -99,6 +100,12 @@ pub fn clone() -> Close {
     let message =
         "another process with this identity is connected and answers: was the agent's state copied?";
     close(CloseCode::Clone, RetryClass::RetryAfter, CLONE_PAUSE, message.into())
+}
+
+/// The close for a cluster whose sessions follow one another faster than anybody's link breaks.
+pub fn too_often(after: Duration) -> Close {
+    let message = "this cluster's sessions follow one another too quickly".to_owned();
+    close(CloseCode::Busy, RetryClass::RetryAfter, after, message)
 }
 
 /// The close for a hub that cannot serve now.

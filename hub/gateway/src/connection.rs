@@ -104,6 +104,7 @@ where
         gateway.ports.registrar.authorize_session(peer).await.map_err(|r| admission::refused(&r))?;
     let hello = hello(gateway, &mut inbound).await?;
     let protocol = admission::check(&cluster, &hello)?;
+    gateway.paced(&cluster)?;
     probe_other(gateway, &cluster, &hello).await?;
     let (position, resume) = position(gateway, &hello).await?;
     let epoch = position.epoch;

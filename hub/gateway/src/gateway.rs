@@ -19,11 +19,13 @@ use crate::door::Door;
 use crate::links::Links;
 use crate::options::Options;
 use crate::ports::{Batch, Occurrence, Ports, SessionRefusal};
-use crate::rate::{LineBudget, Rate};
+use crate::rate::{Buckets, LineBudget, Rate};
 use crate::session::Control;
 
 /// Refusals that are logged: what strangers cause must not fill a disk.
 const REFUSALS_LOGGED: Rate = Rate { per_minute: 60.0, burst: 20.0 };
+/// Clusters whose sessions are paced apart from each other's.
+const PACED: usize = 100_000;
 
 /// The gateway: all sessions of one hub.
 pub struct Gateway {
@@ -35,6 +37,8 @@ pub struct Gateway {
     /// The newest epoch that everybody was called into.
     entered: AtomicU64,
     refusals: Mutex<LineBudget>,
+    /// How often each cluster's sessions begin.
+    beginnings: Mutex<Buckets<String>>,
 }
 
 impl std::fmt::Debug for Gateway {
@@ -53,6 +57,7 @@ impl Gateway {
             links,
             entered: AtomicU64::new(0),
             refusals: Mutex::new(LineBudget::new(REFUSALS_LOGGED)),
+            beginnings: Mutex::new(Buckets::new(PACED)),
         });
         tokio::spawn(sweep(Arc::downgrade(&gateway), gateway.options.sweep));
         gateway
@@ -191,6 +196,12 @@ impl Gateway {
             let again = admission::close(CloseCode::Recycle, RetryClass::RetryNow, after, message);
             door.order(Control::Close(again));
         }
+    }
+
+    /// Whether a session of `cluster` may begin now: each costs a write that is synced, and a line of the log.
+    pub(crate) fn paced(&self, cluster: &str) -> Result<(), Close> {
+        let taken = self.beginnings.lock().take(cluster.to_owned(), self.options.session_rate, self.now());
+        taken.map_err(admission::too_often)
     }
 
     /// Whether a line about a refusal may be logged, and how many before it were not.

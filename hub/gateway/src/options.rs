@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use karmada_proto::v1::Credit;
 
+use crate::rate::Rate;
+
 /// Settings of the fleet's end.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -19,6 +21,8 @@ pub struct Options {
     pub status_window: Credit,
     /// Sessions the hub takes per second; spreads reconnects.
     pub accept_rate: u32,
+    /// How often the sessions of one cluster begin; who comes more often waits.
+    pub session_rate: Rate,
     /// Report writes of one cluster under way at once.
     pub report_concurrency: usize,
     /// Reports that all sessions together may have unpacked and be parsing at once, in KiB; others wait. What is parsed is some
@@ -43,6 +47,7 @@ impl Default for Options {
             probe_timeout: Duration::from_secs(5),
             status_window: Credit { messages: 256, bytes: 1 << 20 },
             accept_rate: 500,
+            session_rate: Rate { per_minute: 30.0, burst: 20.0 },
             report_concurrency: 16,
             unpacked_kib: 8 * 1024,
             session_unpacked_kib: 1024,

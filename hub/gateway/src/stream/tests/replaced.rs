@@ -130,3 +130,26 @@ async fn a_link_stands_by_a_session_alone() {
     assert!(rig.gateway.links().sessions() == 0);
     assert_eq!(rig.link("m"), LinkState::Offline);
 }
+
+/// Each session is a write that is synced and a line of the log: an agent's key must not make them as fast as it can dial.
+#[tokio::test(start_paused = true)]
+async fn sessions_of_one_cluster_follow_one_another_so_often_and_no_more() {
+    let rig = Rig::new();
+    let many = async |cluster: &str, count: usize| {
+        let mut opened = 0;
+        for _ in 0..count {
+            match rig.open_with(cluster, |_| {}).await {
+                Ok(_) => opened += 1,
+                Err(code) => assert_eq!(code, CloseCode::Busy),
+            }
+        }
+        opened
+    };
+    assert_eq!(many("m", 500).await, 20);
+    assert_eq!(rig.fake.sessions.load(Ordering::SeqCst), 20, "who is refused causes no write");
+    assert_eq!(many("n", 5).await, 5, "others are not concerned");
+    tokio::time::advance(Duration::from_secs(60)).await;
+    assert_eq!(many("m", 500).await, 20);
+    tokio::time::advance(Duration::from_secs(4)).await;
+    assert_eq!(many("m", 500).await, 2);
+}

@@ -123,7 +123,10 @@ async fn a_word_of_an_earlier_version_counts_for_what_that_version_held() {
 /// The hub's file was copied back and nobody raised the epoch: the cursor that the agent was told says so.
 #[tokio::test(start_paused = true)]
 async fn deletes_are_held_from_who_was_told_a_cursor_by_another_life_of_the_hub() {
-    for (timeline, cursor, objects, held) in [(9, 5, 3, 1), (1, 5, 3, 0), (0, 0, 3, 0), (9, 5, 0, 0)] {
+    // A cursor of zero: the site's last listing was cut.
+    for (timeline, cursor, objects, held) in
+        [(9, 5, 3, 1), (1, 5, 3, 0), (0, 0, 3, 0), (9, 5, 0, 0), (9, 0, 3, 1), (1, 0, 3, 0), (9, 0, 0, 0)]
+    {
         let rig = Rig::new();
         rig.fake.deleting.store(true, Ordering::SeqCst);
         let opened = rig.open_with("m", |hello| {
