@@ -25,7 +25,7 @@ use self::changes::{SEAL, apply};
 pub use self::copy::{Row, Snapshot};
 use self::fallback::Store;
 pub use self::fallback::{LedgerHealth, run as keep_on_disk};
-use self::numbers::set_number;
+use self::numbers::{FORMER_CURSOR, set_cursor, set_number};
 use self::row::{COLUMNS, NOTHING_COMES, TO_BE_WRITTEN, UNANSWERED, entry_of, phase};
 use self::schema::{FORMAT, Trouble};
 use crate::member::ObjectId;
@@ -197,7 +197,7 @@ impl Ledger {
         let done = work(&mut store.connection)?;
         if news.relists > 0 {
             // Whatever the work said of it: rows before it are lost.
-            set_number(&store.connection, "cursor", 0)?;
+            set_cursor(&store.connection, 0)?;
         }
         self.health.send_modify(|health| {
             *health = LedgerHealth { trouble: news.trouble, relists: health.relists + news.relists };
@@ -273,6 +273,11 @@ impl Ledger {
     /// The hub's start that told the cursor; zero where none was told.
     pub fn timeline(&self) -> Result<u64, LedgerError> {
         Ok(self.number("timeline")?.unwrap_or(0) as u64)
+    }
+
+    /// Where the cursor was before the listing that is unfinished; zero where none is.
+    pub fn former_cursor(&self) -> Result<u64, LedgerError> {
+        Ok(self.number(FORMER_CURSOR)?.unwrap_or(0) as u64)
     }
 
     /// The hub's proof of the epoch; empty where there is none.

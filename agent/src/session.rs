@@ -58,6 +58,8 @@ pub struct Opening {
     pub cursor: u64,
     /// From the ledger: the hub's start that told the cursor.
     pub timeline: u64,
+    /// From the ledger: where the cursor was before a listing that is unfinished.
+    pub former_cursor: u64,
     /// From the ledger: the hub's proof of the epoch.
     pub epoch_seal: Bytes,
     /// Whose proofs count.
@@ -128,6 +130,7 @@ impl Session {
             partial,
             attempt: opening.attempt,
             timeline: opening.timeline,
+            former_cursor: opening.former_cursor,
             epoch_seal: opening.epoch_seal.clone(),
         };
         Self {

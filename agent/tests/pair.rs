@@ -12,5 +12,7 @@ mod elsewhere;
 mod hostile;
 #[path = "pair/machines.rs"]
 mod machines;
+#[path = "pair/restores.rs"]
+mod restores;
 #[path = "pair/stream.rs"]
 mod stream;

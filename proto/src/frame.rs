@@ -103,6 +103,7 @@ mod tests {
                 attempt: 16,
                 timeline: 17,
                 epoch_seal: Bytes::from_static(b"s18"),
+                former_cursor: 19,
             }),
             B::Ping(Ping { seq: 1, next_ms: 2 }),
             B::Pong(Pong { seq: 1, cursor: 2 }),

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use karmada_proto::body;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::numbers::{set_number, set_value};
+use super::numbers::{set_cursor, set_number, set_value};
 use super::row::{COLUMNS, NOTHING_COMES, TO_BE_WRITTEN, entry_of, former_text};
 use crate::member::ObjectId;
 use crate::reconcile::apply::manifests;
@@ -151,11 +151,11 @@ pub(super) fn apply(connection: &Connection, change: &Change) -> Result<(), rusq
         }
         Change::Epoch(epoch) => {
             set_number(connection, "epoch", *epoch as i64)?;
-            set_number(connection, "cursor", 0)?;
+            set_cursor(connection, 0)?;
             // Revisions of an older epoch say nothing in this one.
             connection.execute("UPDATE works SET revision = 0", [])?;
         }
-        Change::Cursor(cursor) => set_number(connection, "cursor", *cursor as i64)?,
+        Change::Cursor(cursor) => set_cursor(connection, *cursor)?,
         Change::Timeline(timeline) => set_number(connection, "timeline", *timeline as i64)?,
         Change::Seal(seal) => set_value(connection, SEAL, seal.as_ref())?,
     }

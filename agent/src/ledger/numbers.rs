@@ -2,6 +2,24 @@
 
 use rusqlite::{Connection, params};
 
+/// Where the cursor was before it began anew, until it is somewhere again.
+pub(super) const FORMER_CURSOR: &str = "former_cursor";
+
+/// Sets the cursor. Where it begins anew, what was told up to where it was is held all the same, and is remembered.
+pub(super) fn set_cursor(connection: &Connection, cursor: u64) -> Result<(), rusqlite::Error> {
+    if cursor == 0 {
+        connection
+            .prepare_cached(
+                "INSERT INTO meta (key, value) SELECT ?1, value FROM meta WHERE key = 'cursor' AND value > 0
+                 ON CONFLICT (key) DO UPDATE SET value = max(value, excluded.value)",
+            )?
+            .execute([FORMER_CURSOR])?;
+    } else {
+        connection.prepare_cached("DELETE FROM meta WHERE key = ?1")?.execute([FORMER_CURSOR])?;
+    }
+    set_number(connection, "cursor", cursor as i64)
+}
+
 /// Sets a number.
 pub(super) fn set_number(connection: &Connection, key: &str, value: i64) -> Result<(), rusqlite::Error> {
     set_value(connection, key, value)

@@ -44,6 +44,22 @@ fn what_was_committed_is_there_after_a_restart() {
     assert_eq!(mode & 0o777, 0o600);
 }
 
+/// What was told before a listing began is held until the listing is complete.
+#[test]
+fn where_the_cursor_was_is_remembered_until_it_is_somewhere_again() {
+    let ledger = Ledger::in_memory().unwrap();
+    let stands = |changes: &[Change]| {
+        ledger.commit(changes).unwrap();
+        (ledger.position().unwrap().1, ledger.former_cursor().unwrap())
+    };
+    assert_eq!(stands(&[Change::Epoch(7), Change::Cursor(0)]), (0, 0), "nothing was told yet");
+    assert_eq!(stands(&[Change::Cursor(9)]), (9, 0));
+    assert_eq!(stands(&[Change::Cursor(0)]), (0, 9));
+    assert_eq!(stands(&[Change::Cursor(0), Change::Epoch(8)]), (0, 9), "another one begins");
+    assert_eq!(stands(&[Change::Cursor(4)]), (4, 0));
+    assert_eq!(stands(&[Change::Epoch(9)]), (0, 4));
+}
+
 #[test]
 fn a_ledger_of_an_older_agent_is_taken_over() {
     for version in [1, 2] {

@@ -242,6 +242,7 @@ async fn open(
         epoch,
         cursor,
         timeline: link.shared.ledger.timeline()?,
+        former_cursor: link.shared.ledger.former_cursor()?,
         epoch_seal: link.shared.ledger.epoch_seal()?,
         seal_keys: SealKeys::of_bundle(&identity.ca_bundle),
         clock_ms: link.sources.now().as_millisecond(),

@@ -113,8 +113,13 @@ impl Hub {
         at.is_some_and(|at| cursor <= all.get(at + 1).map_or(self.revision, |next| next.1))
     }
 
+    /// A backup that is taken while the hub runs.
+    pub(crate) fn backup(&self) -> (u64, BTreeMap<String, Work>) {
+        (self.revision, self.works.clone())
+    }
+
     /// A backup is put back, under the epoch that it had; `start` is the hub's next start.
-    fn restore(&mut self, backup: (u64, BTreeMap<String, Work>), start: u64) {
+    pub(crate) fn restore(&mut self, backup: (u64, BTreeMap<String, Work>), start: u64) {
         self.starts.push((start, backup.0));
         (self.revision, self.works) = backup;
         self.history.clear();
@@ -196,6 +201,8 @@ pub(crate) struct Passed {
     offers: usize,
     bytes: usize,
     frames: usize,
+    /// The hub took the site for one that saw a life of it that was taken back.
+    pub(crate) another_life: bool,
 }
 
 /// One session from hello to quiet, or to a cut after `budget` frames from the hub.
@@ -208,6 +215,7 @@ pub(crate) fn session(hub: &mut Hub, site: &mut Site, budget: usize) -> Passed {
         epoch,
         cursor,
         timeline: site.ledger.timeline().unwrap(),
+        former_cursor: site.ledger.former_cursor().unwrap(),
         epoch_seal: site.ledger.epoch_seal().unwrap(),
         seal_keys: hub.ca.seal_keys(),
         ..agent::Opening::default()
@@ -240,10 +248,12 @@ pub(crate) fn session(hub: &mut Hub, site: &mut Site, budget: usize) -> Passed {
         retry_hint: Duration::ZERO,
         hub_clock_ms: 0,
     };
+    let told_here = hub.in_our_past(hello.timeline, admission::newest_told(&hello));
+    let another_life = admission::saw_another_life(&hello, hub.epoch, told_here);
     let mut gateway = gateway::Session::open(hello, &opening, &Options::default(), now);
     let mut seen = hub.history.len();
     let mut feed: VecDeque<WorkEvent> = events.into();
-    let mut passed = Passed::default();
+    let mut passed = Passed { another_life, ..Passed::default() };
     loop {
         let mut quiet = true;
         while let Some(event) = feed.pop_front() {

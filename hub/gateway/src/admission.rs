@@ -11,6 +11,8 @@ use crate::ports::{JoinRefusal, JoinRefusalCode, Position, SessionRefusal};
 const CLONE_PAUSE: Duration = Duration::from_secs(300);
 /// Even a few agents come back spread over this.
 const LEAST_SPREAD: Duration = Duration::from_secs(2);
+/// Bytes of a boot id, which is kept as long as its session and shown: some random characters.
+const BOOT_ID: usize = 128;
 /// A hub that cannot tell now.
 const BUSY_PAUSE: Duration = Duration::from_secs(5);
 
@@ -49,8 +51,9 @@ pub fn check(cluster: &str, hello: &Hello) -> Result<u32, Close> {
             format!("the certificate is cluster {cluster}'s, the hello says {}", hello.cluster_name);
         return Err(close(CloseCode::Protocol, RetryClass::Rejoin, Duration::ZERO, message));
     }
-    if hello.boot_id.is_empty() {
-        return Err(close(CloseCode::Protocol, RetryClass::Fatal, Duration::ZERO, "no boot id".into()));
+    if !(1..=BOOT_ID).contains(&hello.boot_id.len()) {
+        let message = format!("a boot id has 1 to {BOOT_ID} bytes");
+        return Err(close(CloseCode::Protocol, RetryClass::Fatal, Duration::ZERO, message));
     }
     Ok(version)
 }
@@ -69,10 +72,15 @@ pub fn resume(hello: &Hello, epoch: u64, in_our_past: bool) -> Option<u64> {
 
 /// Whether the agent has seen a life of the hub that was taken back: it comes out of another epoch, or was told what it holds by a
 /// start that is none of this hub's past. What was to be deleted then may be so no more. A cursor of zero says nothing against it: a
-/// listing that was cut leaves it beside the start whose Works are held still.
+/// listing that was cut leaves it beside the start whose Works are held still. `in_our_past`: whether [`newest_told`] is.
 pub fn saw_another_life(hello: &Hello, epoch: u64, in_our_past: bool) -> bool {
-    let was_told = hello.timeline != 0 || hello.epoch == epoch && hello.cursor > 0;
+    let was_told = hello.timeline != 0 || hello.epoch == epoch && newest_told(hello) > 0;
     hello.objects > 0 && (hello.epoch != 0 && hello.epoch != epoch || was_told && !in_our_past)
+}
+
+/// Up to where the agent holds what `timeline` told it, also while a listing that is unfinished begins its cursor anew.
+pub fn newest_told(hello: &Hello) -> u64 {
+    hello.cursor.max(hello.former_cursor)
 }
 
 /// When an agent that is sent away may come back: all `live` of them spread over the time that the hub takes for them.
@@ -166,7 +174,9 @@ mod tests {
         assert_eq!(check("a", &hello(2, 9)).unwrap_err().retry(), RetryClass::Fatal);
         assert_eq!(check("a", &hello(0, 0)).unwrap_err().code(), CloseCode::Version);
         assert_eq!(check("b", &hello(1, 1)).unwrap_err().code(), CloseCode::Protocol);
-        assert!(check("a", &Hello { boot_id: String::new(), ..hello(1, 1) }).is_err());
+        for (length, goes) in [(0, false), (1, true), (128, true), (129, false)] {
+            assert_eq!(check("a", &Hello { boot_id: "b".repeat(length), ..hello(1, 1) }).is_ok(), goes);
+        }
     }
 
     #[test]

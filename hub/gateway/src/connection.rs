@@ -215,7 +215,7 @@ async fn holds_deletes(
     now: Batch,
 ) -> Result<Option<Holding>, PortError> {
     let (sessions, statuses) = (&gateway.ports.sessions, &gateway.ports.statuses);
-    let in_our_past = sessions.in_our_past(hello.timeline, hello.cursor);
+    let in_our_past = sessions.in_our_past(hello.timeline, admission::newest_told(hello));
     let mut held = sessions.holds_deletes(cluster).await?;
     // A word for an epoch that is still to come is none.
     let counts = |word: &Batch| word.epoch <= now.epoch && word.is_of_this_history(&**sessions, held);

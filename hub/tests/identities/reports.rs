@@ -63,9 +63,9 @@ async fn what_became_of_another_body_is_no_outcome_of_this_one() {
     let mut session = connected(&world).await;
     world.place("north", "w").await;
     let upsert = loop {
-        match session.next().await.expect("the Work is sent") {
-            hub_frame::Body::Upsert(upsert) => break upsert,
-            _ => {}
+        let body = session.next().await.expect("the Work is sent");
+        if let hub_frame::Body::Upsert(upsert) = body {
+            break upsert;
         }
     };
     let conditions = || world.work("north", "w")["status"]["conditions"].clone();

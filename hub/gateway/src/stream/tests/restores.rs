@@ -139,3 +139,18 @@ async fn deletes_are_held_from_who_was_told_a_cursor_by_another_life_of_the_hub(
         assert_eq!(told, held == 0, "{timeline} {cursor} {objects}");
     }
 }
+
+/// The copy was taken while the start ran that told the site more, and the site's next listing was cut.
+#[tokio::test(start_paused = true)]
+async fn deletes_are_held_by_where_the_cursor_was_before_a_listing_that_was_cut() {
+    for (former, held) in [(5, 0), (5000, 1)] {
+        let rig = Rig::new();
+        rig.fake.deleting.store(true, Ordering::SeqCst);
+        let opened = rig.open_with("m", |hello| {
+            (hello.epoch, hello.timeline, hello.former_cursor, hello.objects) = (1, 1, former, 3);
+        });
+        let (_frames, mut session) = opened.await.unwrap();
+        turn(&mut session).await;
+        assert_eq!(rig.fake.held.lock().map_or(0, |(_, count)| count), held, "{former}");
+    }
+}
