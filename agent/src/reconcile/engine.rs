@@ -22,7 +22,7 @@ use super::failure_log::FailureLog;
 use super::fence::Fence;
 use super::guard::{self, Guarded};
 use super::observed_during_write::ObservedDuringWrite;
-use super::pace::Adaptive;
+use super::pace::{self, Adaptive};
 use super::strays::{self, Looks, Strays};
 use super::targets::{Target, Targets};
 use super::todo::{Cause, Todo, removal_class};
@@ -257,12 +257,8 @@ impl Engine {
             Phase::Deleting => {
                 self.retarget(key, &[]);
                 self.statuses.forget(key);
-                if entry.crashes >= CRASHES {
-                    self.quarantine(key, &entry);
-                    return Ok(());
-                }
                 self.quarantined.remove(key);
-                self.todo.push(key, removal_class(order::of_manifests(&manifests)), Cause::New);
+                self.leaves(key, &entry, removal_class(order::of_manifests(&manifests)));
             }
             Phase::Removed => {
                 self.forget(key);
@@ -294,6 +290,22 @@ impl Engine {
             self.todo.push(key, class, Cause::Drift);
         }
         self.tell(key);
+    }
+
+    /// It is to be removed. That the agent ended over a removal puts it off, and never for good: a Work that is on its way out can
+    /// change no more.
+    fn leaves(&mut self, key: &str, entry: &Entry, class: u8) {
+        let wait = pace::after_crashes(entry.crashes, CRASHES);
+        if wait.is_zero() {
+            return self.todo.push(key, class, Cause::New);
+        }
+        tracing::warn!(
+            work = key,
+            crashes = entry.crashes,
+            ?wait,
+            "the agent ended while it removed this and nothing else: it is put off"
+        );
+        self.todo.again(key, class, self.now() + wait);
     }
 
     /// Left alone until its body changes or a person releases it; the crash counter stays for the next start.
@@ -498,7 +510,7 @@ impl Engine {
                 self.todo.done(&key);
                 continue;
             }
-            if entry.crashes >= CRASHES {
+            if entry.phase == Phase::Desired && entry.crashes >= CRASHES {
                 self.todo.done(&key);
                 self.quarantine(&key, &entry);
                 self.tell(&key);

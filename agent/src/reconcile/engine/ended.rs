@@ -13,7 +13,8 @@ use crate::member::{Gvk, ObjectId};
 use crate::reconcile::apply::{Failure, Removal};
 use crate::reconcile::observed_during_write::Answer;
 use crate::reconcile::todo::{Cause, removal_class};
-use crate::reconcile::{body, order, outcome};
+use crate::reconcile::{body, order, outcome, pace};
+use crate::session::Phase;
 
 impl Engine {
     pub(super) fn finished(
@@ -39,7 +40,11 @@ impl Engine {
         let ledger = &self.parts.shared.ledger;
         ledger.panicked(key)?;
         let Some(entry) = ledger.entry(key)? else { return Ok(()) };
-        if entry.crashes >= CRASHES {
+        if entry.phase != Phase::Desired {
+            tracing::error!(work = key, "removing it panicked");
+            let due = self.now() + self.removals.failed(key).max(pace::after_crashes(entry.crashes, CRASHES));
+            self.todo.again(key, removal_class(3), due);
+        } else if entry.crashes >= CRASHES {
             self.quarantine(key, &entry);
         } else {
             tracing::error!(work = key, "working on it panicked");

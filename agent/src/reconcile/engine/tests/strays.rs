@@ -27,7 +27,13 @@ fn caught_up() -> Change {
 
 /// A person's word, as the hub passes it on.
 fn word(key: &str, preserve: bool) -> Change {
-    Change::Delete { key: key.into(), uid: String::new(), revision: i64::MAX as u64, preserve }
+    Change::Delete {
+        key: key.into(),
+        uid: String::new(),
+        revision: i64::MAX as u64,
+        preserve,
+        retry: String::new(),
+    }
 }
 
 #[tokio::test(start_paused = true)]
