@@ -367,6 +367,11 @@ impl Ledger {
         Ok(suspects)
     }
 
+    /// Another process worked with the ledger until now: what it had under way counts as at a start. Out: the suspects.
+    pub fn after_another(&self) -> Result<Vec<String>, LedgerError> {
+        self.after_a_crash()
+    }
+
     /// Work on these begins: said before it begins. The member may be asked to write what is desired, and neither the process nor the
     /// machine may be there any more when it does. True where that was synced: that a write is next is on disk already with a new body
     /// and after a failure; of what was applied, one sync says it for all that begin together.

@@ -181,8 +181,8 @@ pub async fn run(mut parts: Parts, stop: CancellationToken) -> Result<(), Ledger
             Some((id, key)) = finds.recv() => engine.found(id, &key)?,
             Some(_) = engine.watchers.join_next() => {}
             Ok(()) = link.changed() => {
-                let now = engine.now();
-                engine.fence.sees(&link.borrow_and_update(), now);
+                let view = link.borrow_and_update().clone();
+                engine.link_moved(&view)?;
             }
             () = sleep_until(due) => {}
         }
@@ -545,6 +545,7 @@ impl Engine {
 
 mod ended;
 mod found;
+mod takeover;
 mod task;
 #[cfg(test)]
 mod tests;

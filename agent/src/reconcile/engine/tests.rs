@@ -4,6 +4,7 @@ mod departures;
 mod pauses;
 mod starts;
 mod strays;
+mod takeover;
 
 use bytes::Bytes;
 use karmada_api::strings::labels;
