@@ -22,6 +22,7 @@ use super::failure_log::FailureLog;
 use super::fence::Fence;
 use super::guard::{self, Guarded};
 use super::observed_during_write::ObservedDuringWrite;
+use super::orphans::Orphans;
 use super::pace::{self, Adaptive};
 use super::strays::{self, Looks, Strays};
 use super::targets::{Target, Targets};
@@ -91,6 +92,7 @@ struct Engine {
     targets: Targets,
     observed: ObservedDuringWrite,
     strays: Strays,
+    orphans: Orphans,
     looks: Looks,
     listings: BTreeMap<Gvk, BTreeSet<ObjectId>>,
     /// Kinds whose watch has listed once.
@@ -135,6 +137,7 @@ pub async fn run(mut parts: Parts, stop: CancellationToken) -> Result<(), Ledger
         targets: Targets::default(),
         observed: ObservedDuringWrite::default(),
         strays: Strays::default(),
+        orphans: Orphans::default(),
         looks: Looks::default(),
         listings: BTreeMap::new(),
         listed: BTreeSet::new(),
@@ -252,6 +255,9 @@ impl Engine {
             Ok(manifests) => manifests,
             Err(failure) => return self.malformed(key, &entry, &failure),
         };
+        if !self.note(key, &entry, &manifests)? {
+            return Ok(());
+        }
         match entry.phase {
             Phase::Desired => self.desired(key, &entry, &manifests, boot),
             Phase::Deleting => {
@@ -339,6 +345,7 @@ impl Engine {
     }
 
     fn forget(&mut self, key: &str) {
+        self.orphans.set(key, &[]);
         self.retarget(key, &[]);
         self.todo.drop_key(key);
         self.waits.clear(key);
@@ -355,9 +362,9 @@ impl Engine {
             self.unlisted.remove(id);
         }
         self.targets.set(key, ids);
-        let targets = &self.targets;
+        let (targets, orphans) = (&self.targets, &self.orphans);
         self.watches.retain(|gvk, handle| {
-            let used = targets.has_kind(gvk);
+            let used = targets.has_kind(gvk) || orphans.has_kind(gvk);
             if !used {
                 handle.abort();
                 self.listed.remove(gvk);
@@ -397,6 +404,7 @@ impl Engine {
                 if self.gone(&id) {
                     self.drifted(&id, REMOVED);
                 }
+                self.lost(&id)?;
             }
             MemberEvent::Listed => {
                 let Some(listed) = self.listings.remove(&gvk) else { return Ok(()) };
@@ -408,6 +416,11 @@ impl Engine {
                     if self.gone(&id) {
                         self.unlisted.insert(id);
                     }
+                }
+                let lost = self.orphans.of_kind(&gvk).filter(|id| !listed.contains(id));
+                let lost: Vec<ObjectId> = lost.cloned().collect();
+                for id in &lost {
+                    self.lost(id)?;
                 }
             }
         }
@@ -421,7 +434,8 @@ impl Engine {
                 Some(key) => self.found(id.clone(), key),
                 None => {
                     self.strays.gone(id);
-                    Ok(())
+                    // What is on its way out may take its time.
+                    if karmada_api::object::deleting(object) { Ok(()) } else { self.lost(id) }
                 }
             };
         };

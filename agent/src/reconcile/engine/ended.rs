@@ -12,6 +12,7 @@ use crate::ledger::{CRASHES, Entry, LedgerError, Outcome};
 use crate::member::{Gvk, ObjectId};
 use crate::reconcile::apply::{Failure, Removal};
 use crate::reconcile::observed_during_write::Answer;
+use crate::reconcile::orphans::work_of_row;
 use crate::reconcile::todo::{Cause, removal_class};
 use crate::reconcile::{body, order, outcome, pace};
 use crate::session::Phase;
@@ -221,10 +222,11 @@ impl Engine {
             if let Some(untold) = self.failure_log.met(&failure.to_string()) {
                 tracing::warn!(work = key, %failure, untold, "removing");
             }
-            let entry = self.parts.shared.ledger.entry(key)?;
+            let about = work_of_row(key);
+            let entry = self.parts.shared.ledger.entry(about)?;
             let uid = entry.map(|entry| entry.uid).unwrap_or_default();
             let event = EventReport {
-                key: key.to_owned(),
+                key: about.to_owned(),
                 uid,
                 r#type: "Warning".into(),
                 reason: events::CLEANUP_WORK_FAILED.into(),
