@@ -26,7 +26,7 @@ pub use self::copy::{Row, Snapshot};
 use self::fallback::Store;
 pub use self::fallback::{LedgerHealth, run as keep_on_disk};
 use self::numbers::{FORMER_CURSOR, set_cursor, set_number};
-use self::row::{COLUMNS, NOTHING_COMES, TO_BE_WRITTEN, UNANSWERED, entry_of, phase};
+use self::row::{COLUMNS, NOTHING_COMES, TO_BE_WRITTEN, UNANSWERED, entry_of, former_text, phase};
 use self::schema::{FORMAT, Trouble};
 use crate::member::ObjectId;
 use crate::session::{Change, Held, Phase};
@@ -372,6 +372,11 @@ impl Ledger {
         Ok(suspects)
     }
 
+    /// Another process worked with the ledger until now: what it had under way counts as at a start. Out: the suspects.
+    pub fn after_another(&self) -> Result<Vec<String>, LedgerError> {
+        self.after_a_crash()
+    }
+
     /// Work on these begins: said before it begins. The member may be asked to write what is desired, and neither the process nor the
     /// machine may be there any more when it does. True where that was synced: that a write is next is on disk already with a new body
     /// and after a failure; of what was applied, one sync says it for all that begin together.
@@ -438,6 +443,22 @@ impl Ledger {
             self.desired.send_modify(|count| *count += 1);
         }
         Ok(news)
+    }
+
+    /// `object`, which the row `key` notes as found, is none of it any more; a row that notes nothing more is done with. True where that
+    /// is news.
+    pub fn lost(&self, key: &str, object: &ObjectId) -> Result<bool, LedgerError> {
+        let Some(entry) = self.entry(key)?.filter(|entry| entry.is_stray() && entry.former.contains(object))
+        else {
+            return Ok(false);
+        };
+        let left: Vec<ObjectId> = entry.former.into_iter().filter(|id| id != object).collect();
+        self.relaxed(|connection| {
+            let lose =
+                "UPDATE works SET former = ?2, phase = CASE ?2 WHEN '' THEN 2 ELSE phase END WHERE key = ?1";
+            connection.prepare_cached(lose)?.execute(params![key, former_text(&left)]).map(drop)
+        })?;
+        Ok(true)
     }
 
     /// Nothing comes any more of what these had begun.

@@ -199,11 +199,20 @@ impl From<MemberError> for AgentError {
     }
 }
 
-/// Joins where there is no identity yet, then works until `stop`.
+/// Joins where there is no identity yet, then works until `stop`. Where another process works with the same state directory, it first
+/// waits until that one has ended.
 ///
 /// # Errors
 /// A join that cannot succeed, or a ledger that cannot be kept. The network is never a reason to end, once joined.
 pub async fn run(config: Config, parts: Parts, stop: CancellationToken) -> Result<(), AgentError> {
+    let _held = match &config.state_dir {
+        Some(directory) => tokio::select! {
+            biased;
+            () = stop.cancelled() => return Ok(()),
+            held = state_dir::hold(directory) => Some(held),
+        },
+        None => None,
+    };
     let (identity_store, link, sources) =
         (parts.identity_store.clone(), parts.link.clone(), parts.sources.clone());
     let (trouble, of_the_ledger) = watch::channel(None);

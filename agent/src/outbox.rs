@@ -121,6 +121,11 @@ impl Outbox {
         self.removed.insert(key.to_owned(), (removed, true));
     }
 
+    /// The Works whose removal is told.
+    pub fn removals(&self) -> impl Iterator<Item = &String> {
+        self.removed.keys()
+    }
+
     /// While the ledger is in memory alone, `held` is true: a removal that the hub hears of is final there, and a ledger that forgets it in
     /// a crash would bring back what was removed.
     pub fn hold_removals(&mut self, held: bool) {

@@ -1,7 +1,13 @@
-//! The directory of the agent's state: its key, its ledger with the Secrets in it. Nobody but its owner may look into it.
+//! The directory of the agent's state: its key, its ledger with the Secrets in it. Nobody but its owner may look into it,
+//! and one process at a time has it.
 
+use std::fs::{File, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Between two looks whether another process has let go of it.
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// Why the directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -40,9 +46,55 @@ pub fn prepare(path: &Path) -> Result<bool, StateDirError> {
     Ok(true)
 }
 
+/// The directory while this process has it for itself. The kernel takes that back however the process ends.
+#[derive(Debug)]
+pub struct Held {
+    _directory: Option<File>,
+}
+
+/// Waits until no other process has `path`. It is to be called before anything in it is read: what another agent still changes there is
+/// out of date as soon as it is read. A file system that knows no such locks keeps nobody from working.
+pub async fn hold(path: &Path) -> Held {
+    let mut told = false;
+    loop {
+        match lock(path) {
+            Ok(directory) => return Held { _directory: Some(directory) },
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(error)) => {
+                tracing::warn!(directory = %path.display(), %error, "the state directory cannot be locked: nothing keeps a second agent out of it");
+                return Held { _directory: None };
+            }
+        }
+        if !told {
+            tracing::warn!(directory = %path.display(), "another agent works with this state directory: this one does nothing until that one ends");
+            told = true;
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// The directory itself is what is locked: a full disk takes no file more.
+fn lock(path: &Path) -> Result<File, TryLockError> {
+    let directory = File::open(path).map_err(TryLockError::Error)?;
+    directory.try_lock()?;
+    Ok(directory)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn one_process_at_a_time_has_it() {
+        let state = tempfile::tempdir().unwrap();
+        let first = hold(state.path()).await;
+        let mut second = Box::pin(hold(state.path()));
+        let early = tokio::time::timeout(Duration::from_secs(60), &mut second).await;
+        assert!(early.is_err(), "the first has it");
+        drop(first);
+        second.await;
+        hold(&state.path().join("nowhere")).await;
+    }
 
     fn mode(path: &Path) -> u32 {
         std::fs::metadata(path).unwrap().mode() & 0o7777

@@ -85,6 +85,11 @@ impl WorkStatuses {
         }
     }
 
+    /// The Works of which there is a row.
+    pub fn keys(&self) -> impl Iterator<Item = &String> {
+        self.rows.keys()
+    }
+
     /// Nothing is known of `key` any more.
     pub fn forget(&mut self, key: &str) {
         self.rows.remove(key);

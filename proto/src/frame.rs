@@ -214,6 +214,7 @@ mod tests {
                 reason: TombstoneReason::Released.into(),
                 preserve: true,
                 cursor: 7,
+                retry: "r8".into(),
             }),
             B::SnapshotEnd(SnapshotEnd { epoch: 1, cursor: 2 }),
             B::Bookmark(Bookmark { cursor: 1 }),

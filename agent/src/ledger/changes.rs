@@ -138,13 +138,14 @@ pub(super) fn apply(connection: &Connection, change: &Change) -> Result<(), rusq
                     retry
                 ])?;
         }
-        Change::Delete { key, uid, revision, preserve } => {
+        Change::Delete { key, uid, revision, preserve, retry } => {
             connection
                 .prepare_cached(
-                    "UPDATE works SET uid = ?4, revision = ?2, preserve = ?3, phase = max(phase, 1)
+                    "UPDATE works SET uid = ?4, revision = ?2, preserve = ?3, phase = max(phase, 1), retry = ?5,
+                        crashes = CASE WHEN retry = ?5 THEN crashes ELSE 0 END
                      WHERE key = ?1",
                 )?
-                .execute(params![key, *revision as i64, preserve, uid])?;
+                .execute(params![key, *revision as i64, preserve, uid, retry])?;
         }
         Change::Forget { key } => {
             connection.prepare_cached("DELETE FROM works WHERE key = ?1")?.execute([key])?;

@@ -315,12 +315,24 @@ fn a_life_goes_from_desired_over_deleting_to_removed_and_may_begin_anew() {
     ledger.removed(&["a".into()]).unwrap();
     assert_eq!(phase(), Phase::Desired, "only what is being deleted can be removed");
     ledger
-        .commit(&[Change::Delete { key: "a".into(), uid: "u".into(), revision: 2, preserve: true }])
+        .commit(&[Change::Delete {
+            key: "a".into(),
+            uid: "u".into(),
+            revision: 2,
+            preserve: true,
+            retry: String::new(),
+        }])
         .unwrap();
     assert_eq!(phase(), Phase::Deleting);
     ledger.removed(&["a".into()]).unwrap();
     ledger
-        .commit(&[Change::Delete { key: "a".into(), uid: "u2".into(), revision: 3, preserve: true }])
+        .commit(&[Change::Delete {
+            key: "a".into(),
+            uid: "u2".into(),
+            revision: 3,
+            preserve: true,
+            retry: String::new(),
+        }])
         .unwrap();
     assert_eq!(phase(), Phase::Removed);
     assert_eq!(ledger.held().unwrap()["a"].uid, "u2", "the removal is confirmed for the newest");
@@ -388,7 +400,13 @@ fn a_sync_of_its_own_is_for_what_was_applied_and_one_for_all_that_begin_together
     ledger.commit(&[put("a", 6, b"three")]).unwrap();
     ledger.came_back("a", false, true).unwrap();
     assert!(!ledger.begins(&["a".into()]).unwrap());
-    let of_a_removal = Change::Delete { key: "a".into(), uid: "u".into(), revision: 7, preserve: false };
+    let of_a_removal = Change::Delete {
+        key: "a".into(),
+        uid: "u".into(),
+        revision: 7,
+        preserve: false,
+        retry: String::new(),
+    };
     ledger.came_back("a", false, false).unwrap();
     ledger.commit(&[of_a_removal]).unwrap();
     assert!(!ledger.begins(&["a".into()]).unwrap(), "a removal makes nothing");

@@ -22,7 +22,8 @@ use super::failure_log::FailureLog;
 use super::fence::Fence;
 use super::guard::{self, Guarded};
 use super::observed_during_write::ObservedDuringWrite;
-use super::pace::Adaptive;
+use super::orphans::Orphans;
+use super::pace::{self, Adaptive};
 use super::strays::{self, Looks, Strays};
 use super::targets::{Target, Targets};
 use super::todo::{Cause, Todo, removal_class};
@@ -91,6 +92,7 @@ struct Engine {
     targets: Targets,
     observed: ObservedDuringWrite,
     strays: Strays,
+    orphans: Orphans,
     looks: Looks,
     listings: BTreeMap<Gvk, BTreeSet<ObjectId>>,
     /// Kinds whose watch has listed once.
@@ -135,6 +137,7 @@ pub async fn run(mut parts: Parts, stop: CancellationToken) -> Result<(), Ledger
         targets: Targets::default(),
         observed: ObservedDuringWrite::default(),
         strays: Strays::default(),
+        orphans: Orphans::default(),
         looks: Looks::default(),
         listings: BTreeMap::new(),
         listed: BTreeSet::new(),
@@ -181,8 +184,8 @@ pub async fn run(mut parts: Parts, stop: CancellationToken) -> Result<(), Ledger
             Some((id, key)) = finds.recv() => engine.found(id, &key)?,
             Some(_) = engine.watchers.join_next() => {}
             Ok(()) = link.changed() => {
-                let now = engine.now();
-                engine.fence.sees(&link.borrow_and_update(), now);
+                let view = link.borrow_and_update().clone();
+                engine.link_moved(&view)?;
             }
             () = sleep_until(due) => {}
         }
@@ -252,17 +255,16 @@ impl Engine {
             Ok(manifests) => manifests,
             Err(failure) => return self.malformed(key, &entry, &failure),
         };
+        if !self.note(key, &entry, &manifests)? {
+            return Ok(());
+        }
         match entry.phase {
             Phase::Desired => self.desired(key, &entry, &manifests, boot),
             Phase::Deleting => {
                 self.retarget(key, &[]);
                 self.statuses.forget(key);
-                if entry.crashes >= CRASHES {
-                    self.quarantine(key, &entry);
-                    return Ok(());
-                }
                 self.quarantined.remove(key);
-                self.todo.push(key, removal_class(order::of_manifests(&manifests)), Cause::New);
+                self.leaves(key, &entry, removal_class(order::of_manifests(&manifests)));
             }
             Phase::Removed => {
                 self.forget(key);
@@ -296,6 +298,22 @@ impl Engine {
         self.tell(key);
     }
 
+    /// It is to be removed. That the agent ended over a removal puts it off, and never for good: a Work that is on its way out can
+    /// change no more.
+    fn leaves(&mut self, key: &str, entry: &Entry, class: u8) {
+        let wait = pace::after_crashes(entry.crashes, CRASHES);
+        if wait.is_zero() {
+            return self.todo.push(key, class, Cause::New);
+        }
+        tracing::warn!(
+            work = key,
+            crashes = entry.crashes,
+            ?wait,
+            "the agent ended while it removed this and nothing else: it is put off"
+        );
+        self.todo.again(key, class, self.now() + wait);
+    }
+
     /// Left alone until its body changes or a person releases it; the crash counter stays for the next start.
     fn quarantine(&mut self, key: &str, entry: &Entry) {
         let (crashes, cluster) = (entry.crashes, self.parts.cluster.clone());
@@ -327,6 +345,7 @@ impl Engine {
     }
 
     fn forget(&mut self, key: &str) {
+        self.orphans.set(key, &[]);
         self.retarget(key, &[]);
         self.todo.drop_key(key);
         self.waits.clear(key);
@@ -343,9 +362,9 @@ impl Engine {
             self.unlisted.remove(id);
         }
         self.targets.set(key, ids);
-        let targets = &self.targets;
+        let (targets, orphans) = (&self.targets, &self.orphans);
         self.watches.retain(|gvk, handle| {
-            let used = targets.has_kind(gvk);
+            let used = targets.has_kind(gvk) || orphans.has_kind(gvk);
             if !used {
                 handle.abort();
                 self.listed.remove(gvk);
@@ -385,6 +404,7 @@ impl Engine {
                 if self.gone(&id) {
                     self.drifted(&id, REMOVED);
                 }
+                self.lost(&id)?;
             }
             MemberEvent::Listed => {
                 let Some(listed) = self.listings.remove(&gvk) else { return Ok(()) };
@@ -396,6 +416,11 @@ impl Engine {
                     if self.gone(&id) {
                         self.unlisted.insert(id);
                     }
+                }
+                let lost = self.orphans.of_kind(&gvk).filter(|id| !listed.contains(id));
+                let lost: Vec<ObjectId> = lost.cloned().collect();
+                for id in &lost {
+                    self.lost(id)?;
                 }
             }
         }
@@ -409,7 +434,8 @@ impl Engine {
                 Some(key) => self.found(id.clone(), key),
                 None => {
                     self.strays.gone(id);
-                    Ok(())
+                    // What is on its way out may take its time.
+                    if karmada_api::object::deleting(object) { Ok(()) } else { self.lost(id) }
                 }
             };
         };
@@ -498,7 +524,7 @@ impl Engine {
                 self.todo.done(&key);
                 continue;
             }
-            if entry.crashes >= CRASHES {
+            if entry.phase == Phase::Desired && entry.crashes >= CRASHES {
                 self.todo.done(&key);
                 self.quarantine(&key, &entry);
                 self.tell(&key);
@@ -533,6 +559,7 @@ impl Engine {
 
 mod ended;
 mod found;
+mod takeover;
 mod task;
 #[cfg(test)]
 mod tests;

@@ -64,6 +64,11 @@ impl Fence {
         }
     }
 
+    /// Whether another agent is known to have the member.
+    pub fn rests(self) -> bool {
+        self.0 == Verdict::Second
+    }
+
     /// When to look again, where time alone may open it.
     pub fn opens_at(self) -> Option<Duration> {
         match self.0 {

@@ -1,5 +1,5 @@
 //! How fast the member may be worked on: a token bucket for drift and resync, and a limit for new Works that
-//! grows while the member is quick and halves when it is not.
+//! grows while the member is quick and halves when it is not; and how long a removal waits over which the agent ended.
 
 use std::time::Duration;
 
@@ -61,6 +61,15 @@ impl Adaptive {
             (self.limit + 1.0 / self.limit).min(MOST)
         };
     }
+}
+
+/// How long a removal is put off that the agent ended over so often: no time at all below `from`, where that may be chance, and ten
+/// minutes at most.
+pub fn after_crashes(crashes: u32, from: u32) -> Duration {
+    const FIRST: Duration = Duration::from_secs(5);
+    const LONGEST: Duration = Duration::from_secs(600);
+    let Some(more) = crashes.checked_sub(from) else { return Duration::ZERO };
+    FIRST.saturating_mul(1 << more.min(16)).min(LONGEST)
 }
 
 #[cfg(test)]

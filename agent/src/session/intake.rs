@@ -96,6 +96,8 @@ pub enum Change {
         revision: u64,
         /// Strip instead of delete.
         preserve: bool,
+        /// Where it differs from the one held, the removal is tried at once.
+        retry: String,
     },
     /// Forget it; the member stays as it is.
     Forget {
@@ -351,8 +353,8 @@ impl Intake {
                 }
                 held.uid.clone_from(&tombstone.uid);
                 held.revision = tombstone.revision;
-                let v1::Tombstone { key, uid, revision, preserve, .. } = tombstone;
-                self.changes.push(Change::Delete { key, uid, revision, preserve });
+                let v1::Tombstone { key, uid, revision, preserve, retry, .. } = tombstone;
+                self.changes.push(Change::Delete { key, uid, revision, preserve, retry });
             }
             None if released => {}
             None => self.never_held(&tombstone, out),

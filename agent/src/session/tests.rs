@@ -56,8 +56,8 @@ fn tombstone(key: &str, uid: &str, revision: u64, reason: TombstoneReason) -> Bo
         epoch: 7,
         revision,
         reason: reason.into(),
-        preserve: false,
         cursor: revision,
+        ..Tombstone::default()
     })
 }
 

@@ -61,6 +61,30 @@ async fn the_second_of_two_living_agents_with_one_identity_is_refused() {
     first.end().await;
 }
 
+/// Both on one directory: the second would go on from what the ledger was when it started.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_second_of_two_agents_with_one_state_directory_reads_nothing_until_the_first_is_gone() {
+    let hub = Hub::start(Duration::from_secs(3600)).await;
+    let state = tempfile::tempdir().unwrap();
+    let identity_store = IdentityStore::Directory(state.path().to_owned());
+    let config = Config { state_dir: Some(state.path().to_owned()), ..hub.config("site1") };
+    let first = Agent::start(config.clone(), member("site1"), identity_store.clone());
+    hub.fake.put("site1", "old", &deployment("old", 1));
+    until("applied", || ready_replicas(&hub.fake, "site1", "old") == Some(1)).await;
+    let second = Agent::start(config, first.member.clone(), identity_store);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(*second.link.borrow(), LinkView::Starting);
+    hub.fake.put("site1", "new", &deployment("new", 2));
+    until("applied by the first", || ready_replicas(&hub.fake, "site1", "new") == Some(2)).await;
+    first.task.abort();
+    let _ = first.task.await;
+    until("connected", || matches!(*second.link.borrow(), LinkView::Connected { .. })).await;
+    second.member.remove(&deployment_id("new"));
+    until("looked after by the second", || second.member.read(&deployment_id("new")).is_some()).await;
+    assert_eq!(hub.fake.seen(|s| s.clones.len()), 0);
+    second.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_draining_hub_sends_its_agents_away_and_an_unregistered_one_is_told() {
     let hub = Hub::start(Duration::from_secs(3600)).await;

@@ -322,7 +322,8 @@ impl Session {
         match frame.body {
             Some(agent_frame::Body::Removed(removed)) if !removed.never_held && removed.key.len() <= NAME => {
                 let v1::Removed { key, object_uids, .. } = &removed;
-                if self.dispatch.has_let_go(key) {
+                // What has no uid is no Work of a hub's: the site found objects of it, told them as an orphan, and has them no more.
+                if self.dispatch.has_let_go(key) || removed.uid.is_empty() {
                     let objects = object_uids.iter().take(EVIDENCE).map(|uid| bounded(uid, 64)).collect();
                     self.inbox.put(Report::Finalize { key: key.clone(), uid: String::new(), objects });
                 }

@@ -4,9 +4,11 @@
 use std::fs;
 use std::path::Path;
 
-use tests::wait::{PATIENCE, eventually, throughout};
+use karmada_api::strings::{annotations, labels};
+use serde_json::json;
+use tests::wait::{PATIENCE, eventually, so, throughout};
 
-use crate::fleet::get;
+use crate::fleet::{await_gone, get};
 use crate::line::{A_WHILE, Line, config};
 
 /// Copies a folder into `to`, which is made.
@@ -146,4 +148,25 @@ fn an_agent_whose_older_ledger_is_put_back_converges() {
     line.await_no("added");
     line.change("kept", "new");
     line.await_agreement(&[("changed", "new"), ("kept", "new")]);
+}
+
+/// The hub has the Work, which names other objects: of what was brought back nobody would hear.
+#[test]
+fn what_a_restored_member_brings_back_of_a_held_work_is_told_until_a_person_decides() {
+    let Some(line) = Line::start() else { return };
+    line.put("kept", "old");
+    line.await_agreement(&[("kept", "old")]);
+    let marks = json!({annotations::WORK_NAME: "kept", annotations::WORK_NAMESPACE: "karmada-es-lone"});
+    let back = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "back", "namespace": "default",
+        "labels": {labels::MANAGED: labels::MANAGED_VALUE}, "annotations": marks}});
+    line.member.api().create("/api/v1/namespaces/default/configmaps", &back).unwrap();
+    line.await_orphan("kept/former");
+    assert!(get(line.member.api(), &config("back")).is_ok(), "nothing is removed unasked");
+    line.karmadactl(&["orphans", "lone", "--delete", "kept/former"]);
+    await_gone(line.member.api(), "the member", &config("back"));
+    eventually("nothing more to be told", PATIENCE, || {
+        let orphans = line.karmadactl(&["orphans", "lone"]);
+        so(!orphans.contains("former"), || orphans)
+    });
+    line.await_agreement(&[("kept", "old")]);
 }

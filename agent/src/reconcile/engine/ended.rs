@@ -12,8 +12,10 @@ use crate::ledger::{CRASHES, Entry, LedgerError, Outcome};
 use crate::member::{Gvk, ObjectId};
 use crate::reconcile::apply::{Failure, Removal};
 use crate::reconcile::observed_during_write::Answer;
+use crate::reconcile::orphans::work_of_row;
 use crate::reconcile::todo::{Cause, removal_class};
-use crate::reconcile::{body, order, outcome};
+use crate::reconcile::{body, order, outcome, pace};
+use crate::session::Phase;
 
 impl Engine {
     pub(super) fn finished(
@@ -39,7 +41,11 @@ impl Engine {
         let ledger = &self.parts.shared.ledger;
         ledger.panicked(key)?;
         let Some(entry) = ledger.entry(key)? else { return Ok(()) };
-        if entry.crashes >= CRASHES {
+        if entry.phase != Phase::Desired {
+            tracing::error!(work = key, "removing it panicked");
+            let due = self.now() + self.removals.failed(key).max(pace::after_crashes(entry.crashes, CRASHES));
+            self.todo.again(key, removal_class(3), due);
+        } else if entry.crashes >= CRASHES {
             self.quarantine(key, &entry);
         } else {
             tracing::error!(work = key, "working on it panicked");
@@ -216,10 +222,11 @@ impl Engine {
             if let Some(untold) = self.failure_log.met(&failure.to_string()) {
                 tracing::warn!(work = key, %failure, untold, "removing");
             }
-            let entry = self.parts.shared.ledger.entry(key)?;
+            let about = work_of_row(key);
+            let entry = self.parts.shared.ledger.entry(about)?;
             let uid = entry.map(|entry| entry.uid).unwrap_or_default();
             let event = EventReport {
-                key: key.to_owned(),
+                key: about.to_owned(),
                 uid,
                 r#type: "Warning".into(),
                 reason: events::CLEANUP_WORK_FAILED.into(),

@@ -7,6 +7,7 @@ use super::Ending;
 use crate::ledger::Entry;
 use crate::member::{Gvk, Member};
 use crate::reconcile::apply::{self, Context, Failure, Known, Removal};
+use crate::reconcile::orphans::work_of_row;
 use crate::session::Phase;
 
 /// One Work's turn.
@@ -37,7 +38,7 @@ pub(super) async fn one(
         Ok(manifests) => {
             let mut objects = former(entry);
             objects.extend(apply::leaving(&manifests, &entry.written));
-            let mut removal = apply::removal(context, key, &objects, entry.preserve).await;
+            let mut removal = apply::removal(context, work_of_row(key), &objects, entry.preserve).await;
             // What it may not even look at, and never placed, it does not wait for.
             if removal.failure.as_ref().is_some_and(Failure::is_forbidden) && entry.is_nowhere() {
                 removal = Removal { done: true, uids: removal.uids, failure: None };

@@ -4,6 +4,7 @@ mod departures;
 mod pauses;
 mod starts;
 mod strays;
+mod takeover;
 
 use bytes::Bytes;
 use karmada_api::strings::labels;
@@ -211,7 +212,13 @@ async fn a_tombstone_removes_reports_and_only_then() {
     rig.commit(&[put("a", 1, &[config("a", "1")], false)]);
     rig.until("applied", |rig| rig.applied("a")).await;
     rig.member.fail("a", Some(MemberError::Unreachable("off".into())));
-    rig.commit(&[Change::Delete { key: "a".into(), uid: "u-a".into(), revision: 2, preserve: false }]);
+    rig.commit(&[Change::Delete {
+        key: "a".into(),
+        uid: "u-a".into(),
+        revision: 2,
+        preserve: false,
+        retry: String::new(),
+    }]);
     tokio::time::sleep(Duration::from_secs(5)).await;
     let uid = karmada_api::object::uid(&rig.member.read(&id("a")).unwrap()).to_owned();
     let told = |rig: &Rig| {
@@ -475,6 +482,7 @@ async fn a_kind_that_is_not_served_for_a_moment_is_no_evidence_of_a_removal() {
         uid: format!("u-{key}"),
         revision,
         preserve: false,
+        retry: String::new(),
     };
     rig.member.seed(definition.clone());
     for gone in [false, true] {

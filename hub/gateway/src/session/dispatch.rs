@@ -28,7 +28,7 @@ struct Known {
     uid: Arc<str>,
     /// Empty where the last word was a tombstone.
     hash: Bytes,
-    /// What was told beside the body; `None` where only the agent's word on the hash is known.
+    /// What was told beside the body, or with the tombstone; `None` where only the agent's word on the hash is known.
     marks: Option<Marks>,
 }
 
@@ -45,6 +45,11 @@ impl Marks {
     fn of(work: &Work) -> Self {
         let Work { suspended, preserve, generation, ref retry, .. } = *work;
         Self { suspended, preserve, generation, retry: retry.clone() }
+    }
+
+    /// What a tombstone of `work` says.
+    fn of_tombstone(work: &Work) -> Self {
+        Self { suspended: false, generation: 0, ..Self::of(work) }
     }
 }
 
@@ -365,16 +370,24 @@ impl Dispatch {
                 self.start_upsert(Work { suspended: true, ..work }, true, purse, inbox)
             }
             Pending::Delete(work) => {
-                let told = Known { uid: work.uid.clone(), hash: Bytes::new(), marks: None };
+                let marks = Some(Marks::of_tombstone(&work));
+                let told = Known { uid: work.uid.clone(), hash: Bytes::new(), marks };
                 if self.listing == Listing::Told && self.known.get(&key) == Some(&told) {
                     return None;
                 }
                 self.unacked.remove(&key);
                 self.known.insert(key.clone(), told);
                 self.deleting.insert(key.clone(), work.clone());
-                let preserve = work.preserve;
                 purse.spend(0);
-                Some(self.tombstone(&key, &work.uid, work.revision, v1::TombstoneReason::Deleted, preserve))
+                Some(self.tombstone(v1::Tombstone {
+                    key: key.to_string(),
+                    uid: work.uid.to_string(),
+                    revision: work.revision,
+                    reason: v1::TombstoneReason::Deleted.into(),
+                    preserve: work.preserve,
+                    retry: work.retry.to_string(),
+                    ..v1::Tombstone::default()
+                }))
             }
             Pending::Release { uid, revision, preserve } => {
                 self.unacked.remove(&key);
@@ -382,7 +395,14 @@ impl Dispatch {
                 self.deleting.remove(&key);
                 self.never_held.remove(&key);
                 purse.spend(0);
-                Some(self.tombstone(&key, &uid, revision, v1::TombstoneReason::Released, preserve))
+                Some(self.tombstone(v1::Tombstone {
+                    key: key.to_string(),
+                    uid: uid.to_string(),
+                    revision,
+                    reason: v1::TombstoneReason::Released.into(),
+                    preserve,
+                    ..v1::Tombstone::default()
+                }))
             }
         }
     }
@@ -393,24 +413,10 @@ impl Dispatch {
         doubtful && !self.known.contains_key(key)
     }
 
-    fn tombstone(
-        &mut self,
-        key: &str,
-        uid: &str,
-        revision: u64,
-        reason: v1::TombstoneReason,
-        preserve: bool,
-    ) -> v1::HubFrame {
-        let cursor = self.tell_cursor();
-        frame::hub(hub_frame::Body::Tombstone(v1::Tombstone {
-            key: key.to_owned(),
-            uid: uid.to_owned(),
-            epoch: self.epoch,
-            revision,
-            reason: reason.into(),
-            preserve,
-            cursor,
-        }))
+    /// `tombstone`, of this epoch and with the cursor that it moves to.
+    fn tombstone(&mut self, tombstone: v1::Tombstone) -> v1::HubFrame {
+        let (epoch, cursor) = (self.epoch, self.tell_cursor());
+        frame::hub(hub_frame::Body::Tombstone(v1::Tombstone { epoch, cursor, ..tombstone }))
     }
 
     fn start_upsert(

@@ -197,6 +197,30 @@ fn a_new_generation_or_a_word_to_try_again_is_told_without_the_body() {
 }
 
 #[test]
+fn a_word_to_try_again_or_to_keep_the_objects_is_told_of_a_deletion_that_is_told_already() {
+    let mut session = open(1, Some(10), plenty());
+    session.work(upsert("a", 11, "1"));
+    session.work(deleting("a", 12));
+    assert_eq!(sent(&mut session), ["welcome", "deleted a@12"]);
+    let told = |session: &mut Session| {
+        let tombstones = frames(session).into_iter().filter_map(|frame| match frame.body {
+            Some(hub_frame::Body::Tombstone(t)) => Some((t.retry, t.preserve)),
+            _ => None,
+        });
+        tombstones.collect::<Vec<_>>()
+    };
+    let removing = |revision| Work { deleting: true, ..work("a", revision, "x") };
+    session.work(WorkEvent::Upsert(Work { generation: 2, ..removing(13) }));
+    assert_eq!(told(&mut session), []);
+    session.work(WorkEvent::Upsert(Work { retry: "now".into(), ..removing(14) }));
+    assert_eq!(told(&mut session), [("now".to_owned(), false)]);
+    session.work(WorkEvent::Upsert(Work { retry: "now".into(), ..removing(15) }));
+    assert_eq!(told(&mut session), []);
+    session.work(WorkEvent::Upsert(Work { retry: "now".into(), preserve: true, ..removing(16) }));
+    assert_eq!(told(&mut session), [("now".to_owned(), true)]);
+}
+
+#[test]
 fn newest_wins_and_a_deletion_is_told_once_until_the_agent_answers() {
     let mut session = open(1, Some(10), plenty());
     for revision in 11..20 {

@@ -3,7 +3,13 @@
 use super::*;
 
 pub(super) fn delete(key: &str, revision: u64) -> Change {
-    Change::Delete { key: key.into(), uid: format!("u-{key}"), revision, preserve: false }
+    Change::Delete {
+        key: key.into(),
+        uid: format!("u-{key}"),
+        revision,
+        preserve: false,
+        retry: String::new(),
+    }
 }
 
 fn phase(rig: &Rig, key: &str) -> Phase {
@@ -181,4 +187,51 @@ async fn what_the_member_takes_of_another_work_is_evidence_that_it_recovered() {
     rig.member.fail("b", None);
     tokio::time::sleep(Duration::from_secs(31)).await;
     assert_eq!(phase(&rig, "b"), Phase::Removed);
+}
+
+/// An agent that is over a ledger as it was left when the process ended `times` times while it removed Work `a`.
+async fn interrupted(dir: &std::path::Path, times: u32) -> Rig {
+    let rig = Rig::new(MemoryMember::new("m", 1, Duration::ZERO), Ledger::open(dir).unwrap());
+    rig.commit(&[put("a", 1, &[config("a", "1")], false)]);
+    rig.until("applied", |rig| rig.applied("a")).await;
+    let (member, shared) = rig.end().await;
+    shared.ledger.commit(&[delete("a", 2)]).unwrap();
+    drop(shared);
+    Rig::new(member, crashed(dir, &["a"], times))
+}
+
+/// A removal reads no odd object: that the agent ended during it twice is the machine's doing, or a person's.
+#[tokio::test(start_paused = true)]
+async fn a_removal_during_which_the_agent_ended_is_only_put_off() {
+    for (times, at_least, at_most) in
+        [(CRASHES - 1, 0, 2), (CRASHES, 4, 6), (CRASHES + 3, 39, 41), (99, 599, 601)]
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let rig = interrupted(dir.path(), times).await;
+        let began = Instant::now();
+        tokio::time::sleep(Duration::from_secs(at_least)).await;
+        assert!(at_least == 0 || rig.value("a").is_some(), "{times}: not at once");
+        rig.until("removed", |rig| phase(rig, "a") == Phase::Removed && rig.value("a").is_none()).await;
+        assert!(began.elapsed() <= Duration::from_secs(at_most), "{times}: {:?}", began.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_persons_word_brings_a_removal_forward() {
+    let dir = tempfile::tempdir().unwrap();
+    let rig = interrupted(dir.path(), 99).await;
+    let word = |revision, word: &str| Change::Delete {
+        key: "a".into(),
+        uid: "u-a".into(),
+        revision,
+        preserve: false,
+        retry: word.into(),
+    };
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    rig.commit(&[word(3, "")]);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(rig.value("a").is_some(), "nobody said anything");
+    rig.commit(&[word(4, "2026-01-01T00:00:00Z")]);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!((rig.value("a"), phase(&rig, "a")), (None, Phase::Removed));
 }

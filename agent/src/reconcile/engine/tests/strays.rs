@@ -20,6 +20,21 @@ fn orphans(rig: &Rig) -> Vec<String> {
     told
 }
 
+/// The Works that are told to be removed, until nothing more is told.
+fn removals(rig: &Rig) -> Vec<String> {
+    let mut outbox = rig.shared.outbox.lock();
+    outbox.session_begins();
+    let told = std::iter::from_fn(|| outbox.next_prompt()).filter_map(|body| match body {
+        agent_frame::Body::Removed(removed) => Some(removed.key),
+        _ => None,
+    });
+    told.collect()
+}
+
+fn is_removed(rig: &Rig, key: &str) -> bool {
+    rig.shared.ledger.held().unwrap().get(key).is_some_and(|held| held.phase == Phase::Removed)
+}
+
 /// The hub has told all that there is.
 fn caught_up() -> Change {
     Change::Cursor(9)
@@ -27,7 +42,13 @@ fn caught_up() -> Change {
 
 /// A person's word, as the hub passes it on.
 fn word(key: &str, preserve: bool) -> Change {
-    Change::Delete { key: key.into(), uid: String::new(), revision: i64::MAX as u64, preserve }
+    Change::Delete {
+        key: key.into(),
+        uid: String::new(),
+        revision: i64::MAX as u64,
+        preserve,
+        retry: String::new(),
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -111,4 +132,93 @@ async fn a_work_that_comes_later_removes_nothing_that_was_found() {
     rig.until("applied", |rig| rig.applied("w")).await;
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert_eq!(rig.value("back").as_deref(), Some("old"));
+    assert_eq!(orphans(&rig), ["w/former"], "told on");
+}
+
+/// Of a Work that is held: an older copy of the agent's state knows of no body that named the object, or the member brought it back.
+#[tokio::test(start_paused = true)]
+async fn what_a_held_work_does_not_name_any_more_is_told_and_left_until_a_person_decides() {
+    for preserve in [false, true] {
+        let rig = Rig::fresh();
+        rig.commit(&[put("w", 1, &[config("a", "1"), config("back", "1")], false), caught_up()]);
+        rig.until("applied", |rig| rig.applied("w")).await;
+        rig.commit(&[put("w", 2, &[config("a", "1")], false)]);
+        rig.until("dropped", |rig| rig.applied("w") && rig.value("back").is_none()).await;
+        rig.member.seed(marked("back", "w"));
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(orphans(&rig), ["w/former"]);
+        tokio::time::sleep(Duration::from_secs(7200)).await;
+        assert_eq!((rig.value("back").as_deref(), orphans(&rig).len()), (Some("old"), 0), "told once");
+        rig.commit(&[word("w/former", preserve)]);
+        rig.until("let go of", |rig| is_removed(rig, "w/former")).await;
+        let left = rig.member.read(&id("back"));
+        assert_eq!(left.is_some(), preserve);
+        assert!(left.is_none_or(|object| !body::is_ours(&object, "m", "w")));
+        assert_eq!((rig.value("a").as_deref(), rig.applied("w")), (Some("1"), true));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_gone_or_named_again_is_told_no_more() {
+    for named_again in [false, true] {
+        let rig = Rig::fresh();
+        rig.commit(&[put("w", 1, &[config("a", "1")], false), caught_up()]);
+        rig.member.seed(marked("back", "w"));
+        rig.member.seed(marked("more", "w"));
+        rig.member.seed(marked("other", "nobody"));
+        tokio::time::sleep(Duration::from_secs(90)).await;
+        assert_eq!(orphans(&rig), ["nobody", "w/former"]);
+        rig.member.remove(&id("other"));
+        rig.member.edit(&id("more"), |object| {
+            karmada_api::object::remove_label(object, labels::MANAGED);
+        });
+        rig.until("the other", |rig| is_removed(rig, "nobody")).await;
+        assert!(!is_removed(&rig, "w/former"), "one is there");
+        if named_again {
+            rig.commit(&[put("w", 2, &[config("a", "1"), config("back", "2")], false)]);
+        } else {
+            rig.member.remove(&id("back"));
+        }
+        rig.until("none is left", |rig| is_removed(rig, "w/former")).await;
+        rig.until("applied", |rig| rig.applied("w")).await;
+        assert_eq!(rig.value("back").as_deref(), named_again.then_some("2"));
+        let told = |rig: &Rig| removals(rig);
+        assert_eq!(told(&rig), ["nobody", "w/former"], "the hub takes them out of the report");
+        let forget = |key: &str| Change::Forget { key: key.into() };
+        rig.commit(&[forget("nobody"), forget("w/former")]);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(rig.value("back").as_deref(), named_again.then_some("2"));
+    }
+}
+
+/// No Work has the kind any more, so that nobody watches it: found by the look at all kinds, and watched while it is told.
+#[tokio::test(start_paused = true)]
+async fn of_a_kind_that_no_work_has_any_more_it_is_found_as_well() {
+    let member = MemoryMember::new("m", 1, Duration::ZERO);
+    let secret =
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"}});
+    member.seed(body::stamped(&secret, "m", "w"));
+    let ledger = Ledger::in_memory().unwrap();
+    ledger.commit(&[put("w", 1, &[config("a", "1")], false), caught_up()]).unwrap();
+    let rig = Rig::new(member, ledger);
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(orphans(&rig), ["w/former"]);
+    rig.member.remove(&ObjectId::of(&secret));
+    rig.until("none is left", |rig| is_removed(rig, "w/former")).await;
+}
+
+/// A ledger that says both: that a Work names the object, and that it is no Work's.
+#[tokio::test(start_paused = true)]
+async fn what_a_work_names_at_the_start_is_told_no_more() {
+    let ledger = Ledger::in_memory().unwrap();
+    ledger.commit(&[put("w", 1, &[config("a", "1")], false), caught_up()]).unwrap();
+    ledger.found("w/former", &[id("a"), id("b")]).unwrap();
+    ledger.found("x", &[id("a")]).unwrap();
+    let member = MemoryMember::new("m", 1, Duration::ZERO);
+    member.seed(marked("b", "w"));
+    let rig = Rig::new(member, ledger);
+    rig.until("applied", |rig| rig.applied("w") && is_removed(rig, "x")).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(rig.shared.ledger.entry("w/former").unwrap().unwrap().former, [id("b")]);
+    assert_eq!(orphans(&rig), ["w/former"]);
 }

@@ -1,0 +1,122 @@
+//! The objects that are told as orphans, by the rows of the ledger that note them. Pure.
+//!
+//! In: what a row notes, each time it is read. Out: which row notes an object, and whether a kind has any: it is watched for as long, so
+//! that what goes from the member goes out of the report.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::member::{Gvk, ObjectId};
+
+/// What the row of a held Work's objects that its bodies name no more ends with. No Work has such a name.
+const FORMER: &str = "/former";
+/// No key of a row is longer: the hub takes none that is.
+const LONGEST: usize = 253;
+
+/// The row for marked objects that the held Work `work` does not name; `None` where that would be too long a name.
+pub fn former_key(work: &str) -> Option<String> {
+    Some(format!("{work}{FORMER}")).filter(|key| key.len() <= LONGEST)
+}
+
+/// The Work that the objects of row `key` name by their marks.
+pub fn work_of_row(key: &str) -> &str {
+    key.strip_suffix(FORMER).unwrap_or(key)
+}
+
+/// Whether one of `named` may be the object `id`. In doubt it is: a manifest may say another version than the one that it was seen in,
+/// no namespace or one too many, and leave the name to the member.
+pub fn is_among(named: &[ObjectId], id: &ObjectId) -> bool {
+    let may_be = |one: &str, other: &str| one.is_empty() || other.is_empty() || one == other;
+    named.iter().any(|one| {
+        (&one.gvk.group, &one.gvk.kind) == (&id.gvk.group, &id.gvk.kind)
+            && may_be(&one.namespace, &id.namespace)
+            && may_be(&one.name, &id.name)
+    })
+}
+
+/// All that are told.
+#[derive(Debug, Default)]
+pub struct Orphans {
+    by_key: BTreeMap<String, BTreeSet<ObjectId>>,
+    by_id: BTreeMap<ObjectId, String>,
+}
+
+impl Orphans {
+    /// Row `key` notes these from now on. Out: what it noted before and does not now.
+    pub fn set(&mut self, key: &str, ids: &[ObjectId]) -> Vec<ObjectId> {
+        let before = self.by_key.remove(key).unwrap_or_default();
+        for id in &before {
+            // Where two rows note one object, it is the last one's.
+            if self.row(id) == Some(key) {
+                self.by_id.remove(id);
+            }
+        }
+        let now: BTreeSet<ObjectId> = ids.iter().cloned().collect();
+        self.by_id.extend(ids.iter().map(|id| (id.clone(), key.to_owned())));
+        let dropped = before.difference(&now).cloned().collect();
+        if !now.is_empty() {
+            self.by_key.insert(key.to_owned(), now);
+        }
+        dropped
+    }
+
+    /// The row that notes `id`.
+    pub fn row(&self, id: &ObjectId) -> Option<&str> {
+        self.by_id.get(id).map(String::as_str)
+    }
+
+    /// Whether any object of the kind is noted.
+    pub fn has_kind(&self, gvk: &Gvk) -> bool {
+        self.of_kind(gvk).next().is_some()
+    }
+
+    /// The noted objects of a kind.
+    pub fn of_kind<'a>(&'a self, gvk: &'a Gvk) -> impl Iterator<Item = &'a ObjectId> {
+        let first = ObjectId { gvk: gvk.clone(), namespace: String::new(), name: String::new() };
+        self.by_id.range(first..).map(|(id, _)| id).take_while(move |id| id.gvk == *gvk)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(api_version: &str, namespace: &str, name: &str) -> ObjectId {
+        ObjectId { gvk: Gvk::new(api_version, "Thing"), namespace: namespace.into(), name: name.into() }
+    }
+
+    #[test]
+    fn rows_and_kinds_follow_what_is_noted() {
+        let (a, b, other) = (id("x/v1", "n", "a"), id("x/v1", "n", "b"), id("y/v1", "", "c"));
+        let mut orphans = Orphans::default();
+        assert_eq!(orphans.set("w", &[a.clone(), b.clone()]), []);
+        orphans.set("v/former", std::slice::from_ref(&other));
+        assert_eq!((orphans.row(&a), orphans.row(&other)), (Some("w"), Some("v/former")));
+        assert_eq!(orphans.of_kind(&a.gvk).collect::<Vec<_>>(), [&a, &b]);
+        assert_eq!(orphans.set("w", std::slice::from_ref(&b)), std::slice::from_ref(&a));
+        assert!(orphans.row(&a).is_none() && orphans.has_kind(&b.gvk));
+        orphans.set("another", std::slice::from_ref(&b));
+        assert_eq!(orphans.set("w", &[]), std::slice::from_ref(&b));
+        assert_eq!(orphans.row(&b), Some("another"), "it is the last one's");
+        orphans.set("another", &[]);
+        assert!(!orphans.has_kind(&a.gvk) && orphans.has_kind(&other.gvk));
+    }
+
+    #[test]
+    fn an_object_that_a_manifest_may_mean_is_no_orphan() {
+        let seen = id("x/v1", "n", "a");
+        for named in [id("x/v1", "n", "a"), id("x/v2", "n", "a"), id("x/v1", "", "a"), id("x/v1", "n", "")] {
+            assert!(is_among(std::slice::from_ref(&named), &seen), "{named}");
+        }
+        for other in [id("y/v1", "n", "a"), id("x/v1", "m", "a"), id("x/v1", "n", "b")] {
+            assert!(!is_among(std::slice::from_ref(&other), &seen), "{other}");
+        }
+        assert!(is_among(&[id("x/v1", "n", "a")], &id("x/v1", "", "a")), "of a kind that is in no namespace");
+    }
+
+    #[test]
+    fn the_row_of_a_held_work_has_a_name_that_no_work_has() {
+        assert_eq!(former_key("web-1").as_deref(), Some("web-1/former"));
+        assert_eq!((work_of_row("web-1/former"), work_of_row("web-1")), ("web-1", "web-1"));
+        assert_eq!(former_key(&"w".repeat(250)), None);
+    }
+}
