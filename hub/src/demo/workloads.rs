@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karmada_api::object;
-use karmada_controllers::port::{Api, ApiError, Key, Object};
+use karmada_controllers::port::{Api, ApiError, Change, Key, Object};
 use karmada_controllers::queue::Queue;
 use karmada_controllers::runner::{self, Action, Controller, Error, Source, key_of};
 use karmada_registry::{DeleteOptions, Registry};
@@ -37,10 +37,22 @@ pub async fn run(api: Arc<dyn Api>, registry: Arc<Registry>, stop: CancellationT
     let queue: Arc<Queue<Played>> = Arc::default();
     let sources = (0..PLAYED.len()).map(|at| {
         let (api_version, kind) = PLAYED[at];
-        Source::new(api_version, kind, move |change| vec![(at, key_of(change))]).settling(READY_AFTER)
+        Source::new(api_version, kind, move |change| woken(at, change)).settling(READY_AFTER)
     });
     let players = Players { api: api.clone(), registry };
     runner::run(api, Arc::new(players), queue, sources.collect(), 1, stop).await;
+}
+
+/// What a change is looked at for: the object itself, and of a Pod the workload that is to have it.
+fn woken(at: usize, change: &Change) -> Vec<Played> {
+    let (Change::Applied(object) | Change::Deleted(object)) = change;
+    let owner = object.value().ok().and_then(|value| {
+        let owner = &value["metadata"]["ownerReferences"][0];
+        let (kind, version) = (owner["kind"].as_str()?, owner["apiVersion"].as_str()?);
+        let owners = PLAYED.iter().position(|played| *played == (version, kind))?;
+        Some((owners, Key { namespace: object.key.namespace.clone(), name: owner["name"].as_str()?.into() }))
+    });
+    [Some((at, key_of(change))), owner].into_iter().flatten().collect()
 }
 
 struct Players {

@@ -211,11 +211,19 @@ async fn a_cluster_is_shown_with_what_the_hub_knows_of_its_agent() {
 
 /// What `kubectl --kubeconfig members.config --context NAME` reads.
 async fn of_member(config: &std::path::Path, context: &str, path: &str) -> Result<Value, String> {
+    ask_member(config, context, http::Request::get(path)).await
+}
+
+async fn ask_member(
+    config: &std::path::Path,
+    context: &str,
+    request: http::request::Builder,
+) -> Result<Value, String> {
     let config = kube::config::Kubeconfig::read_from(config).map_err(|error| error.to_string())?;
     let options = kube::config::KubeConfigOptions { context: Some(context.to_owned()), ..Default::default() };
     let config = kube::Config::from_custom_kubeconfig(config, &options).await.unwrap();
     let client = kube::Client::try_from(config).unwrap();
-    let answer = client.request(http::Request::get(path).body(Vec::new()).unwrap()).await;
+    let answer = client.request(request.body(Vec::new()).unwrap()).await;
     answer.map_err(|error| format!("{error:?}"))
 }
 
@@ -225,7 +233,8 @@ async fn the_demos_members_are_clusters_to_look_at() {
     let demo = tokio::spawn(karmada_hub::demo::run(2, Arc::new(jiff::Timestamp::now), stop.clone()));
     let folder = std::env::temp_dir().join(format!("karmada-demo-{}", std::process::id()));
     let config = folder.join("members.config");
-    for member in ["member1", "member2"] {
+    // The second time round, Pods that somebody deleted have been made again.
+    for member in ["member1", "member2", "member1"] {
         let started = tokio::time::Instant::now();
         loop {
             let found = of_member(&config, member, "/api/v1/namespaces/default/pods").await;
@@ -241,6 +250,8 @@ async fn the_demos_members_are_clusters_to_look_at() {
             assert!(started.elapsed() < PATIENCE, "{member}: {found:?}");
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
+        let pods = http::Request::delete("/api/v1/namespaces/default/pods");
+        ask_member(&config, member, pods).await.unwrap();
     }
     stop.cancel();
     demo.await.unwrap().unwrap();

@@ -74,6 +74,9 @@ async fn unregister_says_what_nobody_removed() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     hub.create(works, work).await;
+    while hub.get(&format!("{works}/w")).await.unwrap()["metadata"]["finalizers"].is_null() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     placed["metadata"]["annotations"] =
         json!({"work.karmada.io/namespace": "karmada-es-shop", "work.karmada.io/name": "w"});
     member.create("/api/v1/namespaces/default/configmaps", placed).await;
@@ -90,7 +93,19 @@ async fn unregister_says_what_nobody_removed() {
     let heard = json!({"status": {"conditions": [{"type": "Ready", "status": "True", "reason": "ClusterReady",
         "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
     hub.merge(&format!("{clusters}/shop/status"), heard).await;
-    let said = member.fail(&leave).await;
+    // Nobody is there to remove what it placed, and somebody lets the Work go.
+    let let_go = async {
+        let at = format!("{works}/w");
+        loop {
+            match hub.get(&at).await {
+                Some(work) if work["metadata"]["deletionTimestamp"].is_null() => {}
+                Some(_) => break hub.merge(&at, json!({"metadata": {"finalizers": null}})).await,
+                None => panic!("the Work went by itself"),
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let (said, _) = tokio::join!(member.fail(&leave), let_go);
     assert!(
         said.contains("shop is unregistered, but 1 objects") && said.contains("ConfigMap default/left"),
         "{said}"
