@@ -93,14 +93,15 @@ async fn unregister_says_what_nobody_removed() {
     let heard = json!({"status": {"conditions": [{"type": "Ready", "status": "True", "reason": "ClusterReady",
         "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
     hub.merge(&format!("{clusters}/shop/status"), heard).await;
-    // Nobody is there to remove what it placed, and somebody lets the Work go.
+    // Nobody is there to remove what it placed, and somebody lets the Work go: the hub itself, where it finds once more that it does not
+    // hear the agent.
     let let_go = async {
         let at = format!("{works}/w");
         loop {
             match hub.get(&at).await {
                 Some(work) if work["metadata"]["deletionTimestamp"].is_null() => {}
                 Some(_) => break hub.merge(&at, json!({"metadata": {"finalizers": null}})).await,
-                None => panic!("the Work went by itself"),
+                None => break Value::Null,
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
