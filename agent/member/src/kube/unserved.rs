@@ -62,9 +62,8 @@ impl Inner {
             };
             let request = Request::get(uri).header(header::ACCEPT, METADATA).body(Body::empty());
             let list = self.json(built(request)?).await?;
-            // Something else answered, which says nothing of what there is.
-            let items = list.get("items").and_then(Value::as_array);
-            let items = items.ok_or_else(|| MemberError::Other(format!("{path} answered with no list")))?;
+            let items =
+                items(&list).ok_or_else(|| MemberError::Other(format!("{path} answered with no list")))?;
             let named = items.iter().map(object::name);
             let named = named.filter(|name| name.split_once('.').is_some_and(|(_, of)| of == group));
             names.extend(named.map(str::to_owned));
@@ -73,6 +72,17 @@ impl Inner {
                 _ => return Ok(names),
             };
         }
+    }
+}
+
+/// The items of a list; `None` where something else answered, which says nothing of what there is. Of a list of metadata that is empty,
+/// kube-apiserver writes `"items": null`.
+fn items(list: &Value) -> Option<&[Value]> {
+    let is_list = list["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
+    match list.get("items")? {
+        Value::Array(items) => Some(items),
+        Value::Null if is_list => Some(&[]),
+        _ => None,
     }
 }
 

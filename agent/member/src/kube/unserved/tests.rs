@@ -64,6 +64,11 @@ fn set(answers: &Answers, path: &str, status: u16, body: String) {
 async fn a_kind_that_nobody_defines_has_no_objects() {
     let (member, answers) = member().await;
     assert_eq!(known(&member).await, Ok(Unserved::Undefined));
+    // A member without any definition, in kube-apiserver's words.
+    let none =
+        r#"{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{},"items":null}"#;
+    set(&answers, DEFINITIONS, 200, none.into());
+    assert_eq!(known(&member).await, Ok(Unserved::Undefined));
     // Another kind of the group is no definition of this one.
     set(&answers, DEFINITIONS, 200, names(&["others.example.com"]));
     let other = json!({"spec": {"names": {"kind": "Other"}}}).to_string();
@@ -93,7 +98,7 @@ async fn a_member_that_is_not_ready_or_does_not_say_what_it_defines_proves_nothi
     set(&answers, "/readyz", 500, "[-]poststarthook/crd-informer-synced failed".into());
     assert_eq!(known(&member).await, Ok(Unserved::Hidden));
     set(&answers, "/readyz", 200, "ok".into());
-    for (status, body) in [(404, "404 page not found"), (200, "{}"), (503, "")] {
+    for (status, body) in [(404, "404 page not found"), (200, "{}"), (200, "{\"items\":null}"), (503, "")] {
         set(&answers, DEFINITIONS, status, body.into());
         assert!(known(&member).await.is_err(), "{status} {body}");
     }
