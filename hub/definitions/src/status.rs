@@ -135,6 +135,13 @@ impl Status {
         ))
     }
 
+    /// 400: what is sent to one name has another.
+    pub fn misnamed(name: &str, asked: &str) -> Self {
+        Status::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({asked})"
+        ))
+    }
+
     /// 405: the resource has no such verb.
     pub fn method_not_allowed() -> Self {
         let mut status = Status::new(

@@ -84,11 +84,13 @@ pub enum StatusMeta {
     Keeps(&'static [&'static str]),
 }
 
+/// Metadata that others act on.
+pub const ACTED_ON: &[&str] = &["labels", "annotations", "finalizers", "ownerReferences"];
+
 /// What a write of the status may do to the metadata.
 pub fn status_meta(definition: &ResourceDefinition) -> StatusMeta {
-    const ALL: &[&str] = &["labels", "annotations", "finalizers", "ownerReferences"];
     if definition.is_structural() {
-        return StatusMeta::Keeps(ALL);
+        return StatusMeta::Keeps(ACTED_ON);
     }
     match name(definition) {
         ("apps", "deployments") => StatusMeta::Keeps(&["labels"]),
@@ -104,7 +106,7 @@ pub fn status_meta(definition: &ResourceDefinition) -> StatusMeta {
             | "cluster.karmada.io",
             _,
         )
-        | ("networking.k8s.io", "servicecidrs") => StatusMeta::Keeps(ALL),
+        | ("networking.k8s.io", "servicecidrs") => StatusMeta::Keeps(ACTED_ON),
         _ => StatusMeta::Follows,
     }
 }

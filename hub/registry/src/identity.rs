@@ -150,10 +150,7 @@ fn named_as_asked(key: &ObjectKey, object: &Value) -> Result<(), Status> {
     match meta::name(object) {
         "" => Err(Status::nameless(&key.name)),
         name if *name == *key.name => Ok(()),
-        name => Err(Status::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({})",
-            key.name
-        ))),
+        name => Err(Status::misnamed(name, &key.name)),
     }
 }
 

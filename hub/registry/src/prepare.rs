@@ -91,7 +91,7 @@ pub(crate) fn changed_object(
     if subresource == "ephemeralcontainers" {
         // Nothing else of the Pod moves with it.
         let laid = new["spec"].get("ephemeralContainers").cloned();
-        keep_metadata(old, new);
+        keep_metadata(old, new, strategy::ACTED_ON);
         let metadata = new["metadata"].take();
         let mut whole = old.clone();
         put_or_remove(&mut whole["spec"], "ephemeralContainers", laid);
@@ -100,7 +100,7 @@ pub(crate) fn changed_object(
         return;
     }
     if subresource == "resize" {
-        keep_metadata(old, new);
+        keep_metadata(old, new, strategy::ACTED_ON);
     }
     if subresource == "binding" {
         return;
@@ -111,10 +111,7 @@ pub(crate) fn changed_object(
         put_or_remove(&mut whole, "status", status);
         whole["metadata"] = metadata;
         if let StatusMeta::Keeps(fields) = strategy::status_meta(definition) {
-            for field in fields {
-                let kept = old["metadata"].get(*field).cloned();
-                put_or_remove(&mut whole["metadata"], field, kept);
-            }
+            keep_metadata(old, &mut whole, fields);
         }
         *new = whole;
         finish_status(definition, old, new, now);
@@ -145,9 +142,9 @@ pub(crate) fn changed_object(
     }
 }
 
-/// Who may write a part of an object writes nothing that others act on: labels, annotations, finalizers and owners stay.
-fn keep_metadata(old: &Value, new: &mut Value) {
-    for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
+/// Takes back what a write of a part of an object says of these fields.
+fn keep_metadata(old: &Value, new: &mut Value, fields: &[&str]) {
+    for field in fields {
         put_or_remove(&mut new["metadata"], field, old["metadata"].get(field).cloned());
     }
 }

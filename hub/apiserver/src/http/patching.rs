@@ -106,12 +106,9 @@ fn named(definition: &ResourceDefinition, key: &ObjectKey, object: &mut Value) -
         let slash = if version.contains('/') { "" } else { "/" };
         return Err(Status::bad_request(format!("invalid object type: {slash}{version}, Kind={kind}")));
     }
-    let name = meta::name(object).to_owned();
+    let name = meta::name(object);
     if !name.is_empty() && *name != *key.name {
-        return Err(Status::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({})",
-            key.name
-        )));
+        return Err(Status::misnamed(name, &key.name));
     }
     let metadata = meta::of(object);
     if metadata.contains_key("managedFields") {

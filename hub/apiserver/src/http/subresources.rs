@@ -118,10 +118,7 @@ impl ApiServer {
                 is_a(&sent, "Scale", "autoscaling")?;
                 let name = meta::name(&sent);
                 if !name.is_empty() && *name != *wanted.name {
-                    return Err(Status::bad_request(format!(
-                        "the name of the object ({name}) does not match the name on the URL ({})",
-                        wanted.name
-                    )));
+                    return Err(Status::misnamed(name, &wanted.name));
                 }
                 sent
             }
