@@ -42,7 +42,7 @@ use tokio_util::task::TaskTracker;
 pub use self::agents::AgentStreams;
 pub use self::connections::Connections;
 use self::connections::Place;
-use self::heard::Heard;
+use self::heard::heard;
 use self::held::Held;
 use self::peer::Peer;
 use self::strangers::Calls;
@@ -145,7 +145,7 @@ async fn connection(arrived: Arrived, services: Services, streams: Streams, stop
     let _ = socket.set_nodelay(true);
     let shown = services.tls.shown();
     let pulse = Pulse::default();
-    let socket = Heard::new(socket, services.started, pulse.clone());
+    let socket = heard(socket, services.started, pulse.clone());
     // Boxed, as other things are below that end long before the connection does: a task is as large as its largest moment, and
     // there is one for each agent.
     let accepted = Box::pin(tokio::time::timeout(place.port().handshake, shown.acceptor.accept(socket)));

@@ -1,14 +1,11 @@
 //! A connector whose streams say when they last brought a byte.
 
-use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 
 use async_trait::async_trait;
 use karmada_proto::pulse::Pulse;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
+use tokio_util::io::InspectReader;
 
 use super::dial::{Connector, DialError, Io};
 
@@ -26,54 +23,12 @@ pub struct Heard {
 impl Connector for Heard {
     async fn connect(&self, endpoint: &str) -> Result<Box<dyn Io>, DialError> {
         let stream = self.connector.connect(endpoint).await?;
-        Ok(Box::new(Listening { stream, started: self.started, pulse: self.pulse.clone() }))
-    }
-}
-
-struct Listening {
-    stream: Box<dyn Io>,
-    started: Instant,
-    pulse: Pulse,
-}
-
-impl AsyncRead for Listening {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buf.filled().len();
-        let read = ready!(Pin::new(&mut self.stream).poll_read(cx, buf));
-        if buf.filled().len() > before {
-            self.pulse.beat(self.started.elapsed());
-        }
-        Poll::Ready(read)
-    }
-}
-
-impl AsyncWrite for Listening {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        let (started, pulse) = (self.started, self.pulse.clone());
+        Ok(Box::new(InspectReader::new(stream, move |bytes: &[u8]| {
+            if !bytes.is_empty() {
+                pulse.beat(started.elapsed());
+            }
+        })))
     }
 }
 

@@ -1,70 +1,21 @@
 //! A socket that says when it last brought a byte: what a slow agent is in the middle of sending is life.
 
-use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
-
 use karmada_proto::pulse::Pulse;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::AsyncRead;
 use tokio::time::Instant;
+use tokio_util::io::InspectReader;
 
-/// Over another socket; the pulse counts from `started`.
-pub struct Heard<S> {
+/// Tells `pulse`, which counts from `started`, of each read that brings anything.
+pub fn heard<S: AsyncRead>(
     socket: S,
     started: Instant,
     pulse: Pulse,
-}
-
-impl<S> Heard<S> {
-    /// Tells `pulse` of each read that brings anything.
-    pub fn new(socket: S, started: Instant, pulse: Pulse) -> Heard<S> {
-        Heard { socket, started, pulse }
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Heard<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let read = ready!(Pin::new(&mut self.socket).poll_read(context, buffer));
-        if buffer.filled().len() > before {
-            self.pulse.beat(self.started.elapsed());
+) -> InspectReader<S, impl FnMut(&[u8]) + Send + Unpin> {
+    InspectReader::new(socket, move |bytes: &[u8]| {
+        if !bytes.is_empty() {
+            pulse.beat(started.elapsed());
         }
-        Poll::Ready(read)
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Heard<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_shutdown(context)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write_vectored(context, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.socket.is_write_vectored()
-    }
+    })
 }
 
 #[cfg(test)]
@@ -79,7 +30,7 @@ mod tests {
     async fn each_byte_read_is_heard_and_none_that_is_written() {
         let (near, mut far) = tokio::io::duplex(64);
         let pulse = Pulse::default();
-        let mut socket = Heard::new(near, Instant::now(), pulse.clone());
+        let mut socket = heard(near, Instant::now(), pulse.clone());
         tokio::time::sleep(Duration::from_secs(5)).await;
         socket.write_all(b"out").await.unwrap();
         assert_eq!(pulse.last(), Duration::ZERO);
