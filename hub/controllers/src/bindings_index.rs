@@ -43,6 +43,8 @@ struct Binding {
     /// Digests of the names of all clusters that it has something in, or is to have; sorted.
     clusters: Box<[u32]>,
     placement: Option<Arc<str>>,
+    /// Its `schedulePriority`; 0 where it has none.
+    priority: i32,
 }
 
 /// How it stood when it was read.
@@ -156,6 +158,11 @@ impl BindingsIndex {
         self.0.read().bindings.contains_key(key)
     }
 
+    /// How urgently a binding is to be scheduled: 0 where it says nothing.
+    pub fn priority(&self, key: &Key) -> i32 {
+        self.0.read().bindings.get(key).map_or(0, |binding| binding.priority)
+    }
+
     /// The bindings that name a cluster: chosen, required or being left.
     pub fn naming(&self, cluster: &str) -> Vec<Key> {
         let (wanted, state) = (digest(cluster), self.0.read());
@@ -191,6 +198,7 @@ impl State {
         self.remove(key);
         let seeks = concern::seeks_clusters(&spec);
         let clusters = named(&spec);
+        let priority = spec.schedule_priority.as_ref().map_or(0, |said| said.priority);
         let placement = spec.placement.and_then(|placement| {
             let text: Arc<str> = serde_json::to_string(&placement).ok()?.into();
             let (text, _) = match self.placements.get_key_value(&text) {
@@ -213,7 +221,7 @@ impl State {
             self.by_id.insert(id.clone(), key.clone());
         }
         let template = ObjectReference { resource_version: String::new(), ..spec.resource };
-        self.bindings.insert(key.clone(), Binding { seen, id, template, clusters, placement });
+        self.bindings.insert(key.clone(), Binding { seen, id, template, clusters, placement, priority });
     }
 
     fn remove(&mut self, key: &Key) {

@@ -21,7 +21,7 @@ use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::informer::{AnyHandler, Informers, Notice};
 use crate::port::{ApiError, Change, Key, Propagation, Resource, TemplateKey};
-use crate::queue::Queue;
+use crate::queue::{Queue, WorkQueue};
 use crate::runner::{Action, Controller, Error};
 use crate::shared::Shared;
 

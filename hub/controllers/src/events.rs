@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::port::{Api, ApiError, Object, Resource};
-use crate::queue::Queue;
+use crate::queue::{Queue, WorkQueue};
 use crate::runner::Clock;
 
 /// Between two events: they are for people to read, and a burst of them must not keep workloads waiting.

@@ -20,7 +20,7 @@ use crate::informer::Informers;
 use crate::namespace::NamespaceSync;
 use crate::policy::Policy;
 use crate::port::{Key, TemplateKey};
-use crate::queue::Queue;
+use crate::queue::{Queue, WorkQueue};
 use crate::runner::{self, Controller, Error, Source};
 use crate::scheduler::Scheduler;
 use crate::shared::Shared;
@@ -56,19 +56,23 @@ pub async fn loops(
     let wakes = detector.clone().wakes(informers.clone(), templates.clone(), stop.clone());
     loops.all.push(Box::pin(wakes));
     loops.add(detector, templates.clone(), Vec::new());
-    loops.add(Policy::new(shared.clone(), templates), Arc::default(), Policy::wakes(shared));
+    loops.add(Policy::new(shared.clone(), templates), Arc::<Queue<_>>::default(), Policy::wakes(shared));
     let scheduler = Scheduler::new(shared.clone());
-    let wakes = scheduler.wakes();
-    loops.add(scheduler, Arc::default(), wakes);
+    let (wakes, queue) = (scheduler.wakes(), scheduler.queue());
+    loops.add(scheduler, queue, wakes);
     loops.add(Binding::new(shared.clone()), works, Binding::wakes(shared));
     let wakes = BindingStatus::wakes(shared, STATUS_SETTLES);
     loops.add(BindingStatus::new(shared.clone()), statuses, wakes);
-    loops.add(Execution::new(shared.clone()), Arc::default(), Execution::wakes(shared));
+    loops.add(Execution::new(shared.clone()), Arc::<Queue<_>>::default(), Execution::wakes(shared));
     let life = ClusterLife::new(shared.clone(), agents.contacts.clone(), Grace::default());
     loops.add(life, agents.clusters, ClusterLife::wakes());
-    loops.add(ClusterNews::new(shared.clone(), agents.contacts), Arc::default(), ClusterNews::wakes());
+    loops.add(
+        ClusterNews::new(shared.clone(), agents.contacts),
+        Arc::<Queue<_>>::default(),
+        ClusterNews::wakes(),
+    );
     let namespaces = NamespaceSync::new(shared.clone(), SkipRules::default());
-    loops.add(namespaces, Arc::default(), NamespaceSync::wakes(shared));
+    loops.add(namespaces, Arc::<Queue<_>>::default(), NamespaceSync::wakes(shared));
     Ok(loops.all)
 }
 
@@ -79,10 +83,10 @@ struct Loops<'a> {
 }
 
 impl Loops<'_> {
-    fn add<C: Controller>(
+    fn add<C: Controller, Q: WorkQueue<C::Key>>(
         &mut self,
         controller: Arc<C>,
-        queue: Arc<Queue<C::Key>>,
+        queue: Arc<Q>,
         sources: Vec<Source<C::Key>>,
     ) {
         let informers = self.informers.clone();

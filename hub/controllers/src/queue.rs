@@ -40,7 +40,40 @@ impl Backoff {
     }
 }
 
-/// The queue.
+/// What came of the work on a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is as it should be.
+    Done,
+    /// To be looked at again after this long.
+    After(Duration),
+    /// Nothing can be done until something changes that makes room.
+    NoRoom,
+    /// Somebody else changed it meanwhile, and a second look mends that.
+    Changed,
+    /// It failed.
+    Failed,
+}
+
+/// What the keys of a controller wait in.
+pub trait WorkQueue<K>: Counted + 'static {
+    /// Asks for the key to be reconciled in `delay`.
+    fn add_after(&self, key: K, delay: Duration);
+
+    /// The next key, held until it is given back; never the same to two at once. `None` once the queue is closed.
+    fn next(&self) -> impl Future<Output = Option<K>> + Send;
+
+    /// Gives a key back. What was added meanwhile comes again, and so does what did not succeed: after how long is returned.
+    fn give_back(&self, key: &K, outcome: Outcome) -> Option<Duration>;
+
+    /// Ends the queue: workers get `None`, additions are ignored.
+    fn close(&self);
+}
+
+/// How long a key waits that has no room, where its queue knows nothing better.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The queue of most controllers: in order of arrival.
 pub struct Queue<K> {
     state: Mutex<State<K>>,
     /// Told when a key became ready, the first deadline moved, or the queue closed.
@@ -96,8 +129,8 @@ impl<K: Ord + Clone> Queue<K> {
         }
     }
 
-    /// Asks for the key to be reconciled in `delay`. Of two deadlines of one key the earlier holds.
-    pub fn add_after(&self, key: K, delay: Duration) {
+    /// Of two deadlines of one key the earlier holds.
+    fn wait(&self, key: K, delay: Duration) {
         if delay.is_zero() {
             return self.add(key);
         }
@@ -117,7 +150,7 @@ impl<K: Ord + Clone> Queue<K> {
     }
 
     /// Counts a failure of the key and asks for it again after its backoff. Returns the delay.
-    pub fn retry(&self, key: K) -> Duration {
+    fn retry(&self, key: K) -> Duration {
         let failures = {
             let mut state = self.state.lock();
             let count = state.failures.entry(key.clone()).or_insert(0);
@@ -127,13 +160,13 @@ impl<K: Ord + Clone> Queue<K> {
             count
         };
         let delay = self.backoff.delay(failures);
-        self.add_after(key, delay);
+        self.wait(key, delay);
         delay
     }
 
     /// Asks for the key again at once where it had not failed before, else after its backoff: for what somebody else changed
     /// meanwhile, and a second look mends. Returns the delay.
-    pub fn look_again(&self, key: K) -> Duration {
+    fn look_again(&self, key: K) -> Duration {
         let known = match self.state.lock().failures.entry(key.clone()) {
             Entry::Occupied(_) => true,
             Entry::Vacant(slot) => {
@@ -149,12 +182,45 @@ impl<K: Ord + Clone> Queue<K> {
     }
 
     /// Forgets the key's failures: it succeeded.
-    pub fn forget(&self, key: &K) {
+    fn forget(&self, key: &K) {
         self.state.lock().failures.remove(key);
     }
 
-    /// The next key, held until [`Queue::done`]. `None` once the queue is closed.
-    pub async fn next(&self) -> Option<K> {
+    /// Gives a key back. If it was added meanwhile, it is ready again.
+    pub fn done(&self, key: &K) {
+        let mut state = self.state.lock();
+        if let Some(since) = state.running.remove(key) {
+            state.counts.worked.note(since.elapsed());
+        }
+        if state.again.remove(key) && state.make_ready(key.clone()) {
+            self.changed.notify_one();
+        }
+    }
+
+    /// How many keys wait, delayed ones included.
+    pub fn len(&self) -> usize {
+        let state = self.state.lock();
+        state.ready.len() + state.delayed.len() + state.again.len()
+    }
+
+    /// Whether no key waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether no key is ready or being worked on; delayed keys do not count. For tests that wait for quiet.
+    pub fn is_idle(&self) -> bool {
+        let state = self.state.lock();
+        state.ready.is_empty() && state.running.is_empty()
+    }
+}
+
+impl<K: Ord + Clone + Send + Sync + 'static> WorkQueue<K> for Queue<K> {
+    fn add_after(&self, key: K, delay: Duration) {
+        self.wait(key, delay);
+    }
+
+    async fn next(&self) -> Option<K> {
         loop {
             // Made before the look at the state, so that no change in between is missed.
             let changed = self.changed.notified();
@@ -184,39 +250,26 @@ impl<K: Ord + Clone> Queue<K> {
         }
     }
 
-    /// Gives a key back. If it was added meanwhile, it is ready again.
-    pub fn done(&self, key: &K) {
-        let mut state = self.state.lock();
-        if let Some(since) = state.running.remove(key) {
-            state.counts.worked.note(since.elapsed());
+    fn give_back(&self, key: &K, outcome: Outcome) -> Option<Duration> {
+        let again = match outcome {
+            Outcome::Done => None,
+            Outcome::After(delay) => Some(delay),
+            Outcome::NoRoom => Some(PATIENCE),
+            Outcome::Changed => Some(self.look_again(key.clone())),
+            Outcome::Failed => Some(self.retry(key.clone())),
+        };
+        if matches!(outcome, Outcome::Done | Outcome::After(_) | Outcome::NoRoom) {
+            self.forget(key);
+            again.into_iter().for_each(|delay| self.wait(key.clone(), delay));
         }
-        if state.again.remove(key) && state.make_ready(key.clone()) {
-            self.changed.notify_one();
-        }
+        self.done(key);
+        again
     }
 
-    /// Ends the queue: workers get `None`, additions are ignored.
-    pub fn close(&self) {
+    fn close(&self) {
         self.state.lock().closed = true;
         self.changed.notify_waiters();
         self.changed.notify_one();
-    }
-
-    /// How many keys wait, delayed ones included.
-    pub fn len(&self) -> usize {
-        let state = self.state.lock();
-        state.ready.len() + state.delayed.len() + state.again.len()
-    }
-
-    /// Whether no key waits.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Whether no key is ready or being worked on; delayed keys do not count. For tests that wait for quiet.
-    pub fn is_idle(&self) -> bool {
-        let state = self.state.lock();
-        state.ready.is_empty() && state.running.is_empty()
     }
 }
 

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::informer::{Informers, Notice};
 use crate::port::{ApiError, Change, Key};
-use crate::queue::Queue;
+use crate::queue::{Outcome, WorkQueue};
 
 /// The wall clock: comes in from outside, so that tests own it.
 pub type Clock = Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>;
@@ -28,6 +28,8 @@ pub enum Action {
     Done,
     /// Once more after this long, changes or not.
     RequeueAfter(Duration),
+    /// Nothing until something changes that makes room, or the queue's patience ends.
+    AwaitRoom,
 }
 
 /// Why a reconcile did not finish; it comes again after a backoff.
@@ -161,10 +163,10 @@ pub fn key_of(change: &Change) -> Key {
 const UNSERVED: Duration = Duration::from_secs(30);
 
 /// Runs a controller with its sources until told to stop: `queue` may be shared with whoever wakes it otherwise.
-pub async fn run<C: Controller>(
+pub async fn run<C: Controller, Q: WorkQueue<C::Key>>(
     informers: impl Into<Informers>,
     controller: Arc<C>,
-    queue: Arc<Queue<C::Key>>,
+    queue: Arc<Q>,
     sources: Vec<Source<C::Key>>,
     workers: usize,
     stop: CancellationToken,
@@ -251,40 +253,43 @@ async fn feed(
 }
 
 /// One worker: takes keys until the queue is closed.
-async fn work<C: Controller>(controller: Arc<C>, queue: Arc<Queue<C::Key>>) {
+async fn work<C: Controller, Q: WorkQueue<C::Key>>(controller: Arc<C>, queue: Arc<Q>) {
     while let Some(key) = queue.next().await {
         tracing::trace!(controller = controller.name(), ?key, "reconciling");
         let outcome = AssertUnwindSafe(controller.reconcile(&key)).catch_unwind().await;
         tracing::trace!(controller = controller.name(), ?key, "reconciled");
-        settle(&*controller, &queue, &key, outcome);
-        queue.done(&key);
+        settle(&*controller, &*queue, &key, outcome);
     }
 }
 
 fn settle<C: Controller>(
     controller: &C,
-    queue: &Queue<C::Key>,
+    queue: &impl WorkQueue<C::Key>,
     key: &C::Key,
     outcome: Result<Result<Action, Error>, Box<dyn Any + Send>>,
 ) {
     let name = controller.name();
     match outcome {
         Ok(Ok(action)) => {
-            queue.forget(key);
-            if let Action::RequeueAfter(delay) = action {
-                queue.add_after(key.clone(), delay);
-            }
+            queue.give_back(
+                key,
+                match action {
+                    Action::Done => Outcome::Done,
+                    Action::RequeueAfter(delay) => Outcome::After(delay),
+                    Action::AwaitRoom => Outcome::NoRoom,
+                },
+            );
         }
         Ok(Err(Error::Api(error @ (ApiError::Conflict(_) | ApiError::AlreadyExists(_))))) => {
-            let again = queue.look_again(key.clone());
+            let again = queue.give_back(key, Outcome::Changed);
             tracing::debug!(controller = name, ?key, %error, ?again, "the object changed meanwhile");
         }
         Ok(Err(error)) => {
-            let again = queue.retry(key.clone());
+            let again = queue.give_back(key, Outcome::Failed);
             tracing::warn!(controller = name, ?key, %error, ?again, "a reconcile failed");
         }
         Err(panic) => {
-            let again = queue.retry(key.clone());
+            let again = queue.give_back(key, Outcome::Failed);
             let why = words(&*panic);
             tracing::error!(controller = name, ?key, why, ?again, "a reconcile panicked");
         }
@@ -299,6 +304,7 @@ fn words(panic: &(dyn Any + Send)) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::queue::Queue;
     use parking_lot::Mutex;
 
     /// Fails once, panics once, then is done; remembers its calls.
@@ -362,8 +368,14 @@ mod tests {
             of.into_iter().collect()
         });
         let (controller, stop) = (Arc::new(Counting::default()), CancellationToken::new());
-        let running =
-            tokio::spawn(run(api.clone(), controller.clone(), Arc::default(), vec![source], 1, stop.clone()));
+        let running = tokio::spawn(run(
+            api.clone(),
+            controller.clone(),
+            Arc::<Queue<_>>::default(),
+            vec![source],
+            1,
+            stop.clone(),
+        ));
         let pause = || tokio::time::sleep(Duration::from_secs(5));
         let count = |key: &str| controller.0.lock().get(key).copied().unwrap_or_default();
         pause().await;

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use karmada_api::binding::{ResourceBinding, TargetCluster};
 use karmada_api::strings::{DEFAULT_SCHEDULER, events};
@@ -17,11 +16,12 @@ use crate::port::{Api, ApiError, Key, Resource};
 use crate::runner::{Action, Controller, Error, Source};
 use crate::shared::Shared;
 
+mod binding_queue;
+
+use self::binding_queue::BindingQueue;
+
 const BINDING_API: &str = "work.karmada.io/v1alpha2";
 const KINDS: [&str; 2] = ["ResourceBinding", "ClusterResourceBinding"];
-
-/// How often room is looked for again.
-const UNSCHEDULABLE_RETRY: Duration = Duration::from_secs(30);
 
 /// How often the status is tried against a newer binding.
 const STATUS_TRIES: usize = 16;
@@ -56,6 +56,12 @@ impl Scheduler {
             keys.into_iter().collect()
         }));
         sources
+    }
+
+    /// What its keys wait in: the highest `schedulePriority` is first.
+    pub fn queue(&self) -> Arc<BindingQueue> {
+        let bindings = self.shared.bindings.clone();
+        Arc::new(BindingQueue::new(move |key| bindings.priority(key)))
     }
 
     fn note(&self, key: &Key, placed: bool) {
@@ -172,7 +178,7 @@ impl Controller for Scheduler {
         self.note(key, !matches!(decision.outcome, Outcome::Failed(_)));
         self.carry_out(&resource, binding, &decision).await?;
         match &decision.outcome {
-            Outcome::Failed(Failure::Unschedulable(_)) => Ok(Action::RequeueAfter(UNSCHEDULABLE_RETRY)),
+            Outcome::Failed(Failure::Unschedulable(_)) => Ok(Action::AwaitRoom),
             Outcome::Failed(Failure::Error(text)) => Err(Error::Other(text.clone())),
             _ => Ok(Action::Done),
         }

@@ -5,6 +5,8 @@
 #[path = "../../../proto/api/tests/recorded/mod.rs"]
 mod recorded;
 
+use std::time::Duration;
+
 use karmada_api::binding::{BindingSpec, ReplicaRequirements, TargetCluster};
 use karmada_api::cluster::Cluster;
 use karmada_api::override_policy::OverridePolicy;
@@ -12,6 +14,7 @@ use karmada_api::policy::{Placement, PropagationPolicy, ReplicaSchedulingStrateg
 use karmada_core::detector::{self, Rank, Subject};
 use karmada_core::overrides;
 use karmada_core::scheduler::division::{self, Candidate, Division, DivisionError, Mode};
+use karmada_core::scheduler::queue::{Limits, SchedulingQueue};
 use karmada_core::scheduler::{estimate, filter, spread, webster};
 use recorded::{Differences, Verdict, compare};
 use serde_json::{Value, json};
@@ -308,6 +311,97 @@ fn recorded_spread() {
             }
             Err(error) => compare(&case["error"], &json!(error.to_string())),
         }
+    });
+}
+
+/// A queue and the moment, as one recorded sequence moves them.
+struct Queue {
+    queue: SchedulingQueue<String>,
+    now: Duration,
+    /// When the queue looks by itself next, where it does: at those that failed, at those without room.
+    looks: Option<[Duration; 2]>,
+}
+
+impl Queue {
+    fn step(&mut self, op: &Value) -> Value {
+        let key = || op["key"].as_str().unwrap().to_owned();
+        match op["op"].as_str().unwrap() {
+            "push" => {
+                let priority = i32::try_from(op["priority"].as_i64().unwrap()).unwrap();
+                self.queue.push(key(), priority, self.now);
+            }
+            "pop" => {
+                return self.queue.pop().map_or(Value::Null, |popped| json!([popped.key, popped.attempts]));
+            }
+            "forget" => self.queue.forget(&key()),
+            "done" => self.queue.done(&key(), self.now),
+            "backoff" => self.queue.failed(&key()),
+            "unschedulable" => self.queue.unschedulable(&key()),
+            "flushBackoff" => self.queue.flush_backoff(self.now),
+            "flushUnschedulable" => self.queue.flush_unschedulable(self.now),
+            "advance" => {}
+            other => panic!("{other}"),
+        }
+        Value::Null
+    }
+
+    /// Lets time pass, with the looks that the queue takes by itself.
+    fn pass(&mut self, until: Duration) {
+        while let Some(looks) = &mut self.looks
+            && let Some(at) = looks.iter().min().copied().filter(|at| *at <= until)
+        {
+            if looks[0] == at {
+                looks[0] += Duration::from_secs(1);
+                self.queue.flush_backoff(at);
+            }
+            if looks[1] == at {
+                looks[1] += Duration::from_secs(30);
+                self.queue.flush_unschedulable(at);
+            }
+        }
+        self.now = until;
+    }
+
+    fn stages(&self) -> Value {
+        let active: Vec<&String> = self.queue.active().collect();
+        let mut backoff: Vec<(&String, u128)> =
+            self.queue.backing_off().map(|(key, due)| (key, due.as_millis())).collect();
+        backoff.sort_unstable();
+        let mut without_room: Vec<&String> = self.queue.waiting_for_room().collect();
+        without_room.sort_unstable();
+        json!({"active": active, "backoff": backoff, "unschedulable": without_room})
+    }
+}
+
+#[test]
+fn recorded_queue() {
+    recorded::run("queue.json", &[(2, "no wait is longer than the longest, the first neither")], |case| {
+        if case["kind"] == "backoff" {
+            let millis = |key: &str| Duration::from_millis(case[key].as_u64().unwrap());
+            let limits = Limits { base: millis("initialMs"), longest: millis("maxMs"), ..Limits::KARMADA };
+            let tries = case["attemptsToMs"].as_array().unwrap().iter();
+            let waits: Vec<_> = tries
+                .map(|pair| u32::try_from(pair[0].as_u64().unwrap()).unwrap())
+                .map(|tries| json!([tries, limits.backoff(tries).as_millis()]))
+                .collect();
+            return compare(&case["attemptsToMs"], &json!(waits));
+        }
+        let looks = (case["running"] == true).then_some([Duration::ZERO; 2]);
+        let mut queue = Queue { queue: SchedulingQueue::new(Limits::KARMADA), now: Duration::ZERO, looks };
+        for op in case["ops"].as_array().unwrap() {
+            let at = Duration::from_millis(op["at"].as_u64().unwrap());
+            queue.pass(at);
+            let got = queue.step(op);
+            let wanted = op.get("got").map_or(Value::Null, |key| json!([key, op["attempts"]]));
+            let verdict = compare(&json!([wanted, op["after"]]), &json!([got, queue.stages()]));
+            if !matches!(verdict, Verdict::Agrees) {
+                return match verdict {
+                    Verdict::Differs(how) => Verdict::Differs(format!("at {op}: {how}")),
+                    other => other,
+                };
+            }
+        }
+        Verdict::Agrees
     });
 }
 

@@ -62,6 +62,8 @@ mod tests {
     use karmada_gateway::Sources;
     use parking_lot::Mutex;
 
+    use karmada_controllers::queue::WorkQueue;
+
     use super::*;
 
     #[tokio::test]

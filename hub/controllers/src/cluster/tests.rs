@@ -11,6 +11,7 @@ use crate::binding::Binding;
 use crate::events::Recorder;
 use crate::informer::Informers;
 use crate::port::fake::FakeApi;
+use crate::queue::Queue;
 use crate::runner::{self, Clock};
 use crate::scheduler::Scheduler;
 
@@ -53,12 +54,19 @@ async fn start_with(api: &Arc<FakeApi>, contacts: Silence, stop: &CancellationTo
     let mut tasks = JoinSet::new();
     let binding = Binding::new(shared.clone());
     let wakes = Binding::wakes(&shared);
-    tasks.spawn(runner::run(informers.clone(), binding, Arc::default(), wakes, 2, stop.clone()));
+    tasks.spawn(runner::run(informers.clone(), binding, Arc::<Queue<_>>::default(), wakes, 2, stop.clone()));
     let scheduler = Scheduler::new(shared.clone());
-    let wakes = scheduler.wakes();
-    tasks.spawn(runner::run(informers.clone(), scheduler, Arc::default(), wakes, 2, stop.clone()));
+    let (wakes, queue) = (scheduler.wakes(), scheduler.queue());
+    tasks.spawn(runner::run(informers.clone(), scheduler, queue, wakes, 2, stop.clone()));
     let life = ClusterLife::new(shared, Arc::new(contacts), Grace::default());
-    tasks.spawn(runner::run(informers, life, Arc::default(), ClusterLife::wakes(), 2, stop.clone()));
+    tasks.spawn(runner::run(
+        informers,
+        life,
+        Arc::<Queue<_>>::default(),
+        ClusterLife::wakes(),
+        2,
+        stop.clone(),
+    ));
     tasks
 }
 

@@ -6,6 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::port::fake::FakeApi;
+use crate::queue::Queue;
 use crate::rig::{Rig, WORK_API, bears_trouble, cluster, config_map, key};
 
 #[tokio::test(start_paused = true)]
@@ -70,7 +71,14 @@ async fn works_that_were_there_before_their_cluster_are_held_once_it_comes() {
     let stop = CancellationToken::new();
     let controller = Execution::new(rig.shared.clone());
     let wakes = Execution::wakes(&rig.shared);
-    let run = crate::runner::run(rig.informers.clone(), controller, Arc::default(), wakes, 1, stop.clone());
+    let run = crate::runner::run(
+        rig.informers.clone(),
+        controller,
+        Arc::<Queue<_>>::default(),
+        wakes,
+        1,
+        stop.clone(),
+    );
     let comes = async {
         rig.quiet().await;
         assert_eq!(finalizers_of(&rig.api, M1), Value::Null);

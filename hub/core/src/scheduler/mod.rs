@@ -7,6 +7,7 @@ pub mod concern;
 pub mod division;
 pub mod estimate;
 pub mod filter;
+pub mod queue;
 pub mod spread;
 pub mod trigger;
 pub mod webster;
