@@ -10,6 +10,7 @@ use karmada_controllers::workqueues::Workqueues;
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
 use karmada_definitions::version::split_api_version;
+use karmada_kinds::FieldManager;
 use karmada_registry::cache::CacheEvent;
 use karmada_registry::{DeleteOptions, Origin, Registry, User, WriteOptions, Written};
 use karmada_schema::object::{ObjectKey, Stored, meta};
@@ -217,9 +218,10 @@ impl Api for RegistryApi {
         let key = key_of(&definition, &object);
         let options = WriteOptions { field_manager: manager.to_owned(), applied: true, ..self.options("") };
         let now = self.registry.now_text();
+        let manager = FieldManager { name: manager, subresource: "", now: &now, force: true };
         let mut change = |live: Option<&Value>| match live {
             None => Err(Status::not_found(&definition, &key.name)),
-            live => karmada_kinds::apply(&definition, live, &object, manager, true, "", &now),
+            live => karmada_kinds::apply(&definition, live, &object, manager),
         };
         let written = self.registry.update(&definition, &key, &options, false, &mut change).await;
         written.map(|w| written_object(&w)).map_err(refused)

@@ -21,6 +21,7 @@ mod repair;
 mod reports;
 mod sessions;
 mod tokens;
+mod work_report;
 mod works;
 
 pub use agents::{AgentNote, Agents};

@@ -23,7 +23,7 @@ use karmada_registry::admission::{
 };
 use karmada_registry::cache::Cache;
 use karmada_registry::crd::DefinitionController;
-use karmada_registry::{Clock, Origin, Registry, User, WriteOptions};
+use karmada_registry::{Clock, Origin, Parts, Registry, User, WriteOptions};
 use karmada_store::{MemoryStore, SqliteOptions, SqliteStore, Store};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -114,19 +114,18 @@ impl Hub {
         if settings.access.accounts_of_pods {
             gates.push(Box::new(ServiceAccounts));
         }
-        let ids = Arc::new(randomness::id);
-        let registry = Registry::new(
-            store.clone(),
-            cache.clone(),
-            match settings.serves {
+        let registry = Registry::new(Parts {
+            store: store.clone(),
+            cache: cache.clone(),
+            catalogue: match settings.serves {
                 Serves::Fleet => catalogue::shipped(),
                 Serves::Kubernetes => catalogue::of_kubernetes(),
             },
-            gates,
-            authorizer.clone(),
-            clock.clone(),
-            ids,
-        );
+            admission: gates,
+            authorizer: authorizer.clone(),
+            clock: clock.clone(),
+            ids: Arc::new(randomness::id),
+        });
         let registry = Arc::new(registry.exempting(EXEMPT));
         let (stop, failed, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
         let stop_cache = CancellationToken::new();

@@ -10,7 +10,9 @@ use karmada_definitions::resource::{Catalogue, Family, ResourceDefinition, Stora
 use karmada_registry::admission::Admission;
 use karmada_registry::cache::{Cache, storage_key};
 use karmada_registry::user::{ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED};
-use karmada_registry::{Attributes, Authorize as _, Decision, DeleteOptions, Registry, User, WriteOptions};
+use karmada_registry::{
+    Attributes, Authorize as _, Decision, DeleteOptions, Parts, Registry, User, WriteOptions,
+};
 use karmada_schema::object::{ObjectKey, encode, meta};
 use karmada_store::{Expect, MemoryStore, Store};
 use serde_json::{Value, json};
@@ -113,15 +115,15 @@ async fn hub(objects: Vec<Value>) -> Hub {
     tokio::spawn(cache.clone().run(store.clone(), stop.clone()));
     let authorizer = Authorizer::new(cache.clone());
     let gates: Vec<Box<dyn Admission>> = vec![Box::new(Escalation::new(authorizer.clone()))];
-    let registry = Arc::new(Registry::new(
+    let registry = Arc::new(Registry::new(Parts {
         store,
         cache,
         catalogue,
-        gates,
-        authorizer.clone(),
-        Arc::new(now),
-        Arc::new(uuid::Uuid::new_v4),
-    ));
+        admission: gates,
+        authorizer: authorizer.clone(),
+        clock: Arc::new(now),
+        ids: Arc::new(uuid::Uuid::new_v4),
+    }));
     let tokens: Arc<dyn ServiceAccountTokens> = Arc::new(Signed);
     let authenticator = Arc::new(Authenticator::new(registry.clone(), tokens.clone()));
     let reviews = Reviews::new(registry.clone(), authorizer.clone(), authenticator.clone(), tokens);

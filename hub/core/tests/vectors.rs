@@ -7,7 +7,7 @@ mod recorded;
 
 use std::time::Duration;
 
-use karmada_api::binding::{BindingSpec, ReplicaRequirements, TargetCluster};
+use karmada_api::binding::{BindingSpec, ReplicaRequirements, ResourceBinding, TargetCluster};
 use karmada_api::cluster::Cluster;
 use karmada_api::override_policy::OverridePolicy;
 use karmada_api::policy::{Placement, PropagationPolicy, ReplicaSchedulingStrategy, ResourceSelector};
@@ -15,7 +15,8 @@ use karmada_core::detector::{self, Rank, Subject};
 use karmada_core::overrides;
 use karmada_core::scheduler::division::{self, Candidate, Division, DivisionError, Mode};
 use karmada_core::scheduler::queue::{Limits, SchedulingQueue};
-use karmada_core::scheduler::{estimate, filter, spread, webster};
+use karmada_core::scheduler::trigger::{Cause, Trigger};
+use karmada_core::scheduler::{estimate, filter, spread, trigger, webster};
 use recorded::{Differences, Verdict, compare};
 use serde_json::{Value, json};
 
@@ -311,6 +312,55 @@ fn recorded_spread() {
             }
             Err(error) => compare(&case["error"], &json!(error.to_string())),
         }
+    });
+}
+
+const TRIGGER: Differences = &[];
+
+/// A binding as the recordings have it, of a policy, and as its status says placed where it has a place.
+fn of_a_policy(binding: &Value) -> ResourceBinding {
+    let mut binding = binding.clone();
+    binding["metadata"]["labels"]["propagationpolicy.karmada.io/permanent-id"] = json!("p");
+    binding["status"]["conditions"] = json!([{"type": "Scheduled", "status": "True", "reason": "Success",
+        "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+    serde_json::from_value(binding).unwrap()
+}
+
+#[test]
+fn recorded_triggers() {
+    recorded::run("trigger.json", TRIGGER, |case| match case["kind"].as_str().unwrap() {
+        "decision" if case["multiplePodTemplates"] != true => {
+            let mut clusters: Vec<Cluster> = case["clusters"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|told| {
+                    let mut cluster = cluster(&json!({"name": told["name"]}));
+                    let going = told["deleting"] == true;
+                    cluster.metadata.deletion_timestamp =
+                        going.then(|| serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
+                    cluster
+                })
+                .collect();
+            clusters.sort_by(|a, b| a.name().cmp(b.name()));
+            let clusters: Vec<&Cluster> = clusters.iter().collect();
+            let binding = of_a_policy(&case["binding"]);
+            let got = match trigger::trigger(&binding, &clusters, &binding.spec.scheduler_name) {
+                Trigger::Schedule { cause: Cause::Replicas, .. } => json!([true, "ScaleSchedule"]),
+                Trigger::Schedule { .. } => json!([true, "ReconcileSchedule"]),
+                Trigger::NotOurs | Trigger::UpToDate => json!([false, null]),
+            };
+            compare(&json!([case["scheduled"], case["scheduleType"]]), &got)
+        }
+        "eventFilter" => {
+            let mut binding: ResourceBinding = serde_json::from_value(case["binding"].clone()).unwrap();
+            // What has no placement is nobody's: here it is not looked at, there it is refused later.
+            binding.spec.placement.get_or_insert_default();
+            let scheduler = case["schedulerName"].as_str().unwrap();
+            let passes = trigger::trigger(&binding, &[], scheduler) != Trigger::NotOurs;
+            compare(&case["passes"], &json!(passes))
+        }
+        _ => Verdict::Skip,
     });
 }
 

@@ -176,14 +176,29 @@ pub fn cause(error: &FieldError) -> Cause {
     Cause { reason: error.kind.reason().into(), message: error.body(), field: error.field.clone() }
 }
 
-fn writer<'a>(
-    definition: &ResourceDefinition,
-    api_version: &'a str,
-    manager: &'a str,
-    subresource: &'a str,
-    now: &'a str,
-) -> Writer<'a> {
-    Writer { manager, api_version, subresource, now, has_status: definition.subresource("status").is_some() }
+/// Who writes the fields of an object, through which part of it, and when.
+#[derive(Clone, Copy, Debug)]
+pub struct FieldManager<'a> {
+    /// The manager's name, as `managedFields` has it.
+    pub name: &'a str,
+    /// The subresource that is written; empty for the object itself.
+    pub subresource: &'a str,
+    /// RFC 3339, whole seconds.
+    pub now: &'a str,
+    /// Whether an apply takes fields that others own; no other write asks.
+    pub force: bool,
+}
+
+impl<'a> FieldManager<'a> {
+    fn writer(&self, definition: &ResourceDefinition, api_version: &'a str) -> Writer<'a> {
+        Writer {
+            manager: self.name,
+            api_version,
+            subresource: self.subresource,
+            now: self.now,
+            has_status: definition.subresource("status").is_some(),
+        }
+    }
 }
 
 /// Records which manager owns what a write changed.
@@ -191,13 +206,11 @@ pub fn update_managed(
     definition: &ResourceDefinition,
     old: Option<&Value>,
     new: &mut Value,
-    manager: &str,
-    subresource: &str,
-    now: &str,
+    manager: FieldManager<'_>,
 ) {
     let Some(kind) = kind(definition) else { return };
     let api_version = definition.api_version();
-    apply::update_managed(old, new, writer(definition, &api_version, manager, subresource, now), kind.schema);
+    apply::update_managed(old, new, manager.writer(definition, &api_version), kind.schema);
     if let (Some(old), "autoscaling", "HorizontalPodAutoscaler") =
         (old, &*definition.group, &*definition.kind)
     {
@@ -225,28 +238,19 @@ pub fn apply(
     definition: &ResourceDefinition,
     live: Option<&Value>,
     applied: &Value,
-    manager: &str,
-    force: bool,
-    subresource: &str,
-    now: &str,
+    manager: FieldManager<'_>,
 ) -> Result<Value, Status> {
     let kind = kind(definition).ok_or_else(Status::no_resource)?;
     let api_version = definition.api_version();
-    let writer = writer(definition, &api_version, manager, subresource, now);
-    apply::apply(live, applied, writer, force, kind.schema).map_err(not_applied)
+    let writer = manager.writer(definition, &api_version);
+    apply::apply(live, applied, writer, manager.force, kind.schema).map_err(not_applied)
 }
 
 /// Applies a Scale to the one that stands, with who owns its replicas.
-pub(crate) fn apply_scale(
-    live: &Value,
-    applied: &Value,
-    manager: &str,
-    force: bool,
-    now: &str,
-) -> Result<Value, Status> {
+pub(crate) fn apply_scale(live: &Value, applied: &Value, manager: FieldManager<'_>) -> Result<Value, Status> {
     let kind = Kind::builtin("autoscaling", "v1", "Scale").ok_or_else(Status::no_resource)?;
-    let (api_version, subresource) = ("autoscaling/v1", "scale");
-    let writer = Writer { manager, api_version, subresource, now, has_status: false };
+    let FieldManager { name: manager, subresource, now, force } = manager;
+    let writer = Writer { manager, api_version: "autoscaling/v1", subresource, now, has_status: false };
     let mut applied = applied.clone();
     kind.decode(&mut applied).map_err(|error| Status::bad_request(error.wrap("v1", "Scale")))?;
     apply::apply(Some(live), &applied, writer, force, kind.schema).map_err(not_applied)

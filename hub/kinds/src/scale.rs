@@ -1,5 +1,6 @@
 //! The scale subresource: how many replicas, whatever the kind.
 
+use crate::FieldManager;
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::{Cause, Status};
 use karmada_schema::object::meta;
@@ -93,16 +94,6 @@ pub fn set(
     Ok(changed)
 }
 
-/// Who applies a Scale, and how.
-pub struct Writer<'a> {
-    /// The manager.
-    pub manager: &'a str,
-    /// Whether it takes what others own.
-    pub force: bool,
-    /// RFC 3339, whole seconds.
-    pub now: &'a str,
-}
-
 /// The object with the replicas that an applied Scale asks for, and with who owns them now. Owners are those of the object's own
 /// replicas, seen as owners of the Scale's.
 pub fn apply(
@@ -110,7 +101,7 @@ pub fn apply(
     paths: &ScalePaths,
     live: &Value,
     applied: &Value,
-    writer: &Writer<'_>,
+    manager: FieldManager<'_>,
 ) -> Result<Value, Status> {
     let members: Vec<String> = paths.spec.iter().map(|part| format!("f:{part}")).collect();
     let owned =
@@ -124,7 +115,7 @@ pub fn apply(
         entry
     });
     old["metadata"]["managedFields"] = seen.collect();
-    let scale = crate::apply_scale(&old, applied, writer.manager, writer.force, writer.now)?;
+    let scale = crate::apply_scale(&old, applied, manager)?;
     let mut object = set(definition, paths, live, &scale)?;
     let same =
         |a: &Value, b: &Value| ["manager", "operation", "subresource"].iter().all(|part| a[part] == b[part]);

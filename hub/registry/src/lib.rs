@@ -28,7 +28,7 @@ pub mod webhook;
 pub use authorize::{Attributes, Authorize, Decision};
 pub use delete::Deleted;
 pub use identity::resource_version;
-pub use registry::{Registry, Written};
+pub use registry::{Parts, Registry, Written};
 pub use request::{
     AdmissionRequest, DeleteOptions, FieldValidation, How, Operation, Orphaning, PatchShown, Preconditions,
     Warnings, WriteOptions,

@@ -258,7 +258,9 @@ pub(crate) fn managed_fields(
     options: &WriteOptions,
 ) {
     let now = served.now_text();
-    karmada_kinds::update_managed(definition, old, new, &options.field_manager, &options.subresource, &now);
+    let (name, subresource) = (&*options.field_manager, &*options.subresource);
+    let manager = karmada_kinds::FieldManager { name, subresource, now: &now, force: false };
+    karmada_kinds::update_managed(definition, old, new, manager);
 }
 
 fn members(value: &Value) -> impl Iterator<Item = (&str, &Value)> {

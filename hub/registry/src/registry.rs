@@ -27,6 +27,24 @@ pub struct Written {
     pub created: bool,
 }
 
+/// What a registry is made of.
+pub struct Parts {
+    /// Where objects are kept.
+    pub store: Arc<dyn Store>,
+    /// The same objects at hand: loaded from the store, and following it.
+    pub cache: Arc<Cache>,
+    /// The resources that are served from the start.
+    pub catalogue: Catalogue,
+    /// Who judges and changes writes, in this order.
+    pub admission: Vec<Box<dyn Admission>>,
+    /// Answers what expressions of policies ask.
+    pub authorizer: Arc<dyn Authorize>,
+    /// The present.
+    pub clock: Clock,
+    /// Draws uids.
+    pub ids: Ids,
+}
+
 /// The registry of all served resources.
 pub struct Registry {
     served: Served,
@@ -47,16 +65,9 @@ impl std::ops::Deref for Registry {
 }
 
 impl Registry {
-    /// A registry over a loaded cache. `authorizer` answers what expressions of policies ask.
-    pub fn new(
-        store: Arc<dyn Store>,
-        cache: Arc<Cache>,
-        catalogue: Catalogue,
-        admission: Vec<Box<dyn Admission>>,
-        authorizer: Arc<dyn Authorize>,
-        clock: Clock,
-        ids: Ids,
-    ) -> Self {
+    /// A registry of these parts.
+    pub fn new(parts: Parts) -> Self {
+        let Parts { store, cache, catalogue, admission, authorizer, clock, ids } = parts;
         let dynamic = Dynamic::new(&cache, authorizer);
         let quotas = Quotas::new(&cache);
         Registry {

@@ -14,6 +14,7 @@ pub mod apply;
 mod arena;
 mod builtin;
 mod compile;
+pub mod condition;
 mod decode;
 mod default;
 mod duplicate;

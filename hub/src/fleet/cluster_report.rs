@@ -7,11 +7,12 @@ use std::collections::BTreeSet;
 
 use karmada_api::cluster::{ApiEnablement, NodeSummary, ResourceSummary};
 use karmada_proto::{one_line_of, quoted};
+use karmada_schema::condition;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Conditions that a site may tell of itself, and that a Cluster may have for that.
-pub(super) const CONDITIONS: usize = 64;
+const CONDITIONS: usize = 64;
 /// Groups with their versions, and resources in all of them: ten times what a cluster full of operators serves.
 const GROUP_VERSIONS: usize = 5_000;
 const RESOURCES: usize = 50_000;
@@ -154,6 +155,25 @@ fn named(what: &str, name: &str) -> Result<(), String> {
 
 fn at_most(what: &str, count: usize, most: usize) -> Result<(), String> {
     if count <= most { Ok(()) } else { Err(format!("it has {count} {what}, and may have {most}")) }
+}
+
+/// Writes what a site reported into its Cluster. What is not reported stays: of a member that does not answer, only its condition is known.
+pub(super) fn put(cluster: &mut Value, reported: &Value, now: &str) {
+    for told in reported["conditions"].as_array().into_iter().flatten() {
+        let held = cluster["status"]["conditions"].as_array().map_or(0, Vec::len);
+        let is_known = told["type"].as_str().is_some_and(|kind| condition::find(cluster, kind).is_some());
+        // Those of types that are told no more stay: another each time must not add up.
+        if is_known || held < CONDITIONS {
+            let mut told = told.clone();
+            told["lastTransitionTime"] = now.into();
+            condition::put(cluster, told);
+        }
+    }
+    for (field, value) in reported.as_object().into_iter().flatten() {
+        if field != "conditions" {
+            cluster["status"][field] = value.clone();
+        }
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use karmada_api::names::execution_namespace;
-use karmada_api::strings::{annotations, finalizers};
+use karmada_api::strings::annotations;
 use karmada_controllers::events::{EventType, Recorder, Reference};
 use karmada_controllers::port::Key;
 use karmada_controllers::queue::Queue;
@@ -15,11 +15,12 @@ use karmada_gateway::ports::{Batch, PortError, StatusSink, WorkNotice, WorkRepor
 use karmada_gateway::{Links, body_hash};
 use karmada_proto::quoted;
 use karmada_registry::{Origin, Registry, User, WriteOptions};
-use karmada_schema::object::{ObjectKey, Stored, meta};
-use serde_json::{Value, json};
+use karmada_schema::object::{ObjectKey, Stored};
+use serde_json::Value;
 
 use super::cluster_report;
 use super::orphans::{Orphans, Reported};
+use super::work_report::{self, Body};
 
 /// Orphans that a line of the log names.
 const ORPHANS_SHOWN: usize = 10;
@@ -75,9 +76,9 @@ impl Reports {
     }
 
     /// The generation of a Work, and the hash of the body that it has in it.
-    fn body_of(&self, works: &ResourceDefinition, key: &ObjectKey) -> Option<(u64, Bytes)> {
+    fn body_of(&self, works: &ResourceDefinition, key: &ObjectKey) -> Option<Body> {
         let work = self.registry.get(works, &key.namespace, &key.name).ok()?;
-        Some((generation(&work.value()), body_hash(&work.json())?))
+        Some((work_report::generation(&work.value()), body_hash(&work.json())?))
     }
 
     /// The template that a Work carries, as its manifest names it.
@@ -137,86 +138,21 @@ fn not_served(status: Status) -> PortError {
     PortError::never(status.message)
 }
 
-/// Whether these can be the statuses of so many manifests.
-fn are_statuses(reported: &Value, manifests: usize) -> bool {
-    reported.as_array().is_some_and(|all| all.len() <= manifests && all.iter().all(Value::is_object))
-}
-
-/// Puts a condition in its place; its time moves only when its status does.
-fn set_condition(conditions: &mut Vec<Value>, mut condition: Value, now: &str) {
-    let held = conditions.iter_mut().find(|c| c["type"] == condition["type"]);
-    match held {
-        Some(held) => {
-            let unmoved = held["status"] == condition["status"];
-            condition["lastTransitionTime"] =
-                if unmoved { held["lastTransitionTime"].clone() } else { json!(now) };
-            *held = condition;
-        }
-        None => {
-            condition["lastTransitionTime"] = json!(now);
-            conditions.push(condition);
-        }
-    }
-}
-
-/// The generation for which a report says how applying it went; `None` where it is not about the body that there is. A generation is
-/// a number, which another life of the hub gave to other content, and which agents of an earlier version do not say: the body's hash
-/// decides. `live`: the Work's generation; `present`: a generation of it, and the hash of the body that it has in that one.
-fn generation_of(report: &WorkReport, live: u64, present: Option<&(u64, Bytes)>) -> Option<u64> {
-    let is_named = report.generation == 0 || report.generation == live;
-    let is_of_body = report
-        .hash
-        .as_ref()
-        .is_none_or(|told| present.is_some_and(|(generation, hash)| *generation == live && hash == told));
-    (is_named && is_of_body).then_some(live)
-}
-
 /// The deletes of which a Cluster says that they may go out.
 pub(super) fn confirmed(cluster: &Value) -> Option<Batch> {
     cluster["metadata"]["annotations"][annotations::CONFIRM_DELETES].as_str()?.parse().ok()
 }
 
-fn generation(object: &Value) -> u64 {
-    object["metadata"]["generation"].as_u64().unwrap_or(0)
-}
-
-fn conditions_of(object: &Value) -> Vec<Value> {
-    object["status"]["conditions"].as_array().cloned().unwrap_or_default()
-}
-
 #[async_trait]
 impl StatusSink for Reports {
     async fn work_status(&self, cluster: &str, report: WorkReport) -> Result<(), PortError> {
-        let manifest_statuses: Option<Value> = match &report.manifest_statuses {
-            Some(bytes) => Some(
-                serde_json::from_slice(bytes)
-                    .map_err(|error| PortError::never(format!("manifestStatuses is no JSON: {error}")))?,
-            ),
-            None => None,
-        };
+        let statuses = work_report::statuses(&report)
+            .map_err(|error| PortError::never(format!("manifestStatuses is no JSON: {error}")))?;
         let (definition, now) = (self.works()?, self.registry.now_text());
         let key = ObjectKey::new(&execution_namespace(cluster), &report.key);
         let present = report.applied.as_ref().and_then(|_| self.body_of(&definition, &key));
         let mut change = |work: &mut Value| {
-            if meta::text(work, "uid") != report.uid {
-                return Ok(());
-            }
-            // How an older spec fared says nothing of the one there is now; what runs is told all the same.
-            let generation = generation_of(&report, generation(work), present.as_ref());
-            if let (Some(applied), Some(generation)) = (report.applied.as_ref(), generation) {
-                let mut conditions = conditions_of(work);
-                let condition = json!({
-                    "type": "Applied", "status": if applied.ok { "True" } else { "False" },
-                    "reason": applied.reason, "message": applied.message, "observedGeneration": generation,
-                });
-                set_condition(&mut conditions, condition, &now);
-                work["status"]["conditions"] = Value::Array(conditions);
-            }
-            let manifests = work["spec"]["workload"]["manifests"].as_array().map_or(0, Vec::len);
-            // More of them than there are manifests speak of nothing.
-            if let Some(statuses) = manifest_statuses.as_ref().filter(|all| are_statuses(all, manifests)) {
-                work["status"]["manifestStatuses"] = statuses.clone();
-            }
+            work_report::put(work, &report, statuses.as_ref(), present.as_ref(), &now);
             Ok(())
         };
         self.change(&definition, &key, cluster, "status", &mut change).await.map(drop)
@@ -229,19 +165,7 @@ impl StatusSink for Reports {
             self.registry.definition("cluster.karmada.io", "v1alpha1", "clusters").map_err(not_served)?;
         let now = self.registry.now_text();
         let mut change = |object: &mut Value| {
-            let mut conditions = conditions_of(object);
-            for condition in reported["conditions"].as_array().into_iter().flatten() {
-                // Those of types that are told no more stay: another each time must not add up.
-                let is_known = conditions.iter().any(|held| held["type"] == condition["type"]);
-                if is_known || conditions.len() < cluster_report::CONDITIONS {
-                    set_condition(&mut conditions, condition.clone(), &now);
-                }
-            }
-            // What is not reported stays: of a member that does not answer, only its condition is known.
-            for (field, value) in reported.as_object().into_iter().flatten() {
-                object["status"][field] = value.clone();
-            }
-            object["status"]["conditions"] = Value::Array(conditions);
+            cluster_report::put(object, &reported, &now);
             Ok(())
         };
         let key = ObjectKey::new("", cluster);
@@ -263,12 +187,7 @@ impl StatusSink for Reports {
         let key = ObjectKey::new(&execution_namespace(cluster), key);
         let mut is_meant = false;
         let mut change = |work: &mut Value| {
-            is_meant = meta::text(work, "uid") == uid && meta::deleting(work);
-            if is_meant {
-                let mut left = meta::finalizers(work);
-                left.retain(|f| f != finalizers::EXECUTION);
-                meta::of(work).insert("finalizers".into(), json!(left));
-            }
+            is_meant = work_report::let_go(work, uid);
             Ok(())
         };
         self.change(&definition, &key, cluster, "", &mut change).await?;
@@ -362,45 +281,5 @@ impl StatusSink for Reports {
 
     fn clone_seen(&self, cluster: &str) {
         tracing::warn!(cluster, "two living agents showed this cluster's identity; the newcomer was refused");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_report_speaks_for_its_own_generation_and_body_alone() {
-        let present = (2, Bytes::from_static(b"this"));
-        for (told, hash, live, stamps) in [
-            (1, Some("this"), 2, None),
-            (2, Some("this"), 2, Some(2)),
-            (3, Some("this"), 2, None),
-            (2, Some("that"), 2, None),
-            (2, Some(""), 2, None),
-            (2, Some("this"), 3, None),
-            (3, Some("this"), 3, None),
-            (0, Some("this"), 2, Some(2)),
-            (0, Some("that"), 2, None),
-            (2, None, 2, Some(2)),
-            (1, None, 2, None),
-        ] {
-            let report = WorkReport {
-                key: "w".into(),
-                uid: "u".into(),
-                revision: 1,
-                generation: told,
-                hash: hash.map(Bytes::from),
-                applied: None,
-                manifest_statuses: None,
-            };
-            let of = generation_of(&report, live, Some(&present));
-            assert_eq!(of, stamps, "{told} of {live}, {hash:?}");
-            assert_eq!(
-                generation_of(&report, live, None),
-                stamps.filter(|_| hash.is_none()),
-                "no body is known"
-            );
-        }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures::future::join_all;
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
-use karmada_kinds::flow_control;
+use karmada_kinds::{FieldManager, flow_control};
 use karmada_registry::cache::any_changed;
 use karmada_registry::{Registry, User, WriteOptions};
 use karmada_schema::object::{ObjectKey, Stored, meta};
@@ -134,7 +134,8 @@ async fn tell(
     let applied = json!({"apiVersion": schemas.api_version(), "kind": &*schemas.kind,
         "metadata": {"name": &*schema.key.name}, "status": status});
     let mut change = |live: Option<&Value>| {
-        karmada_kinds::apply(schemas, live, &applied, STATUS_MANAGER, true, "status", &now)
+        let manager = FieldManager { name: STATUS_MANAGER, subresource: "status", now: &now, force: true };
+        karmada_kinds::apply(schemas, live, &applied, manager)
     };
     let options = WriteOptions { applied: true, ..options(STATUS_MANAGER, "status") };
     let written = registry.update(schemas, &schema.key, &options, false, &mut change).await;

@@ -11,6 +11,7 @@ use http::{Response, StatusCode};
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::{Cause, Details, Status};
 use karmada_registry::{DeleteOptions, Operation, Preconditions, WriteOptions};
+use karmada_schema::condition;
 use karmada_schema::object::{ObjectKey, Stored, meta};
 use karmada_schema::selector::LabelSelector;
 use serde_json::{Value, json};
@@ -129,7 +130,7 @@ impl ApiServer {
                 }
             }
             let mut pod = live.clone();
-            put_condition(&mut pod["status"], condition.clone());
+            condition::put(&mut pod, condition.clone());
             Ok(pod)
         };
         let written = self.registry.update(definition, key, options, false, &mut change).await?;
@@ -225,7 +226,7 @@ fn take_one(definition: &ResourceDefinition, budget: &Value, pod: &str, now: &st
             "type": "DisruptionAllowed", "status": "False", "reason": "InsufficientPods", "message": "",
             "observedGeneration": budget["metadata"]["generation"], "lastTransitionTime": now,
         });
-        put_condition(&mut changed["status"], condition);
+        condition::put(&mut changed, condition);
     }
     Ok(changed)
 }
@@ -240,21 +241,4 @@ fn too_many(why: String, after_seconds: u32) -> Status {
         ..Details::default()
     }));
     status
-}
-
-/// Puts a condition in the place of the one of its type; its time stays where its status does.
-fn put_condition(status: &mut Value, mut condition: Value) {
-    if !status["conditions"].is_array() {
-        status["conditions"] = json!([]);
-    }
-    let Some(all) = status["conditions"].as_array_mut() else { return };
-    match all.iter_mut().find(|one| one["type"] == condition["type"]) {
-        Some(one) => {
-            if one["status"] == condition["status"] {
-                condition["lastTransitionTime"] = one["lastTransitionTime"].clone();
-            }
-            *one = condition;
-        }
-        None => all.push(condition),
-    }
 }

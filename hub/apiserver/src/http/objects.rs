@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
-use karmada_kinds::strategy;
+use karmada_kinds::{FieldManager, strategy};
 use karmada_registry::{Asked, Operation, WriteOptions, Written};
 use karmada_schema::object::{ObjectKey, Stored, meta};
 use serde_json::Value;
@@ -59,8 +59,9 @@ impl ApiServer {
         if !definition.is_stored() {
             let mut value = value;
             karmada_kinds::decode(definition, &mut value)?;
-            let (manager, now) = (field_manager(call)?, self.registry.now_text());
-            karmada_kinds::update_managed(definition, None, &mut value, &manager, "", &now);
+            let (name, now) = (field_manager(call)?, self.registry.now_text());
+            let manager = FieldManager { name: &name, subresource: "", now: &now, force: false };
+            karmada_kinds::update_managed(definition, None, &mut value, manager);
             let options = self.write_options(call, "", &Bytes::new())?;
             let key = ObjectKey::new(&wanted.namespace, "");
             self.registry.admit_unstored(definition, &key, Operation::Create, &mut value, &options).await?;
@@ -135,12 +136,10 @@ impl ApiServer {
             return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", vec![cause]));
         }
         let key = ObjectKey::new(&namespace_of(definition, wanted), &wanted.name);
-        let force = call.query.flag("force");
-        let (manager, now) = (options.field_manager.clone(), self.registry.now_text());
+        let (name, now) = (options.field_manager.clone(), self.registry.now_text());
+        let manager = FieldManager { name: &name, subresource, now: &now, force: call.query.flag("force") };
         let creates = patch.is_apply() && subresource.is_empty();
-        let mut change = |live: Option<&Value>| {
-            patch.carry_out(definition, live, &key, &manager, force, subresource, &now)
-        };
+        let mut change = |live: Option<&Value>| patch.carry_out(definition, live, &key, manager);
         let written = self.registry.update(definition, &key, &options, creates, &mut change).await?;
         Ok(self.written(call, definition, &written, format))
     }

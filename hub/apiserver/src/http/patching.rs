@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
+use karmada_kinds::FieldManager;
 use karmada_registry::PatchShown;
 use karmada_schema::object::{ObjectKey, meta};
 use serde_json::Value;
@@ -51,16 +52,12 @@ impl Patch {
     }
 
     /// What the patch makes of the live object.
-    #[allow(clippy::too_many_arguments, reason = "every one of them decides what an apply does")]
     pub(super) fn carry_out(
         &self,
         definition: &ResourceDefinition,
         live: Option<&Value>,
         key: &ObjectKey,
-        manager: &str,
-        force: bool,
-        subresource: &str,
-        now: &str,
+        manager: FieldManager<'_>,
     ) -> Result<Value, Status> {
         match (self, live) {
             (Patch::Apply(document), live) => {
@@ -79,7 +76,7 @@ impl Patch {
                 if live.is_none() {
                     meta::of(&mut object).remove("resourceVersion");
                 }
-                karmada_kinds::apply(definition, live, &object, manager, force, subresource, now)
+                karmada_kinds::apply(definition, live, &object, manager)
             }
             (_, None) => Err(Status::not_found(definition, &key.name)),
             (Patch::Json(bytes), Some(live)) => karmada_kinds::json_patch(live, bytes),

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{Method, Response, StatusCode};
 use karmada_definitions::resource::{ResourceDefinition, Subresource};
 use karmada_definitions::status::Status;
-use karmada_kinds::{conversion, scale};
+use karmada_kinds::{FieldManager, conversion, scale};
 use karmada_registry::Operation;
 use karmada_schema::object::{ObjectKey, meta};
 use serde_json::Value;
@@ -130,26 +130,18 @@ impl ApiServer {
             return Err(super::write_options::manager_required());
         }
         let key = ObjectKey::new(&wanted.namespace, &wanted.name);
-        let (manager, now) = (options.field_manager.clone(), self.registry.now_text());
+        let (name, now) = (options.field_manager.clone(), self.registry.now_text());
         let force = call.query.flag("force");
-        let writer = scale::Writer { manager: &manager, force, now: &now };
+        let manager = FieldManager { name: &name, subresource: "scale", now: &now, force };
         let mut change = |live: Option<&Value>| {
             let live = live.ok_or_else(|| Status::not_found(definition, &wanted.name))?;
             let scale = match &patch {
                 None => sent.clone(),
                 Some(Patch::Apply(applied)) => {
-                    return scale::apply(definition, &paths, live, &applied.value, &writer);
+                    return scale::apply(definition, &paths, live, &applied.value, manager);
                 }
                 Some(Patch::Strategic(bytes)) => karmada_kinds::merge_patch(&scale::of(&paths, live), bytes)?,
-                Some(patch) => patch.carry_out(
-                    definition,
-                    Some(&scale::of(&paths, live)),
-                    &key,
-                    &manager,
-                    false,
-                    "scale",
-                    &now,
-                )?,
+                Some(patch) => patch.carry_out(definition, Some(&scale::of(&paths, live)), &key, manager)?,
             };
             scale::set(definition, &paths, live, &scale)
         };

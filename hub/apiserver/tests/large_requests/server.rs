@@ -13,7 +13,7 @@ use karmada_registry::admission::{Admission, LimitRanger, NamespaceLifecycle, Po
 use karmada_registry::cache::Cache;
 use karmada_registry::crd::DefinitionController;
 use karmada_registry::user::MASTERS;
-use karmada_registry::{AdmissionRequest, Operation, Registry, Served, User};
+use karmada_registry::{AdmissionRequest, Operation, Parts, Registry, Served, User};
 use karmada_store::{MemoryStore, Store};
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -89,15 +89,15 @@ impl Server {
             Box::new(KarmadaRules),
         ];
         let (clock, ids) = (Arc::new(jiff::Timestamp::now), Arc::new(uuid::Uuid::new_v4));
-        let registry = Arc::new(Registry::new(
+        let registry = Arc::new(Registry::new(Parts {
             store,
             cache,
-            karmada_kinds::catalogue::shipped(),
-            gates,
-            authorizer.clone(),
+            catalogue: karmada_kinds::catalogue::shipped(),
+            admission: gates,
+            authorizer: authorizer.clone(),
             clock,
             ids,
-        ));
+        }));
         let definitions = DefinitionController::new(registry.clone());
         definitions.start();
         tokio::spawn(definitions.run(stop.clone()));

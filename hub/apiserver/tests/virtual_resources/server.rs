@@ -13,7 +13,7 @@ use karmada_apiserver::connect::Connectors;
 use karmada_apiserver::http::{ApiServer, Body, CertificateUser, ServerOptions};
 use karmada_registry::cache::{Cache, Published};
 use karmada_registry::user::MASTERS;
-use karmada_registry::{Registry, User};
+use karmada_registry::{Parts, Registry, User};
 use karmada_store::{MemoryStore, Store};
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -68,8 +68,15 @@ impl Server {
         let served = catalogue();
         let definition = |plural| served.resource("test.example.org", "v1", plural).unwrap().clone();
         let [beacons, readings, echoes] = ["beacons", "readings", "echoes"].map(definition);
-        let registry =
-            Arc::new(Registry::new(store, cache, served, Vec::new(), authorizer.clone(), clock, ids));
+        let registry = Arc::new(Registry::new(Parts {
+            store,
+            cache,
+            catalogue: served,
+            admission: Vec::new(),
+            authorizer: authorizer.clone(),
+            clock,
+            ids,
+        }));
         let shown = Arc::new(Beacons(Published::new(beacons.storage.clone(), jiff::Timestamp::now())));
         registry.provide(&beacons, shown.clone());
         registry.provide(&readings, Arc::new(Readings));

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use karmada_schema::condition;
 use serde_json::{Value, json};
 
 use crate::resource::ResourceDefinition;
@@ -59,7 +60,7 @@ pub fn judge(object: &Value, all: &[&[Value]], now: &str) -> Value {
         Some((reason, message)) => ("False", *reason, message.as_str()),
     };
     set_condition(&mut judged, "NamesAccepted", status, reason, message, now);
-    if !is_true(&judged, "Established") {
+    if !condition::is_true(&judged, "Established") {
         if conflict.is_none() {
             let message = "the initial names have been accepted";
             set_condition(&mut judged, "Established", "True", "InitialNamesAccepted", message, now);
@@ -150,34 +151,12 @@ pub(super) fn is_protected(group: &str) -> bool {
     ["k8s.io", "kubernetes.io"].iter().any(|own| group == *own || group.ends_with(&format!(".{own}")))
 }
 
-/// Whether the condition is true.
-pub fn is_true(object: &Value, kind: &str) -> bool {
-    let conditions = object["status"]["conditions"].as_array();
-    conditions
-        .into_iter()
-        .flatten()
-        .any(|condition| condition["type"] == kind && condition["status"] == "True")
-}
-
 /// Sets a condition; its time moves only where its status does.
 pub fn set_condition(object: &mut Value, kind: &str, status: &str, reason: &str, message: &str, now: &str) {
-    let conditions = &mut object["status"]["conditions"];
-    if !conditions.is_array() {
-        *conditions = json!([]);
-    }
-    let Some(conditions) = conditions.as_array_mut() else { return };
-    let mut condition = json!({
+    let condition = json!({
         "type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": now,
     });
-    match conditions.iter_mut().find(|one| one["type"] == kind) {
-        Some(old) => {
-            if old["status"] == status {
-                condition["lastTransitionTime"] = old["lastTransitionTime"].clone();
-            }
-            *old = condition;
-        }
-        None => conditions.push(condition),
-    }
+    condition::put(object, condition);
 }
 
 #[cfg(test)]

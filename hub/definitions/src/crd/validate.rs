@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use karmada_schema::condition;
 use karmada_schema::fields::only_name;
 use karmada_schema::names::{dns_1035_label, dns_subdomain};
 use serde_json::Value;
@@ -264,7 +265,7 @@ fn several(names: &Value, field: &str, errors: &mut Errors) {
 /// What may not change: the group and plural ever, scope and kind once the names are established.
 fn unchanged(new: &Value, old: &Value, errors: &mut Errors) {
     let mut fixed = vec!["/spec/group", "/spec/names/plural"];
-    if names::is_true(old, "Established") {
+    if condition::is_true(old, "Established") {
         fixed.splice(0..0, ["/spec/scope", "/spec/names/kind"]);
     }
     for pointer in fixed {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use karmada_definitions::crd::{Crd, FINALIZER, GROUP, PLURAL, names};
 use karmada_definitions::resource::{Catalogue, ResourceDefinition, StorageId};
 use karmada_definitions::status::Status;
+use karmada_schema::condition;
 use karmada_schema::object::{ObjectKey, Stored, meta};
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -158,7 +159,7 @@ impl DefinitionController {
         let mut changed = false;
         let mut kept: BTreeMap<Arc<str>, Served> = BTreeMap::new();
         for (stored, object) in stored.iter().zip(objects) {
-            if !names::is_true(object, "Established") || self.ships(object) {
+            if !condition::is_true(object, "Established") || self.ships(object) {
                 continue;
             }
             let name = stored.key.name.clone();
@@ -275,7 +276,7 @@ impl DefinitionController {
             return Ok(true);
         }
         let mut object = object.clone();
-        let (left, outcome) = if self.ships(&object) || !names::is_true(&object, "Established") {
+        let (left, outcome) = if self.ships(&object) || !condition::is_true(&object, "Established") {
             (0, ("False", "NeverEstablished", "resource was never established".to_owned()))
         } else {
             match self.delete_instances(&object).await {

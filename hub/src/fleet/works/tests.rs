@@ -6,6 +6,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use karmada_kinds::catalogue;
+use karmada_registry::Parts;
 use karmada_registry::cache::Cache;
 use karmada_store::{MemoryStore, Store};
 use serde_json::json;
@@ -39,8 +40,15 @@ impl Rig {
         let clock = Arc::new(|| jiff::Timestamp::from_second(1_750_000_000).unwrap());
         let ids = Arc::new(uuid::Uuid::new_v4);
         let authorizer = karmada_access::Authorizer::new(cache.clone());
-        let served = catalogue::shipped();
-        let registry = Arc::new(Registry::new(store, cache, served, Vec::new(), authorizer, clock, ids));
+        let registry = Arc::new(Registry::new(Parts {
+            store,
+            cache,
+            catalogue: catalogue::shipped(),
+            admission: Vec::new(),
+            authorizer,
+            clock,
+            ids,
+        }));
         let works = CachedWorks::start(registry.clone(), &TaskTracker::new(), stop.clone());
         Rig { registry, works, _stop: stop.drop_guard() }
     }

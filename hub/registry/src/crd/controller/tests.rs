@@ -5,6 +5,7 @@ use karmada_schema::object::encode;
 use karmada_store::{Expect, MemoryStore, Store};
 
 use super::*;
+use crate::Parts;
 use crate::admission::Admission;
 use crate::authorize::{Attributes, Authorize, Decision};
 use crate::cache::{Cache, storage_key};
@@ -82,15 +83,15 @@ async fn discovery_tells_of_a_kind_after_its_definition_says_that_it_is_establis
     let stop = CancellationToken::new();
     tokio::spawn(cache.clone().run(store.clone(), stop.clone()));
     let seen = Seen::default();
-    let registry = Arc::new(Registry::new(
+    let registry = Arc::new(Registry::new(Parts {
         store,
         cache,
-        definitions(),
-        vec![Box::new(seen.clone())],
-        Arc::new(Everybody),
-        Arc::new(|| jiff::Timestamp::UNIX_EPOCH),
-        Arc::new(uuid::Uuid::nil),
-    ));
+        catalogue: definitions(),
+        admission: vec![Box::new(seen.clone())],
+        authorizer: Arc::new(Everybody),
+        clock: Arc::new(|| jiff::Timestamp::UNIX_EPOCH),
+        ids: Arc::new(uuid::Uuid::nil),
+    }));
     let definitions = DefinitionController::new(registry.clone());
     definitions.start();
     assert!(!tells_of_widgets(&registry), "nobody has said that it is established");
