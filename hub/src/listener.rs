@@ -30,7 +30,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use karmada_apiserver::audit::PeerAddress;
-use karmada_apiserver::http::{ApiServer, CertificateUser, HeavyRequests, RefusedCertificate};
+use karmada_apiserver::http::{ApiServer, CertificateUser, HeavyRequests, RefusedCertificate, Workers};
 use karmada_certs::PeerIdentity;
 use karmada_proto::pulse::Pulse;
 use karmada_registry::{Clock, User};
@@ -164,6 +164,7 @@ async fn connection(arrived: Arrived, services: Services, streams: Streams, stop
     };
     drop(shown);
     let builder = settings(streams.clone(), &peer);
+    let workers = streams.workers();
     if !peer.is_stranger() {
         place.is_known();
     }
@@ -186,6 +187,7 @@ async fn connection(arrived: Arrived, services: Services, streams: Streams, stop
         request.extensions_mut().insert(from);
         request.extensions_mut().insert(from.0);
         request.extensions_mut().insert(load.clone());
+        request.extensions_mut().insert(workers.clone());
         request.extensions_mut().insert(pulse.clone());
         async move {
             let answer = answer(services, peer, calls, request).await;
@@ -256,6 +258,14 @@ struct Streams {
     lanes: Arc<Lanes>,
     tracker: TaskTracker,
     load: HeavyRequests,
+}
+
+impl Streams {
+    /// Those who work on what this connection asks to be written, also when it is gone.
+    fn workers(&self) -> Workers {
+        let streams = self.clone();
+        Workers::new(move |work| streams.execute(work))
+    }
 }
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {

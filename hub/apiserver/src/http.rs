@@ -33,6 +33,7 @@ mod target;
 mod unsent;
 mod watch;
 mod write_options;
+mod writing;
 mod yaml;
 
 use std::sync::Arc;
@@ -56,10 +57,12 @@ pub use body::MAX_BODY;
 pub use body::Received;
 pub use health::STORE as STORE_CHECK;
 pub use heavy::{HeavyRequest, HeavyRequests};
+pub use writing::{Work, Workers};
 
 pub use answer_body::Body;
 use room::{Room, Taken};
 use target::{Query, Target};
+use writing::Unanswered;
 
 /// The user that a verified client certificate names, put into the request's extensions by the listener.
 #[derive(Clone, Debug)]
@@ -195,19 +198,35 @@ impl ApiServer {
         &self.registry
     }
 
-    /// Answers one request.
+    /// Answers one request. What may change something is worked on to its end, also where this is dropped.
     pub async fn handle<B>(self: Arc<Self>, request: Request<B>) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: std::fmt::Display,
     {
-        let begun = tokio::time::Instant::now();
         let (parts, body) = request.into_parts();
         if let Some(refused) = paths::unreadable(parts.uri.path()) {
             return refused;
         }
-        let (mut state, body) =
-            (RequestState::default(), body.map_err(|error| error.to_string()).boxed_unsync());
+        let body: Received = body.map_err(|error| error.to_string()).boxed_unsync();
+        if !writing::may_change(&parts.method) || self.connects(&Target::parse(parts.uri.path())) {
+            return self.work_on(parts, body).await;
+        }
+        let (headers, patience) = (parts.headers.clone(), paths::patience_of(&parts));
+        let extensions = parts.extensions.clone();
+        let work = async move { self.work_on(parts, body).await };
+        match writing::to_the_end(&extensions, patience, work).await {
+            Ok(response) => response,
+            Err(Unanswered::Late) => respond::refused(&paths::too_late(), &headers),
+            Err(Unanswered::Broken) => {
+                respond::refused(&Status::internal("the work on it ended early"), &headers)
+            }
+        }
+    }
+
+    async fn work_on(self: Arc<Self>, parts: http::request::Parts, body: Received) -> Response<Body> {
+        let begun = tokio::time::Instant::now();
+        let mut state = RequestState::default();
         let answering = std::panic::AssertUnwindSafe(self.answer(&parts, body, &mut state));
         let answer = answering.catch_unwind().await;
         let mut response = match answer {
@@ -274,6 +293,8 @@ impl ApiServer {
         let connects = self.connects(&target);
         // What follows the address of a connection is for its other end, and it lasts as long as it does.
         let patience = if connects { None } else { paths::patience(&target, &attributes, &query)? };
+        // Of a write, the caller's patience ends alone.
+        let patience = patience.filter(|_| !writing::may_change(&parts.method));
         let user = self.identify(parts, &attributes, state).await?;
         state.room = Some(self.room.of(&user));
         if !connects {
@@ -317,11 +338,10 @@ impl ApiServer {
             Target::Resource(wanted) => {
                 let answering = self.resource(&call, &wanted, body);
                 let answered = match patience {
-                    Some(patience) => tokio::time::timeout(patience, answering).await.unwrap_or_else(|_| {
-                        let why =
-                            "request did not complete within requested timeout - context deadline exceeded";
-                        Err(Status::timeout(why))
-                    }),
+                    Some(patience) => {
+                        let in_time = tokio::time::timeout(patience, answering).await;
+                        in_time.unwrap_or_else(|_| Err(paths::too_late()))
+                    }
                     None => answering.await,
                 };
                 let mut response = answered.unwrap_or_else(|status| respond::refused(&status, call.headers));

@@ -29,11 +29,16 @@ pub struct Record {
     ruling: Ruling,
     said: Warnings,
     oversized: bool,
+    /// Whether its last line is written, or goes with the answer's body.
+    ended: bool,
 }
+
+/// What nginx calls the answer to a client that went away before it was made; HTTP has no code for that.
+const WENT_AWAY: u16 = 499;
 
 impl Record {
     pub(super) fn new(audit: Arc<Audit>, event: Event, ruling: Ruling) -> Record {
-        Record { audit, event, ruling, said: Warnings::noting(), oversized: false }
+        Record { audit, event, ruling, said: Warnings::noting(), oversized: false, ended: false }
     }
 
     /// Where admission notes what the log should know.
@@ -96,6 +101,7 @@ impl Record {
         let message = format!("Authentication failed, {attempted}");
         self.event.status(401, Some(&serde_json::json!({"message": message})));
         self.write(Stage::ResponseStarted).await;
+        self.ended = true;
     }
 
     /// Answering broke down.
@@ -141,7 +147,16 @@ impl Record {
         Some(self.event.line(stage, (self.audit.clock)()))
     }
 
+    /// Writes the last line from where nothing can be waited for.
+    fn end(&mut self) {
+        self.ended = true;
+        if let Some(line) = self.line(Stage::ResponseComplete) {
+            self.audit.log.offer(line);
+        }
+    }
+
     async fn write(&mut self, stage: Stage) {
+        self.ended |= matches!(stage, Stage::ResponseComplete | Stage::Panic);
         if let Some(line) = self.line(stage) {
             self.audit.log.write(line).await;
         }
@@ -198,8 +213,17 @@ impl http_body::Body for Watched {
 impl Drop for Watched {
     fn drop(&mut self) {
         let Some(mut record) = self.record.take() else { return };
-        if let Some(line) = record.line(Stage::ResponseComplete) {
-            record.audit.log.offer(line);
+        record.end();
+    }
+}
+
+/// A read is dropped with its caller, wherever it was. That it was asked for is written down.
+impl Drop for Record {
+    fn drop(&mut self) {
+        if !self.ended {
+            let told = serde_json::json!({"status": "Failure", "message": "the client went away before it was answered"});
+            self.event.status(WENT_AWAY, Some(&told));
+            self.end();
         }
     }
 }

@@ -82,6 +82,17 @@ pub(super) fn patience(target: &Target, of: &Attributes, query: &Query) -> Resul
     }
 }
 
+/// How long the caller of a request that may change something waits; `None` where the request is refused for its `timeout` anyway.
+pub(super) fn patience_of(parts: &http::request::Parts) -> Option<Duration> {
+    let (query, target) = (Query::of(&parts.uri), Target::parse(parts.uri.path()));
+    patience(&target, &target.attributes(&parts.method, &query), &query).ok().flatten()
+}
+
+/// The refusal of a request whose time is over.
+pub(super) fn too_late() -> Status {
+    Status::timeout("request did not complete within requested timeout - context deadline exceeded")
+}
+
 /// A span of time as Go reads it, in seconds: `1h30m`, `-1.5s`, `0`. `None` for what is none.
 fn go_duration(text: &str) -> Option<f64> {
     let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);

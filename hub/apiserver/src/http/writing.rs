@@ -1,0 +1,69 @@
+//! Requests that may change something are worked on to their end, whoever goes away or loses patience meanwhile.
+//!
+//! In: the work on one such request, how long its caller waits. Out: its answer, or that the caller's patience ended first. What is promised: a write
+//! that reaches the store is recorded in the audit log with what became of it, and what it holds while it is under way (a quota's room, the addresses
+//! of a Service) is held until the write can be seen. kube-apiserver's handlers run on in the same way.
+//!
+//! Reads are dropped with their callers: nobody is told anything any more.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Extensions, Method};
+use tokio::sync::oneshot;
+
+/// Work that runs by itself.
+pub type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Who runs the work on writes: put into the request's extensions by the listener, which knows on which threads it holds up nobody and waits
+/// for it when it ends.
+#[derive(Clone)]
+pub struct Workers(Arc<dyn Fn(Work) + Send + Sync>);
+
+impl Workers {
+    /// Those to whom `run` hands work; it must not wait for it.
+    pub fn new(run: impl Fn(Work) + Send + Sync + 'static) -> Workers {
+        Workers(Arc::new(run))
+    }
+}
+
+impl Default for Workers {
+    /// The runtime's own.
+    fn default() -> Self {
+        Workers::new(|work| drop(tokio::spawn(work)))
+    }
+}
+
+/// Why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unanswered {
+    /// The caller's patience ended. The work goes on.
+    Late,
+    /// The work broke down.
+    Broken,
+}
+
+/// Whether a request may change something.
+pub(super) fn may_change(method: &Method) -> bool {
+    matches!(*method, Method::POST | Method::PUT | Method::PATCH | Method::DELETE)
+}
+
+/// Works to the end, and answers where that comes before the caller's patience ends.
+pub(super) async fn to_the_end<T: Send + 'static>(
+    extensions: &Extensions,
+    patience: Option<Duration>,
+    work: impl Future<Output = T> + Send + 'static,
+) -> Result<T, Unanswered> {
+    let (tell, told) = oneshot::channel();
+    let workers = extensions.get::<Workers>().cloned().unwrap_or_default();
+    (workers.0)(Box::pin(async move { drop(tell.send(work.await)) }));
+    let told = match patience {
+        Some(patience) => tokio::time::timeout(patience, told).await.map_err(|_| Unanswered::Late)?,
+        None => told.await,
+    };
+    told.map_err(|_| Unanswered::Broken)
+}
+
+#[cfg(test)]
+mod tests;
