@@ -15,8 +15,7 @@ use karmada_definitions::resource::StorageId;
 use karmada_definitions::trust::Trust;
 use karmada_schema::object::ObjectKey;
 use parking_lot::Mutex;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::ServerName;
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -96,6 +95,14 @@ where
 /// The bundle cannot be read, or holds no certificate.
 pub fn roots(trust: &Trust) -> Result<Arc<rustls::RootCertStore>, String> {
     Ok(trust.roots()?.unwrap_or_else(of_the_machine))
+}
+
+/// The roots of a bundle in PEM; of an empty one the machine's own.
+///
+/// # Errors
+/// The bundle cannot be read, or holds no certificate.
+pub fn authorities(pem: &[u8]) -> Result<Arc<rustls::RootCertStore>, String> {
+    roots(&Trust::of(pem.to_vec()))
 }
 
 /// The roots that the machine trusts: who gives no caBundle is believed by those. Read again now and then, not at each call: there are
@@ -224,11 +231,7 @@ pub(crate) fn parsed<'a, T: serde::Deserialize<'a>>(
 /// As of [`post`], or it is no JSON.
 pub async fn get(target: &Target, ca_pem: &[u8], within: Duration) -> Result<Value, String> {
     let call = async {
-        let trust = if ca_pem.is_empty() {
-            trusting_any(&system_roots()?)
-        } else {
-            roots(&Trust::of(ca_pem.to_vec())).and_then(client)
-        };
+        let trust = authorities(ca_pem).and_then(client);
         let answer = exchange(target, trust, http::Method::GET, Bytes::new()).await?;
         serde_json::from_slice(&answer).map_err(|error| format!("the answer is no JSON: {error}"))
     };
@@ -240,18 +243,6 @@ pub async fn get(target: &Target, ca_pem: &[u8], within: Duration) -> Result<Val
 /// The body's type is that of requests passed on to other API servers: one HTTP client is enough.
 fn boxed(body: Bytes) -> UnsyncBoxBody<Bytes, String> {
     Full::new(body).map_err(|never| match never {}).boxed_unsync()
-}
-
-/// The CAs of this machine, where Linux distributions keep them.
-fn system_roots() -> Result<Vec<u8>, String> {
-    const FILES: [&str; 4] = [
-        "/etc/ssl/certs/ca-certificates.crt",
-        "/etc/pki/tls/certs/ca-bundle.crt",
-        "/etc/ssl/ca-bundle.pem",
-        "/etc/ssl/cert.pem",
-    ];
-    let found = FILES.iter().find_map(|file| std::fs::read(file).ok());
-    found.ok_or_else(|| "this machine keeps no CA bundle where one is looked for: name one".to_owned())
 }
 
 async fn exchange(
@@ -299,13 +290,6 @@ async fn exchange(
         // The connection may end before the answer is read to its end; what was sent is still there.
         _ = connection => answer.await,
     }
-}
-
-/// Believes those CAs of a bundle that can be used.
-fn trusting_any(bundle: &[u8]) -> Result<rustls::ClientConfig, String> {
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add_parsable_certificates(CertificateDer::pem_slice_iter(bundle).filter_map(Result::ok));
-    client(Arc::new(roots))
 }
 
 fn client(roots: Arc<rustls::RootCertStore>) -> Result<rustls::ClientConfig, String> {

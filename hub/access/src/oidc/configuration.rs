@@ -3,6 +3,8 @@
 //! Pure. In: the file's text. Out: the issuers. Expressions are compiled as they are read, so that what cannot be
 //! held is told at start.
 
+mod refusals;
+
 use serde::Deserialize;
 
 use super::expressions::Expressions;
@@ -134,6 +136,7 @@ pub(super) fn read(text: &str) -> Result<(Vec<IssuerOptions>, Anonymous), String
         Some(said) if said.conditions.is_empty() => Anonymous::Everywhere,
         Some(said) => Anonymous::At(said.conditions.into_iter().map(|one| one.path).collect()),
     };
+    refusals::issuers(&file.jwt)?;
     let issuers = file.jwt.into_iter().enumerate();
     let issuers = issuers.map(|(at, jwt)| jwt.options().map_err(|why| format!("jwt[{at}]: {why}")));
     Ok((issuers.collect::<Result<_, _>>()?, anonymous))
@@ -143,38 +146,11 @@ impl Jwt {
     fn options(self) -> Result<IssuerOptions, String> {
         let Jwt { issuer, claim_mappings: mappings, claim_validation_rules: rules, user_validation_rules } =
             self;
-        if !issuer.url.starts_with("https://") {
-            return Err(format!("issuer.url: {:?}: URL scheme must be https", issuer.url));
-        }
-        if issuer.audiences.is_empty() {
-            return Err("issuer.audiences: at least one is required".to_owned());
-        }
-        if !matches!(issuer.audience_match_policy.as_str(), "" | "MatchAny") {
-            return Err(format!(
-                "issuer.audienceMatchPolicy: {:?} is not known",
-                issuer.audience_match_policy
-            ));
-        }
-        let with_prefix = |mapping: &Mapping, field: &str| match (&*mapping.claim, &mapping.prefix) {
-            ("", _) => Ok(String::new()),
-            (_, Some(prefix)) => Ok(prefix.clone()),
-            (_, None) => Err(format!("claimMappings.{field}.prefix: required where claim is set")),
-        };
-        for (mapping, field) in
-            [(&mappings.username, "username"), (&mappings.groups, "groups"), (&mappings.uid, "uid")]
-        {
-            if !mapping.claim.is_empty() && !mapping.expression.is_empty() {
-                return Err(format!("claimMappings.{field}: claim and expression cannot both be set"));
-            }
-        }
-        if mappings.username.claim.is_empty() && mappings.username.expression.is_empty() {
-            return Err("claimMappings.username: claim or expression is required".to_owned());
-        }
         let (by_claim, by_expression): (Vec<Rule>, Vec<Rule>) =
             rules.into_iter().partition(|rule| rule.expression.is_empty());
         let options = IssuerOptions {
-            username_prefix: Some(with_prefix(&mappings.username, "username")?),
-            groups_prefix: with_prefix(&mappings.groups, "groups")?,
+            username_prefix: Some(mappings.username.prefix.unwrap_or_default()),
+            groups_prefix: mappings.groups.prefix.unwrap_or_default(),
             url: issuer.url,
             discovery_url: issuer.discovery_url,
             audiences: issuer.audiences,

@@ -4,8 +4,9 @@
 //! limits of one admission expression.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use karmada_cel::{Declarations, Evaluator, Expected, Limits, Program, Type, Value as Cel};
+use karmada_cel::{Declarations, Evaluator, Expected, Limits, Object, Program, Type, Value as Cel};
 use karmada_registry::User;
 use serde_json::{Value, json};
 
@@ -34,8 +35,8 @@ pub(super) struct Made {
 impl Expressions {
     /// Compiles those of an issuer; `Err` names the one that cannot be.
     pub(super) fn compile(options: &IssuerOptions) -> Result<Expressions, String> {
-        let over = |name: &str| Declarations::new().with(name, Type::Dyn);
-        let (claims, user) = (over("claims"), over("user"));
+        let claims = Declarations::new().with("claims", Type::Dyn);
+        let user = Declarations::new().with("user", user_type());
         let one = |at: &str, source: &str, names: &Declarations, expected| {
             Program::compile(source, names, expected).map_err(|error| format!("{at}: {source:?}: {error}"))
         };
@@ -100,6 +101,19 @@ impl Expressions {
         evaluator.set("user", Cel::from_json(&shown));
         hold(&evaluator, &self.user_rules)
     }
+}
+
+/// A user as rules see one: `kubernetes.UserInfo`.
+fn user_type() -> Type {
+    let texts = || Type::List(Box::new(Type::String));
+    let fields = [
+        ("username", Type::String),
+        ("uid", Type::String),
+        ("groups", texts()),
+        ("extra", Type::Map(Box::new(Type::String), Box::new(texts()))),
+    ];
+    let fields = fields.into_iter().map(|(name, of)| (name.to_owned(), of)).collect();
+    Type::Object(Arc::new(Object { name: "kubernetes.UserInfo".to_owned(), fields }))
 }
 
 fn evaluated_text(evaluator: &Evaluator, program: &Program) -> Result<String, String> {

@@ -53,25 +53,43 @@ pub(super) fn manager_required() -> Status {
     required("PatchOptions", "fieldManager", "is required for apply patch")
 }
 
-/// The longest name of a field manager.
+/// Bytes of the longest name of a field manager.
 const MAX_MANAGER: usize = 128;
 
 /// Who writes: as named, or the first word of the client's own name.
 pub(super) fn field_manager(call: &Call<'_>) -> Result<String, Status> {
     let named = call.query.get("fieldManager");
-    if named.chars().count() > MAX_MANAGER {
+    let refused = |reason: &'static str, message: String| {
         let cause = karmada_definitions::status::Cause {
-            reason: "FieldValueTooLong".into(),
-            message: format!("Too long: may not be more than {MAX_MANAGER} bytes"),
+            reason: reason.into(),
+            message,
             field: "fieldManager".into(),
         };
-        return Err(Status::invalid("meta.k8s.io", options_kind(call), "", vec![cause]));
+        Err(Status::invalid("meta.k8s.io", options_kind(call), "", vec![cause]))
+    };
+    if named.len() > MAX_MANAGER {
+        let why = format!("Too long: may not be more than {MAX_MANAGER} bytes");
+        return refused("FieldValueTooLong", why);
+    }
+    if let Some((at, odd)) = named.char_indices().find(|(_, c)| !is_printable(*c)) {
+        let code = u32::from(odd);
+        let why = format!("Invalid value: {named:?}: invalid character U+{code:04X} (at position {at})");
+        return refused("FieldValueInvalid", why);
     }
     if !named.is_empty() {
         return Ok(named.to_owned());
     }
     let agent = call.headers.get(http::header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("unknown");
-    Ok(agent.split('/').next().unwrap_or(agent).chars().take(MAX_MANAGER).collect())
+    let name = agent.split('/').next().unwrap_or(agent).chars().filter(|c| is_printable(*c));
+    Ok(name.take(MAX_MANAGER).collect())
+}
+
+/// Whether a character leaves a mark, or is a plain space: as Go's `unicode.IsPrint`.
+fn is_printable(c: char) -> bool {
+    let is_blank = c.is_whitespace() || c.is_control();
+    c == ' '
+        || (!is_blank
+            && (c.is_ascii() || c.is_alphanumeric() || !c.escape_debug().to_string().starts_with('\\')))
 }
 
 /// What the query's options are called of this method.

@@ -91,11 +91,12 @@ impl Admission for CertificateRequests {
     }
 }
 
-/// Whether a write of the status brings another certificate.
+/// Whether a write of the status brings another certificate, or other conditions: that it failed is said by who signs.
 fn is_signed_anew(old: &Value, new: &Value) -> bool {
     let certificate =
         |object: &Value| object["status"]["certificate"].as_str().unwrap_or_default().to_owned();
-    certificate(old) != certificate(new)
+    let conditions = |object: &Value| object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    certificate(old) != certificate(new) || conditions(old) != conditions(new)
 }
 
 /// Why a name cannot be asked for: nobody becomes `system:masters` by asking, nor what is given in another way alone. What cannot be read is never signed, and
@@ -140,11 +141,15 @@ mod tests {
     }
 
     #[test]
-    fn signing_is_what_changes_the_certificate() {
+    fn signing_is_what_changes_the_certificate_or_what_became_of_it() {
         let status = |certificate: Value| json!({"status": {"certificate": certificate}});
         assert!(is_signed_anew(&json!({}), &status(json!("eA=="))));
         assert!(is_signed_anew(&status(json!("eA==")), &json!({"status": {}})));
         assert!(!is_signed_anew(&json!({"status": {}}), &status(json!(""))));
         assert!(!is_signed_anew(&status(json!("eA==")), &status(json!("eA=="))));
+        let failed = json!({"status": {"conditions": [{"type": "Failed", "status": "True"}]}});
+        assert!(is_signed_anew(&json!({}), &failed));
+        assert!(!is_signed_anew(&failed, &failed));
+        assert!(!is_signed_anew(&json!({}), &json!({"status": {"conditions": []}})));
     }
 }
