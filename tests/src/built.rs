@@ -9,6 +9,9 @@ use crate::folder::{profile_dir, workspace_root};
 /// Packages whose programs the tests start.
 const PACKAGES: [&str; 3] = ["karmada-hub", "karmada-agent", "karmadactl"];
 
+/// What the variables begin with by which cargo tells a program that it runs of its package.
+const TOLD_TO_TESTS: [&str; 2] = ["CARGO_PKG_", "CARGO_MANIFEST_"];
+
 /// The path of one of our programs (`karmada-hub`, `karmada-agent`, `karmadactl`).
 ///
 /// `cargo test` builds programs only for tests of the same package, so the first call asks cargo for them; that
@@ -33,6 +36,13 @@ fn build() -> Result<(), String> {
     command.current_dir(workspace_root()).args(["build", "--quiet", "--bins", "--profile", profile_name]);
     command.args(PACKAGES.iter().flat_map(|package| ["-p", package]));
     command.env("CARGO_TARGET_DIR", crate::folder::target_dir());
+    // Cargo tells a test of its package by variables, and build scripts (ring's) run again where those change: without this everything above
+    // would be compiled once for the tests and once for the programs, each time anew.
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| TOLD_TO_TESTS.iter().any(|prefix| name.starts_with(prefix))) {
+            command.env_remove(name);
+        }
+    }
     match command.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("cargo build of {} failed ({status})", PACKAGES.join(", "))),

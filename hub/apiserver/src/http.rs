@@ -27,6 +27,7 @@ mod resources;
 mod respond;
 mod room;
 pub(crate) mod scale;
+mod selectors;
 mod subresources;
 mod table;
 mod target;
@@ -61,6 +62,7 @@ pub use writing::{Work, Workers};
 
 pub use answer_body::Body;
 use room::{Room, Taken};
+use selectors::Selectors;
 use target::{Query, Target};
 use writing::Unanswered;
 
@@ -100,6 +102,7 @@ pub struct ApiServer {
     connectors: Connectors,
     requests: Option<Arc<RequestMetrics>>,
     room: Room,
+    selectors: Selectors,
     stop: CancellationToken,
 }
 
@@ -142,6 +145,7 @@ impl ApiServer {
         metrics: Arc<dyn Fn() -> String + Send + Sync>,
         stop: CancellationToken,
     ) -> Self {
+        let room = Room::default();
         ApiServer {
             registry,
             access,
@@ -153,7 +157,8 @@ impl ApiServer {
             aggregator: None,
             connectors: Connectors::default(),
             requests: None,
-            room: Room::default(),
+            selectors: Selectors::new(room.clone()),
+            room,
             stop,
         }
     }

@@ -8,10 +8,10 @@ use karmada_schema::selector::LabelSelector;
 use serde_json::Value;
 
 /// A parsed field selector; empty matches everything.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FieldSelector(Vec<FieldTerm>);
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct FieldTerm {
     path: String,
     value: String,
@@ -19,7 +19,7 @@ struct FieldTerm {
 }
 
 /// Both selectors of a request.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Selector {
     /// On labels.
     pub labels: LabelSelector,
@@ -31,6 +31,13 @@ impl Selector {
     /// Whether everything matches.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.fields.0.is_empty()
+    }
+
+    /// Bytes of memory that both take beside themselves.
+    pub fn size(&self) -> usize {
+        let terms = &self.fields.0;
+        let texts = terms.iter().map(|term| term.path.capacity() + term.value.capacity());
+        self.labels.size() + terms.capacity() * size_of::<FieldTerm>() + texts.sum::<usize>()
     }
 
     /// Whether the object matches both.

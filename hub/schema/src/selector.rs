@@ -7,7 +7,7 @@ mod labels;
 use serde_json::Value;
 
 /// One requirement on labels.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Requirement {
     In(String, Vec<String>),
     NotIn(String, Vec<String>),
@@ -18,7 +18,7 @@ enum Requirement {
 }
 
 /// A parsed label selector; empty matches everything.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LabelSelector(Vec<Requirement>);
 
 impl LabelSelector {
@@ -54,6 +54,21 @@ impl LabelSelector {
         self.0.is_empty()
     }
 
+    /// Bytes of memory that it takes beside itself.
+    pub fn size(&self) -> usize {
+        let each = self.0.iter().map(|requirement| match requirement {
+            Requirement::In(key, values) | Requirement::NotIn(key, values) => {
+                let texts: usize = values.iter().map(text_size).sum();
+                text_size(key) + values.capacity() * size_of::<String>() + texts
+            }
+            Requirement::Exists(key)
+            | Requirement::Absent(key)
+            | Requirement::Greater(key, _)
+            | Requirement::Less(key, _) => text_size(key),
+        });
+        self.0.capacity() * size_of::<Requirement>() + each.sum::<usize>()
+    }
+
     /// Whether labels, looked up by `get`, match.
     pub fn matches<T: AsRef<str>>(&self, get: impl Fn(&str) -> Option<T>) -> bool {
         self.0.iter().all(|requirement| match requirement {
@@ -67,6 +82,11 @@ impl LabelSelector {
             Requirement::Less(key, n) => number(get(key)).is_some_and(|v| v < *n),
         })
     }
+}
+
+/// What a text takes: an allocator gives no less than eight bytes.
+fn text_size(text: &String) -> usize {
+    text.capacity().next_multiple_of(8)
 }
 
 fn number(text: Option<impl AsRef<str>>) -> Option<i64> {

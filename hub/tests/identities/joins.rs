@@ -263,7 +263,8 @@ async fn a_token_that_is_over_is_told_as_such_to_who_holds_it() {
         ("ended0.0000000000000000", ""),
         ("nobody.0123456789abcdef", ""),
     ] {
-        let (status, told) = https.send_with("GET", "/version", Some(token)).await.unwrap();
+        let (status, told) =
+            https.send_as("GET", "/version", &[("authorization", format!("Bearer {token}"))]).await.unwrap();
         assert_eq!((status, &told["message"]), (401, &"Unauthorized".into()), "{token}");
         assert_eq!(told["details"]["causes"][0]["reason"].as_str().unwrap_or(""), why, "{token}");
     }

@@ -16,5 +16,6 @@ mod reports;
 mod sessions;
 mod strangers;
 mod taken_over;
+mod vouching;
 mod walk;
 mod world;

@@ -1,5 +1,6 @@
 //! One site's life, and what each credential opens at each step: it joins, another key wants its name, a person gives the name to
 //! that key, the cluster is removed, a certificate ends. Over HTTP, every route that the hub serves; over gRPC, sessions and joins.
+//! Beside them come those whom others vouch for: bearers of an OpenID Connect issuer's tokens, and whom a proxy in front names.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -7,6 +8,7 @@ use std::time::Duration;
 
 use karmada_certs::{ClientKey, KeyedCertificate, Subject};
 
+use crate::vouching::Vouching;
 use crate::world::{Answer, HOUR, Https, TOKEN, World, until};
 
 /// after which step, who, over HTTP, opening a session, joining again as north.
@@ -18,6 +20,20 @@ joined    token     403      Unauthorized  -
 joined    admin     200      UNREGISTERED  -
 joined    account   403      Unauthorized  -
 joined    signed    403      UNREGISTERED  -
+joined    vouched   403      Unauthorized  -
+joined    late      401      Unauthorized  -
+joined    elsewhere 401      Unauthorized  -
+joined    foreign   401      Unauthorized  -
+joined    forged    401      Unauthorized  -
+joined    fresh     401      Unauthorized  -
+joined    proxied   403      Unauthorized  -
+joined    mastered  200      Unauthorized  -
+joined    misnamed  401      Unauthorized  -
+joined    silent    40x      Unauthorized  -
+joined    claimed   40x      Unauthorized  -
+joined    boasting  403      UNREGISTERED  -
+rotated   fresh     403      Unauthorized  -
+rotated   vouched   401      Unauthorized  -
 renewed   renewed   401      welcome       -
 renewed   owner     401      welcome       granted
 asked     owner     401      welcome       granted
@@ -34,10 +50,16 @@ ended     admin     401      UNREGISTERED  -
 ended     account   401      Unauthorized  -
 ended     signed    401      UNREGISTERED  -
 ended     nobody    40x      Unauthorized  -
+ended     fresh     401      Unauthorized  -
+ended     proxied   401      Unauthorized  -
+ended     mastered  401      Unauthorized  -
 ";
 
 struct Walk {
     world: World,
+    vouching: Vouching,
+    /// The certificates of proxies, made once: they end while the walk goes on.
+    proxies: BTreeMap<&'static str, KeyedCertificate>,
     owner: ClientKey,
     thief: ClientKey,
     admin: KeyedCertificate,
@@ -52,7 +74,10 @@ struct Walk {
 
 impl Walk {
     async fn begin() -> Walk {
-        let world = World::start().await;
+        let vouching = Vouching::start().await;
+        let world = World::with(|settings| vouching.believed(settings)).await;
+        let proxies = ["proxied", "mastered", "silent", "misnamed"];
+        let proxies = proxies.map(|who| (who, vouching.certificate(who).unwrap())).into();
         let admin = world.administrator(HOUR);
         let mut https = world.https(Some(&admin)).await;
         let routes = routes(&mut https).await;
@@ -62,7 +87,18 @@ impl Walk {
         let signing = world.hub.data.authorities();
         let signed = signing.signing().issue_client_with_key(&jane, HOUR, jiff::Timestamp::now()).unwrap();
         let (owner, thief) = (ClientKey::generate().unwrap(), ClientKey::generate().unwrap());
-        Walk { world, owner, thief, admin, signed, renewed: Mutex::default(), account, routes }
+        Walk {
+            world,
+            vouching,
+            proxies,
+            owner,
+            thief,
+            admin,
+            signed,
+            renewed: Mutex::default(),
+            account,
+            routes,
+        }
     }
 
     fn key(&self, who: &str) -> Option<&ClientKey> {
@@ -77,10 +113,25 @@ impl Walk {
     fn certificate(&self, who: &str) -> Option<KeyedCertificate> {
         match who {
             "admin" => Some(self.admin.clone()),
-            "signed" => Some(self.signed.clone()),
+            "signed" | "boasting" => Some(self.signed.clone()),
             "renewed" => self.renewed.lock().unwrap().clone(),
-            _ => self.key(who).map(|key| self.world.issue("north", key, HOUR)),
+            _ => match self.key(who) {
+                Some(key) => Some(self.world.issue("north", key, HOUR)),
+                None => self.proxies.get(who).cloned(),
+            },
         }
+    }
+
+    /// What each request says of who asks.
+    fn headers(&self, who: &str) -> Vec<(&'static str, String)> {
+        let bearer = match who {
+            "token" => Some(TOKEN.to_owned()),
+            "account" => Some(self.account.clone()),
+            _ => self.vouching.token(who),
+        };
+        let mut all = self.vouching.headers(who);
+        all.extend(bearer.map(|token| ("authorization", format!("Bearer {token}"))));
+        all
     }
 
     async fn step(&self, step: &str) {
@@ -93,6 +144,18 @@ impl Walk {
                 session.welcomed().await;
                 let given = session.renew("north", &self.owner).await.unwrap();
                 *self.renewed.lock().unwrap() = Some(self.owner.with_certificate(given));
+            }
+            // The issuer is asked for its keys every ten seconds at most.
+            "rotated" => {
+                self.vouching.rotate();
+                let mut https = world.https(None).await;
+                for _ in 0..150 {
+                    if https.send_as("GET", "/api", &self.headers("fresh")).await.unwrap().0 != 401 {
+                        return;
+                    }
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+                panic!("the issuer's new key is not known");
             }
             // While the session of the row before lingers, it is refused at once.
             "asked" => assert_eq!(self.joins_until("thief", "u2", "pending").await, "pending"),
@@ -117,20 +180,17 @@ impl Walk {
     async fn over_http(&self, who: &str, expected: &str) -> String {
         let certificate = self.certificate(who);
         let mut https = self.world.https(certificate.as_ref()).await;
-        let bearer = match who {
-            "token" => Some(TOKEN),
-            "account" => Some(&*self.account),
-            _ => None,
-        };
+        let headers = self.headers(who);
         let mut wrong = BTreeMap::new();
         for (method, path) in &self.routes {
             // An administrator would change things; that he may is seen by reading.
             if expected == "200" && *method != "GET" {
                 continue;
             }
-            let status = https.send_with(method, path, bearer).await.unwrap().0;
-            let about_oneself = ["token", "account", "signed"].contains(&who)
-                && (path.contains("/selfsubject") || path == "/api" || path.starts_with("/openapi"));
+            let status = https.send_as(method, path, &headers).await.unwrap().0;
+            // Whoever is somebody may ask about that, and what there is.
+            let about_oneself =
+                path.contains("/selfsubject") || path == "/api" || path.starts_with("/openapi");
             let right = match expected {
                 "401" => status == 401,
                 "403" => [403, 405].contains(&status) || about_oneself,
@@ -145,7 +205,7 @@ impl Walk {
     }
 
     async fn over_the_stream(&self, who: &str) -> String {
-        self.world.knock(self.certificate(who).as_ref(), "north").await
+        self.world.knock(self.certificate(who).as_ref(), &self.headers(who), "north").await
     }
 
     /// Asks until it is answered so, or for five seconds: sessions of earlier rows end in their own time.

@@ -250,8 +250,13 @@ impl World {
         session
     }
 
-    /// What the stream's door says to a certificate, in a word.
-    pub async fn knock(&self, identity: Option<&KeyedCertificate>, cluster: &str) -> String {
+    /// What the stream's door says to a certificate and headers, in a word.
+    pub async fn knock(
+        &self,
+        identity: Option<&KeyedCertificate>,
+        headers: &[(&'static str, String)],
+        cluster: &str,
+    ) -> String {
         let config = client_config_h2(&self.trust(), identity).unwrap();
         let mut client = dial(&Tcp, &self.endpoint(), config).await.unwrap();
         let hello = Hello {
@@ -265,7 +270,11 @@ impl World {
         // Its end is the stream's: dropped when there was an answer.
         let (frames, outbound) = mpsc::channel(1);
         frames.send(frame).await.unwrap();
-        match client.connect(ReceiverStream::new(outbound)).await {
+        let mut request = tonic::Request::new(ReceiverStream::new(outbound));
+        for (name, value) in headers {
+            request.metadata_mut().insert(*name, value.parse().unwrap());
+        }
+        match client.connect(request).await {
             Err(status) if status.code() == tonic::Code::Unauthenticated => "Unauthorized".to_owned(),
             Err(status) => status.to_string(),
             Ok(answer) => match answer.into_inner().message().await {
@@ -370,16 +379,21 @@ impl Https {
 
     /// Status and body; `None` where the connection is gone.
     pub async fn send(&mut self, method: &str, path: &str) -> Option<(u16, Value)> {
-        self.send_with(method, path, None).await
+        self.send_as(method, path, &[]).await
     }
 
-    /// The same with a token.
-    pub async fn send_with(&mut self, method: &str, path: &str, token: Option<&str>) -> Option<(u16, Value)> {
+    /// The same with headers.
+    pub async fn send_as(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&'static str, String)],
+    ) -> Option<(u16, Value)> {
         use http_body_util::BodyExt;
         self.sender.ready().await.ok()?;
         let mut request = http::Request::builder().method(method).uri(format!("https://localhost{path}"));
-        if let Some(token) = token {
-            request = request.header("authorization", format!("Bearer {token}"));
+        for (name, value) in headers {
+            request = request.header(*name, value);
         }
         let request = request.body(http_body_util::Full::default()).unwrap();
         let response = self.sender.send_request(request).await.ok()?;

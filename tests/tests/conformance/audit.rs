@@ -26,7 +26,7 @@ rules:
   verbs: [create, update, patch]
   resources: [{group: "", resources: [configmaps, serviceaccounts/token]}, {group: authentication.k8s.io}]
 - level: Metadata
-  resources: [{group: "", resources: [configmaps]}]
+  resources: [{group: "", resources: [configmaps, pods]}, {group: apps}]
 - level: Metadata
   nonResourceURLs: [/version]
 "#;
@@ -208,6 +208,50 @@ fn policies_and_webhooks_annotate() {
         failure,
         json!([{"message": "odd names", "policy": "tells", "binding": "tells", "expressionIndex": 0, "validationActions": ["Audit"]}])
     );
+}
+
+/// What Pod security decided, and by which labels, is in the event of each write that it looked at.
+#[test]
+fn pod_security_annotates() {
+    const PREFIX: &str = "pod-security.kubernetes.io/";
+    let audited = audited(POLICY);
+    let admin = audited.caller();
+    for (name, labels) in [
+        ("free", json!({})),
+        ("strict", json!({"enforce": "baseline", "audit": "restricted", "audit-version": "v1.8"})),
+    ] {
+        let labels = labels.as_object().unwrap().iter();
+        let labels: Value = labels.map(|(key, value)| (format!("{PREFIX}{key}"), value.clone())).collect();
+        let namespace = json!({"metadata": {"name": name, "labels": labels}});
+        admin.post("/api/v1/namespaces", &namespace).is(201);
+    }
+    let violations = "would violate PodSecurity \"restricted:v1.8\": allowPrivilegeEscalation != false (container \"c\" must set \
+        securityContext.allowPrivilegeEscalation=false), runAsNonRoot != true (pod or container \"c\" must set \
+        securityContext.runAsNonRoot=true)";
+    let of_the_node = violations.replace("v1.8\": ", "v1.8\": host namespaces (hostPID=true), ");
+    let own = json!({"containers": [{"name": "c", "image": "i"}]});
+    let shared = json!({"hostPID": true, "containers": [{"name": "c", "image": "i"}]});
+    for (id, namespace, plural, spec, code, policy, noted) in [
+        ("free", "free", "pods", &shared, 201, "privileged:latest", None),
+        ("passed", "strict", "pods", &own, 201, "baseline:latest", Some(violations)),
+        ("refused", "strict", "pods", &shared, 403, "baseline:latest", Some(&*of_the_node)),
+        ("template", "strict", "deployments", &shared, 201, "", Some(&*of_the_node)),
+    ] {
+        let (root, body) = match plural {
+            "pods" => ("/api/v1", json!({"metadata": {"name": id}, "spec": spec})),
+            _ => {
+                let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": spec});
+                let spec = json!({"selector": {"matchLabels": {"a": "b"}}, "template": template});
+                ("/apis/apps/v1", json!({"metadata": {"name": id}, "spec": spec}))
+            }
+        };
+        let path = format!("{root}/namespaces/{namespace}/{plural}");
+        admin.send(Method::POST, &path, &with_id(id, &[]), body.to_string()).is(code);
+        let notes = &audited.events(id, 1)[0]["annotations"];
+        let note = |key: &str| notes[format!("{PREFIX}{key}")].as_str().unwrap_or_default().to_owned();
+        assert_eq!(note("enforce-policy"), policy, "{id}: {notes}");
+        assert_eq!(note("audit-violations"), noted.unwrap_or_default(), "{id}: {notes}");
+    }
 }
 
 #[test]

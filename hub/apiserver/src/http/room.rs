@@ -1,4 +1,4 @@
-//! The memory that clients can hold without doing anything: bodies that they do not finish, answers that they do not take.
+//! The memory that clients can hold without doing anything: bodies that they do not finish, answers that they do not take, selectors of watches.
 //!
 //! In: who asks, and how many bytes are held for them. Out: room for these, given back when it is dropped; or none, where this account or all of
 //! them together hold too much: 429, to be tried again once something of that was finished or taken. Administrators (`system:masters`) are counted, and always have room: they must be able to look at a hub
@@ -52,6 +52,13 @@ impl Room {
         let is_limited = !user.groups.iter().any(|group| group == MASTERS);
         Taken { room: self.clone(), account: user.name.clone(), is_limited, bytes: 0 }
     }
+
+    /// Whether nobody holds anything.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        let held = self.0.lock();
+        held.all == 0 && held.by_account.is_empty()
+    }
 }
 
 /// Room that is taken, until it is dropped.
@@ -68,6 +75,9 @@ impl Taken {
     /// # Errors
     /// Where the account, or all of them, hold too much.
     pub(super) fn more(&mut self, bytes: usize) -> Result<(), Full> {
+        if bytes == 0 {
+            return Ok(());
+        }
         let mut held = self.room.0.lock();
         let own = held.by_account.get(&self.account).copied().unwrap_or(0);
         if self.is_limited && (own + bytes > ONE || held.all + bytes > ALL) {
@@ -87,7 +97,7 @@ impl Taken {
     /// As of [`Taken::more`]; it then holds nothing.
     pub(super) fn hold(&mut self, bytes: usize) -> Result<(), Full> {
         self.release();
-        if bytes == 0 { Ok(()) } else { self.more(bytes) }
+        self.more(bytes)
     }
 
     fn release(&mut self) {
@@ -135,7 +145,6 @@ mod tests {
         drop(first);
         assert!(room.of(&user("a", "x")).more(ONE).is_ok(), "and it comes back");
         drop(others);
-        assert_eq!(room.0.lock().all, 0);
-        assert!(room.0.lock().by_account.is_empty(), "nobody is remembered");
+        assert!(room.is_empty(), "nobody is remembered");
     }
 }

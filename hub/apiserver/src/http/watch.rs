@@ -13,7 +13,6 @@ use futures::stream;
 use http::{Response, StatusCode};
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
-use karmada_kinds::field_selector::Selector;
 use karmada_registry::cache::{CacheEvent, Collection};
 use karmada_registry::{Asked, Registry};
 use karmada_schema::object::{ObjectKey, Stored};
@@ -24,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::answer_body::Body;
 use super::negotiation::{AnswerFormat, Encoding, Meta, Shape};
+use super::selectors::Held;
 use super::table::{self, Include};
 use super::target::Wanted;
 use super::unsent::Unsent;
@@ -66,6 +66,7 @@ impl ApiServer {
                 &definition.plural,
             )?;
         }
+        let selector = self.selectors.hold(&call.user, selector)?;
         let initial = call.query.flag("sendInitialEvents");
         options::check(&call.query, true)?;
         let asked = options::version(&call.query)?;
@@ -132,7 +133,7 @@ struct Watcher {
     definition: Arc<ResourceDefinition>,
     objects: Collection,
     namespace: String,
-    selector: Selector,
+    selector: Arc<Held>,
     shape: Shape,
     encoding: Encoding,
     include: Include,

@@ -14,6 +14,7 @@ mod expressions;
 mod far_numbers;
 mod patches;
 mod rows;
+mod selectors;
 mod server;
 mod workloads;
 

@@ -161,13 +161,18 @@ impl Server {
 
     /// The answer, whose body may have no end.
     pub async fn answer(&self, ask: Ask) -> Response<Body> {
+        let root = User { name: "root".into(), groups: vec![MASTERS.into()], ..User::default() };
+        self.answer_to(root, ask).await
+    }
+
+    /// The answer to somebody.
+    pub async fn answer_to(&self, user: User, ask: Ask) -> Response<Body> {
         let mut request = Request::builder()
             .method(ask.method)
             .uri(ask.path)
             .header("content-type", ask.content)
             .body(Full::new(ask.body))
             .unwrap();
-        let user = User { name: "root".into(), groups: vec![MASTERS.into()], ..User::default() };
         request.extensions_mut().insert(CertificateUser(user));
         self.api.clone().handle(request).await
     }

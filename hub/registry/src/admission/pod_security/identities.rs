@@ -1,0 +1,26 @@
+//! Checks of Pod security about who a container runs as.
+
+use serde_json::Value;
+
+use super::pod::{Pod, Violation, containers};
+
+/// Nobody runs as root: each container says so, or the Pod does for it.
+pub(super) fn not_root(pod: &Pod<'_>) -> Option<Violation> {
+    const REASON: &str = "runAsNonRoot != true";
+    if let Some(who) = pod.setters(|context| context["runAsNonRoot"] == false) {
+        let detail = format!("{who} must not set securityContext.runAsNonRoot=false");
+        return Some(Violation { reason: REASON, detail });
+    }
+    if pod.spec["securityContext"]["runAsNonRoot"] == true {
+        return None;
+    }
+    let silent = pod.which(|container| container["securityContext"]["runAsNonRoot"].is_null());
+    let detail = format!("pod or {} must set securityContext.runAsNonRoot=true", containers(&silent)?);
+    Some(Violation { reason: REASON, detail })
+}
+
+/// Root's number is asked for by nobody.
+pub(super) fn user(pod: &Pod<'_>) -> Option<Violation> {
+    let who = pod.setters(|context: &Value| context["runAsUser"] == 0)?;
+    Some(Violation { reason: "runAsUser=0", detail: format!("{who} must not set runAsUser=0") })
+}
