@@ -189,7 +189,7 @@ async fn goes_away(request: impl Future<Output = Response<Body>>) {
 #[tokio::test]
 async fn a_write_whose_caller_goes_away_is_in_the_audit_log_with_what_became_of_it() {
     let server = Server::start().await;
-    goes_away(server.ask("POST", SERVICES, &service("a"))).await;
+    goes_away(Box::pin(server.ask("POST", SERVICES, &service("a")))).await;
     server.gate.add_permits(9);
     assert_eq!(server.logged(SERVICES).await, [("create".to_owned(), 201)]);
     let path = format!("{SERVICES}/a");
@@ -202,7 +202,7 @@ async fn what_a_write_holds_is_held_until_it_can_be_seen_whoever_goes_away() {
         let server = Server::start().await;
         let first = server.ask("POST", &format!("{SERVICES}{hurry}"), &service("a"));
         if hurry.is_empty() {
-            goes_away(first).await;
+            goes_away(Box::pin(first)).await;
         } else {
             assert_eq!(first.await.status(), 504, "its patience ended");
         }
@@ -218,6 +218,6 @@ async fn what_a_write_holds_is_held_until_it_can_be_seen_whoever_goes_away() {
 async fn a_read_whose_caller_goes_away_is_dropped_and_still_in_the_log() {
     let server = Server::start().await;
     let path = "/api/v1/namespaces/shop/secrets?resourceVersion=999999";
-    goes_away(server.ask("GET", path, &Value::Null)).await;
+    goes_away(Box::pin(server.ask("GET", path, &Value::Null))).await;
     assert_eq!(server.logged(path).await, [("list".to_owned(), 499)]);
 }
