@@ -206,12 +206,22 @@ pub fn quote(text: &str) -> String {
             '\u{8}' => out.push_str("\\b"),
             '\u{b}' => out.push_str("\\v"),
             '\u{c}' => out.push_str("\\f"),
-            c if (c as u32) < 0x20 || c as u32 == 0x7f => out.push_str(&format!("\\x{:02x}", c as u32)),
-            c => out.push(c),
+            c if c.is_ascii() && !is_printable(c) => out.push_str(&format!("\\x{:02x}", c as u32)),
+            c if is_printable(c) => out.push(c),
+            c if (c as u32) <= 0xffff => out.push_str(&format!("\\u{:04x}", c as u32)),
+            c => out.push_str(&format!("\\U{:08x}", c as u32)),
         }
     }
     out.push('"');
     out
+}
+
+/// Whether a character leaves a mark, or is a plain space: Go's `unicode.IsPrint`, by the Unicode version of this compiler.
+pub fn is_printable(c: char) -> bool {
+    let is_blank = c.is_whitespace() || c.is_control();
+    // What Rust escapes though it leaves a mark: marks that join the character before.
+    let is_escaped = |c: char| c.escape_debug().len() > 2 && c.escape_debug().to_string().starts_with("\\u");
+    c == ' ' || (!is_blank && (c.is_ascii() || c.is_alphanumeric() || !is_escaped(c)))
 }
 
 /// A value as a field error shows it: scalars bare, text quoted, the rest as Go's JSON.

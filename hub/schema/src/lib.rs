@@ -54,7 +54,7 @@ pub use decode::{Empties, Read, decode_go, read_go};
 pub use default::{apply_defaults, drop_nulls};
 pub use duplicate::{duplicate_fields, in_order};
 pub use field_error::{ErrorType, FieldError, Shown};
-pub use field_error::{go_json, go_struct, quote};
+pub use field_error::{go_json, go_struct, is_printable, quote};
 pub use formats::is_known as is_known_format;
 pub use mismatch::DecodeError;
 pub use navigate::{Schema, SchemaRef};

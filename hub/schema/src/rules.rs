@@ -98,6 +98,14 @@ pub fn run_rules(schema: SchemaRef<'_>, new: &Value, old: Option<&Value>) -> Res
     if run.evaluator.is_crowded() { Err(Crowded) } else { Ok(run.verdict) }
 }
 
+/// What a rule judges: a part of an object and what it was, also as expressions see that.
+struct Values<'a> {
+    schema: SchemaRef<'a>,
+    new: &'a Value,
+    old: Option<&'a Value>,
+    old_cel: Option<&'a Cel>,
+}
+
 struct Run {
     evaluator: Evaluator,
     verdict: Verdict,
@@ -113,8 +121,9 @@ impl Run {
         if !rules.is_empty() && !new.is_null() {
             let old_cel = old.filter(|old| !old.is_null()).map(|old| Cel::from_json_as(old, schema));
             self.evaluator.set("self", Cel::from_json_as(new, schema));
+            let values = Values { schema, new, old, old_cel: old_cel.as_ref() };
             for rule in rules {
-                self.judge(rule, schema, new, old, old_cel.as_ref(), path);
+                self.judge(rule, &values, path);
             }
         }
         match new {
@@ -139,15 +148,8 @@ impl Run {
         }
     }
 
-    fn judge(
-        &mut self,
-        rule: &Rule,
-        schema: SchemaRef<'_>,
-        new: &Value,
-        old: Option<&Value>,
-        old_cel: Option<&Cel>,
-        path: &Path<'_>,
-    ) {
+    fn judge(&mut self, rule: &Rule, values: &Values<'_>, path: &Path<'_>) {
+        let Values { schema, new, old, old_cel } = *values;
         let Some(program) = rule.program.as_ref().filter(|_| !self.over) else { return };
         if rule.transition {
             match (rule.optional_old, old_cel) {

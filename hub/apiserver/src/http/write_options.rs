@@ -71,25 +71,20 @@ pub(super) fn field_manager(call: &Call<'_>) -> Result<String, Status> {
         let why = format!("Too long: may not be more than {MAX_MANAGER} bytes");
         return refused("FieldValueTooLong", why);
     }
-    if let Some((at, odd)) = named.char_indices().find(|(_, c)| !is_printable(*c)) {
+    if let Some((at, odd)) = named.char_indices().find(|(_, c)| !karmada_schema::is_printable(*c)) {
         let code = u32::from(odd);
-        let why = format!("Invalid value: {named:?}: invalid character U+{code:04X} (at position {at})");
+        let why = format!(
+            "Invalid value: {}: invalid character U+{code:04X} (at position {at})",
+            karmada_schema::quote(named)
+        );
         return refused("FieldValueInvalid", why);
     }
     if !named.is_empty() {
         return Ok(named.to_owned());
     }
     let agent = call.headers.get(http::header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("unknown");
-    let name = agent.split('/').next().unwrap_or(agent).chars().filter(|c| is_printable(*c));
+    let name = agent.split('/').next().unwrap_or(agent).chars().filter(|c| karmada_schema::is_printable(*c));
     Ok(name.take(MAX_MANAGER).collect())
-}
-
-/// Whether a character leaves a mark, or is a plain space: as Go's `unicode.IsPrint`.
-fn is_printable(c: char) -> bool {
-    let is_blank = c.is_whitespace() || c.is_control();
-    c == ' '
-        || (!is_blank
-            && (c.is_ascii() || c.is_alphanumeric() || !c.escape_debug().to_string().starts_with('\\')))
 }
 
 /// What the query's options are called of this method.

@@ -86,7 +86,7 @@ fn is_ours(binding: &ResourceBinding, scheduler: &str) -> bool {
 }
 
 /// Whether the placement differs from the one that was applied. Of several affinity terms only the observed one
-/// counts, and what workloads want to be with does not.
+/// counts, and beside them what workloads want to be with does not.
 fn placement_changed(binding: &ResourceBinding, placement: &Placement) -> bool {
     let Some(applied) = binding.annotation(annotations::APPLIED_PLACEMENT) else { return true };
     let Ok(applied) = serde_json::from_str::<Placement>(applied) else { return true };
@@ -105,7 +105,7 @@ fn placement_changed(binding: &ResourceBinding, placement: &Placement) -> bool {
         placement.cluster_affinities.iter().find(|term| term.affinity_name == *observed).cloned()
     };
     let neither = placement.cluster_affinities.is_empty() && applied.cluster_affinities.is_empty();
-    !neither && (term(placement).is_none() || term(placement) != term(&applied))
+    neither || term(placement).is_none() || term(placement) != term(&applied)
 }
 
 /// Whether what was placed is another number than what is wanted.

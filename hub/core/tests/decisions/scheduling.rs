@@ -175,7 +175,7 @@ fn what_triggers_scheduling() {
     assert_eq!(
         changed(&|b| b.spec.placement.as_mut().unwrap().workload_affinity =
             serde_json::from_value(json!({"affinity": {"groupByLabelKey": "k"}})).unwrap()),
-        Trigger::UpToDate
+        steady(Cause::Placement)
     );
 
     let copied = binding(json!({}));
