@@ -15,6 +15,7 @@
 //!
 //! No clock: moments are durations since whatever the caller counts from.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -66,8 +67,8 @@ struct Entry {
     since: Duration,
 }
 
-/// The order of the active stage: the highest priority, then the longest there, then the order of arrival.
-type Turn = (std::cmp::Reverse<i32>, Duration, u64);
+/// The order of the active stage: the highest priority, then the order of arrival there.
+type Turn = (Reverse<i32>, u64);
 
 /// Where a key waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,7 +224,7 @@ impl<K: Ord + Clone> SchedulingQueue<K> {
             return;
         }
         self.arrivals += 1;
-        let turn = (std::cmp::Reverse(entry.priority), entry.since, self.arrivals);
+        let turn = (Reverse(entry.priority), self.arrivals);
         self.active.insert(turn, key.clone());
         self.waiting.insert(key, (Stage::Active(turn), entry));
     }
