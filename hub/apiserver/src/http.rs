@@ -17,6 +17,7 @@ mod indent;
 mod list;
 mod negotiation;
 mod objects;
+mod openapi;
 mod options;
 mod paced;
 mod patching;
@@ -53,6 +54,7 @@ use crate::aggregation::Aggregator;
 use crate::audit::{Audit, Record};
 use crate::connect::Connectors;
 use crate::fairness::{Fairness, Judged, Seat, TooMany};
+use crate::openapi::Published;
 use crate::request_metrics::{Labels, RequestMetrics};
 pub use body::MAX_BODY;
 pub use body::Received;
@@ -103,6 +105,7 @@ pub struct ApiServer {
     requests: Option<Arc<RequestMetrics>>,
     room: Room,
     selectors: Selectors,
+    documents: Published,
     stop: CancellationToken,
 }
 
@@ -159,6 +162,7 @@ impl ApiServer {
             requests: None,
             selectors: Selectors::new(room.clone()),
             room,
+            documents: Published::default(),
             stop,
         }
     }

@@ -1,5 +1,5 @@
-//! OpenAPI documents, built from what is served when someone asks, and not kept: v3 one document per group version with
-//! an index of hashed addresses, v2 as JSON and as the protobuf that kubectl and Argo CD read.
+//! OpenAPI documents, built from what is served when someone asks, and kept until that changes: v3 one document per group version
+//! with an index of hashed addresses, v2 as JSON and as the protobuf that kubectl and Argo CD read.
 //!
 //! In: served resources with their schemas. Out: bytes. Documents are written piece by piece, so that building one
 //! never holds it twice. Structure is complete (types, fields, list and patch keys, defaults); texts are in v3 alone, which
@@ -11,6 +11,7 @@ mod custom;
 mod enums;
 mod paths;
 mod proto;
+mod published;
 mod texts;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +30,7 @@ use crate::aggregation::More;
 use components::Components;
 pub use custom::Documents;
 use enums::Enums;
+pub(crate) use published::{Document, Form, Published};
 use texts::Texts;
 
 #[cfg(test)]
@@ -50,25 +52,9 @@ pub struct ServedResource<'a> {
     pub published: Option<&'a Value>,
 }
 
-/// The OpenAPI v2 document in the form asked for, with what other servers add to it, and its content type.
-pub(crate) fn openapi_v2(catalogue: &Catalogue, accept: &str, more: &More) -> (Bytes, &'static str) {
-    let documents = Documents::read(catalogue, true, |_, _| true);
-    if accept.contains("proto-openapi") {
-        (v2_protobuf(&documents.served(), more), V2_PROTOBUF)
-    } else {
-        (v2_json(&documents.served(), more), "application/json")
-    }
-}
-
 /// The index of OpenAPI v3 documents.
 pub fn openapi_v3_index(catalogue: &Catalogue) -> Bytes {
     v3_index(&Documents::read(catalogue, false, |_, _| true).served())
-}
-
-/// Where the index has such a document now, with the hash of its content.
-pub(crate) fn openapi_v3_address(catalogue: &Catalogue, path: &str) -> Option<String> {
-    let index: Value = serde_json::from_slice(&openapi_v3_index(catalogue)).ok()?;
-    index["paths"][path]["serverRelativeURL"].as_str().map(str::to_owned)
 }
 
 /// One OpenAPI v3 document, by its path below `/openapi/v3/`.

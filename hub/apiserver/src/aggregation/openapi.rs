@@ -76,6 +76,18 @@ impl Aggregator {
 }
 
 impl More {
+    /// Whether it adds the same.
+    pub(crate) fn is_as(&self, other: &More) -> bool {
+        let alike = |one: &BTreeMap<String, Box<RawValue>>, two: &BTreeMap<String, Box<RawValue>>| {
+            one.len() == two.len()
+                && one.iter().zip(two).all(|(one, two)| (one.0, one.1.get()) == (two.0, two.1.get()))
+        };
+        std::ptr::eq(self, other)
+            || self.bytes == other.bytes
+                && alike(&self.paths, &other.paths)
+                && alike(&self.definitions, &other.definitions)
+    }
+
     fn add(&mut self, below: &str, document: remote_discovery::Document) {
         let whole = below.trim_end_matches('/');
         for (path, item) in document.paths {

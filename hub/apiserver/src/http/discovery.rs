@@ -1,9 +1,9 @@
-//! What is served, as clients discover it: versions, groups, resources (aggregated and one by one), OpenAPI documents.
+//! What is served, as clients discover it: versions, groups, resources (aggregated and one by one).
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CACHE_CONTROL, ETAG, EXPIRES, HeaderValue, IF_NONE_MATCH, VARY};
+use http::header::{ACCEPT, CACHE_CONTROL, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
 use http::{Response, StatusCode};
 use karmada_definitions::resource::{Catalogue, ResourceDefinition};
 use karmada_definitions::status::Status;
@@ -14,7 +14,8 @@ use sha2::{Digest, Sha256};
 use super::answer_body::Body;
 use super::negotiation::AnswerFormat;
 use super::{ApiServer, Call, ServerOptions, respond};
-use crate::aggregation::{Groups, More};
+use crate::aggregation::Groups;
+use crate::openapi::Document;
 
 /// `/version`.
 pub(super) fn version(options: &ServerOptions) -> Value {
@@ -47,11 +48,11 @@ impl ApiServer {
         let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty()).collect();
         match parts.as_slice() {
             ["api"] if aggregated(call) => {
-                Ok(shared(cached(call, aggregated_groups(&catalogue, true, None), AGGREGATED)))
+                Ok(shared(cached(call, Document::of(aggregated_groups(&catalogue, true, None)), AGGREGATED)))
             }
             ["apis"] if aggregated(call) => {
                 let groups = aggregated_groups(&catalogue, false, handed.as_ref());
-                Ok(shared(cached(call, groups, AGGREGATED)))
+                Ok(shared(cached(call, Document::of(groups), AGGREGATED)))
             }
             ["api"] => Ok(document(call, &core_versions(&self.options.advertise))),
             ["apis"] => {
@@ -70,65 +71,9 @@ impl ApiServer {
                 }
             }
             ["apis", group, version] => Ok(document(call, &resource_list(&catalogue, group, version)?)),
-            ["openapi", "v3"] => {
-                let mut index = crate::openapi::openapi_v3_index(&catalogue);
-                if let Some(handed) = handed
-                    && let Ok(mut paths) = serde_json::from_slice(&index)
-                {
-                    handed.add_to_openapi(&mut paths);
-                    index = paths.to_string().into();
-                }
-                Ok(cached(call, index, "application/json"))
-            }
-            ["openapi", "v3", rest @ ..] => match crate::openapi::openapi_v3(&catalogue, &rest.join("/")) {
-                Some(bytes) => {
-                    let asked = call.query.get("hash");
-                    if !asked.is_empty()
-                        && let Some(place) = crate::openapi::openapi_v3_address(&catalogue, &rest.join("/"))
-                        && place.rsplit_once("hash=").is_some_and(|(_, current)| current != asked)
-                    {
-                        return Ok(moved(&place));
-                    }
-                    let mut response = cached(call, bytes, "application/json");
-                    if !asked.is_empty() {
-                        keep(&mut response, self.registry.now());
-                    }
-                    Ok(response)
-                }
-                None => Ok(no_document()),
-            },
             _ => Err(Status::no_resource()),
         }
     }
-}
-
-/// A document that there is not: nothing is said of it.
-pub(super) fn no_document() -> Response<Body> {
-    let mut response = respond::text("");
-    *response.status_mut() = StatusCode::NOT_FOUND;
-    response.headers_mut().remove(http::header::CONTENT_TYPE);
-    response.headers_mut().remove("x-content-type-options");
-    response
-}
-
-/// What stands elsewhere now.
-fn moved(place: &str) -> Response<Body> {
-    let mut response = respond::with_type(
-        StatusCode::MOVED_PERMANENTLY,
-        respond::full(Bytes::from(format!("<a href=\"{place}\">Moved Permanently</a>.\n\n"))),
-        "text/html; charset=utf-8",
-    );
-    if let Ok(value) = HeaderValue::from_str(place) {
-        response.headers_mut().insert(http::header::LOCATION, value);
-    }
-    response
-}
-
-/// `/openapi/v2`, with what other servers add to it.
-pub(super) fn openapi_v2(call: &Call<'_>, catalogue: &Catalogue, more: &More) -> Response<Body> {
-    let accept = call.headers.get(ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or("");
-    let (bytes, content_type) = crate::openapi::openapi_v2(catalogue, accept, more);
-    cached(call, bytes, content_type)
 }
 
 /// A document in the form that the client takes first.
@@ -153,10 +98,8 @@ fn aggregated(call: &Call<'_>) -> bool {
 }
 
 /// A document with its hash as ETag: clients that hold it get 304.
-fn cached(call: &Call<'_>, bytes: Bytes, content_type: &'static str) -> Response<Body> {
-    let digest = Sha256::digest(&bytes);
-    let hash: String = digest.iter().map(|byte| format!("{byte:02X}")).collect();
-    let etag = format!("\"{hash}\"");
+pub(super) fn cached(call: &Call<'_>, document: Document, content_type: &'static str) -> Response<Body> {
+    let Document { bytes, etag } = document;
     let held = call.headers.get(IF_NONE_MATCH).and_then(|v| v.to_str().ok());
     let mut response = if held == Some(etag.as_str()) {
         respond::with_type(StatusCode::NOT_MODIFIED, respond::full(Bytes::new()), content_type)
@@ -174,16 +117,6 @@ fn cached(call: &Call<'_>, bytes: Bytes, content_type: &'static str) -> Response
 fn shared(mut response: Response<Body>) -> Response<Body> {
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public"));
     response
-}
-
-/// A document asked for by its hash never changes: clients may keep it for a year, and kubectl then asks no more.
-fn keep(response: &mut Response<Body>, now: jiff::Timestamp) {
-    let later = now.checked_add(jiff::Span::new().hours(365 * 24)).unwrap_or(now);
-    let headers = response.headers_mut();
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
-    if let Ok(value) = HeaderValue::from_str(&later.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()) {
-        headers.insert(EXPIRES, value);
-    }
 }
 
 fn core_versions(advertise: &str) -> Value {

@@ -13,8 +13,7 @@ use karmada_definitions::status::Status;
 
 use super::answer_body::Body;
 use super::target::{Query, Target, decode, is_escaped_well};
-use super::{ApiServer, Attributes, Call, discovery, health, respond};
-use crate::aggregation::More;
+use super::{ApiServer, Attributes, Call, discovery, health, openapi, respond};
 
 /// The media type of figures.
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -174,13 +173,7 @@ impl ApiServer {
         match path {
             "/metrics/slis" => Ok(respond::text_as(health::figures(&(self.ready)()), METRICS)),
             "/metrics" => Ok(respond::text_as((self.metrics)(), METRICS)),
-            "/openapi/v2" => {
-                let more = match &self.aggregator {
-                    Some(aggregator) => Box::pin(aggregator.more()).await,
-                    None => std::sync::Arc::<More>::default(),
-                };
-                Ok(discovery::openapi_v2(call, &self.registry.announced(), &more))
-            }
+            "/openapi/v2" => Ok(self.openapi_v2(call).await),
             "/.well-known/openid-configuration" => {
                 let document = self.access.issuer_document(&self.options.advertise);
                 Ok(respond::public(&document, "application/json"))
@@ -197,8 +190,8 @@ impl ApiServer {
                 }
                 ["api" | "apis", ..] => self.discover(call, path.trim_end_matches('/')),
                 // Only behind a group's name is a slash at the end passed over.
-                ["openapi", "v3"] if path.ends_with('/') => Ok(discovery::no_document()),
-                ["openapi", "v3", ..] => self.discover(call, path),
+                ["openapi", "v3"] if path.ends_with('/') => Ok(openapi::no_document()),
+                ["openapi", "v3", rest @ ..] => Ok(self.openapi_v3(call, &rest.join("/")).await),
                 ["version", ..] => Err(Status::no_resource()),
                 _ => Err(Status::no_page()),
             },

@@ -2,9 +2,10 @@
 //!
 //! In: the served custom kinds. Out: [`ServedResource`]s that borrow from [`Documents`], which is dropped with the document.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use karmada_definitions::crd::Custom;
+use karmada_definitions::crd::{Crd, Custom};
 use karmada_definitions::resource::Catalogue;
 use serde_json::{Map, Value, json};
 
@@ -21,8 +22,16 @@ impl Documents {
     pub fn read(catalogue: &Catalogue, schemas: bool, wanted: impl Fn(&str, &str) -> bool) -> Documents {
         let kinds = catalogue.iter().filter_map(|definition| definition.custom.clone());
         let kinds = kinds.filter(|custom| wanted(&custom.resource.group, &custom.resource.version));
+        // A definition is parsed once, however many of its versions are served.
+        let mut parsed: HashMap<*const Crd, Vec<Value>> = HashMap::new();
         let kinds = kinds.map(|custom| {
-            let schema = if schemas { custom.published_schema() } else { Value::Null };
+            let schema = if schemas {
+                let of = Arc::as_ptr(&custom.crd);
+                let all = parsed.entry(of).or_insert_with(|| custom.crd.published_schemas());
+                all.get_mut(custom.at()).map(Value::take).unwrap_or_default()
+            } else {
+                Value::Null
+            };
             let revision = custom.revision();
             (custom, revision, schema)
         });

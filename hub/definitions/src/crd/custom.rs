@@ -116,6 +116,13 @@ impl Crd {
         &self.storage_version
     }
 
+    /// The schemas of all versions, in their order, with all their texts: for documents.
+    pub fn published_schemas(&self) -> Vec<Value> {
+        let mut object = self.stored.value();
+        let versions = object["spec"]["versions"].as_array_mut().into_iter().flatten();
+        versions.map(|version| version["schema"]["openAPIV3Schema"].take()).collect()
+    }
+
     fn schema(&self, version: &str) -> Option<&Schema> {
         self.versions.iter().find(|(name, _)| **name == *version).map(|(_, schema)| schema)
     }
@@ -164,10 +171,9 @@ impl Custom {
         object
     }
 
-    /// The definition's schema of this version with all its texts, for documents.
-    pub fn published_schema(&self) -> Value {
-        let mut object = self.crd.stored.value();
-        object["spec"]["versions"][self.at]["schema"]["openAPIV3Schema"].take()
+    /// Which of the definition's versions this is.
+    pub fn at(&self) -> usize {
+        self.at
     }
 
     /// Changes when what is published of this kind does.
