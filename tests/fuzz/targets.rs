@@ -302,7 +302,7 @@ fn is_taken(schema: &Value) -> bool {
         "status": {"storedVersions": ["v1"]},
     });
     let mut errors = Vec::new();
-    crd::validate(&definition, None, &mut errors);
+    crd::validate(&definition, None, &Default::default(), &mut errors);
     errors.is_empty()
 }
 
@@ -323,6 +323,6 @@ fn schemas(data: &[u8]) {
     };
     let once = clean(written);
     assert_eq!(once, clean(once.clone()), "what was pruned and defaulted stays as it is");
-    let _ = validate(root, &once);
+    let _ = validate(root, &once, &Default::default());
     let _ = run_rules(root, &once, Some(&once));
 }

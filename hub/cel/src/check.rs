@@ -10,6 +10,7 @@ mod unify;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::compiling::Compiling;
 use crate::syntax::read::named_chain;
 use crate::syntax::{GATHERED, Kind, Loop, Node};
 use crate::types::{Declarations, Type};
@@ -31,10 +32,11 @@ pub(crate) struct Checker<'a> {
     /// How many calls around format texts: what they are given may be of many types.
     formats: usize,
     pub(crate) used: BTreeSet<String>,
+    compiling: &'a Compiling,
 }
 
 impl<'a> Checker<'a> {
-    pub(crate) fn new(source: &'a str, declared: &'a Declarations) -> Self {
+    pub(crate) fn new(source: &'a str, declared: &'a Declarations, compiling: &'a Compiling) -> Self {
         Checker {
             declared,
             scopes: Vec::new(),
@@ -43,6 +45,7 @@ impl<'a> Checker<'a> {
             beside: Vec::new(),
             formats: 0,
             used: BTreeSet::new(),
+            compiling,
         }
     }
 
@@ -50,7 +53,7 @@ impl<'a> Checker<'a> {
     pub(crate) fn check(&mut self, node: &Node) -> Result<Type, String> {
         let ty = self.infer(node);
         if self.report.is_empty() {
-            literals::check(node, &mut self.report);
+            literals::check(node, self.compiling, &mut self.report);
             let mut told = BTreeSet::new();
             for (first, next, at, list) in std::mem::take(&mut self.beside) {
                 let (first, next) = (self.types.known(&first, true), self.types.known(&next, true));

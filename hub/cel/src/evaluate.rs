@@ -7,7 +7,6 @@ use kube_cel::cel::{self, ExecutionError};
 
 use crate::meter::{Budget, Limits, Meter};
 use crate::program::Program;
-use crate::regexes::Regexes;
 use crate::value::Value;
 use crate::walk::{Outcome, Walk};
 use crate::weigh::weight;
@@ -48,7 +47,6 @@ pub struct Crowded;
 pub struct Evaluator {
     names: HashMap<String, cel::Value>,
     meter: Meter,
-    regexes: Regexes,
 }
 
 impl Evaluator {
@@ -60,7 +58,7 @@ impl Evaluator {
     /// No names yet, a full budget of its own, of what is left of one that is shared.
     pub fn within(limits: Limits, shared: &Budget) -> Self {
         let meter = Meter::new(limits, shared.clone());
-        Evaluator { names: HashMap::new(), meter, regexes: Regexes::default() }
+        Evaluator { names: HashMap::new(), meter }
     }
 
     /// Gives a name a value; a name given twice has its last one.
@@ -119,7 +117,7 @@ impl Evaluator {
 
     /// Walks the tree. The library gives up on a few values by panicking. Deep trees get a stack of their own.
     fn resolve(&self, program: &Program) -> Result<Outcome, ()> {
-        let walk = Walk { names: &self.names, meter: &self.meter, regexes: &self.regexes };
+        let walk = Walk { names: &self.names, meter: &self.meter };
         let walk = || catch_unwind(AssertUnwindSafe(|| walk.value(&program.expr, None)));
         if program.depth <= SHALLOW {
             return walk().map_err(|_| ());

@@ -15,6 +15,8 @@
 //! | bytes held in values made on the way | [`Limits::bytes`] | [`EvalError::Budget`] |
 //! | time while expressions run | [`Limits::time`] | [`EvalError::Call`] |
 //! | all of these, over the evaluators of one request | [`Budget`] | [`EvalError::Budget`] |
+//! | places of the patterns that one request compiles, and their time | [`Compiling`] | [`PatternError::Spent`] |
+//! | bytes of compiled patterns that are kept, in this process | 64 MiB | what was used longest ago is compiled again |
 //! | how many compute for longer than 20 ms at once, in this process | half of the processors | it waits two seconds, then [`EvalError::Crowded`] |
 //!
 //! Nothing else of this workspace is known here, and nothing else knows which interpreter is below.
@@ -26,6 +28,7 @@ mod authorizer;
 mod charge;
 mod check;
 mod check_functions;
+mod compiling;
 mod cost;
 mod escape;
 mod evaluate;
@@ -34,8 +37,8 @@ mod functions;
 mod go_regexp;
 mod lists;
 mod meter;
+mod patterns;
 mod program;
-mod regexes;
 mod syntax;
 mod turns;
 mod types;
@@ -45,12 +48,13 @@ mod weigh;
 
 pub use apart::apart;
 pub use authorizer::{Authorizer, Decision, Question};
+pub use compiling::Compiling;
 pub use cost::{Extent, Inner};
 pub use escape::{escape, unescape};
 pub use evaluate::{Crowded, EvalError, Evaluator};
-pub use go_regexp::as_go_reads;
 pub use lists::Lists;
 pub use meter::{Budget, Limits};
+pub use patterns::PatternError;
 pub use program::{CompileError, Expected, MAX_DEPTH, MAX_SOURCE, Program};
 pub use types::{Declarations, Elements, Format, Object, Shape, Type};
 pub use value::Value;

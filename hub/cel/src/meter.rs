@@ -302,6 +302,15 @@ impl Meter {
         Ok(())
     }
 
+    /// What comes next is known to be long: it needs a turn before it begins.
+    ///
+    /// # Errors
+    /// There was none in time, or the time is over.
+    pub(crate) fn long(&self) -> Result<(), ExecutionError> {
+        self.shared.0.long.store(true, Relaxed);
+        self.look()
+    }
+
     /// Looks at the clock. Time counts anew from when there is a turn: neither the wait for it nor what a busy machine took before it
     /// makes an expression late.
     fn look(&self) -> Result<(), ExecutionError> {

@@ -7,7 +7,9 @@ use kube_cel::cel::common::ast::{EntryExpr, Expr};
 use kube_cel::cel::parser::{ParseErrors, Parser};
 
 use crate::check::Checker;
+use crate::compiling::Compiling;
 use crate::cost::{self, Extent};
+use crate::patterns::PatternError;
 use crate::types::{Declarations, Type};
 use crate::{expand, lists, syntax};
 
@@ -70,13 +72,39 @@ impl Program {
         declarations: &Declarations,
         expected: Expected,
     ) -> Result<Program, CompileError> {
+        Program::compile_with(source, declarations, expected, &Compiling::default())
+    }
+
+    /// The same of one that somebody writes now, among all that the request compiles.
+    ///
+    /// # Errors
+    /// As [`Program::compile`], or the patterns in it could not be judged any more.
+    pub fn compile_within(
+        source: &str,
+        declarations: &Declarations,
+        expected: Expected,
+        compiling: &Compiling,
+    ) -> Result<Program, CompileError> {
+        let compiled = Program::compile_with(source, declarations, expected, compiling);
+        match compiled {
+            Ok(_) if compiling.is_spent() => Err(CompileError::Invalid(PatternError::Spent.to_string())),
+            compiled => compiled,
+        }
+    }
+
+    fn compile_with(
+        source: &str,
+        declarations: &Declarations,
+        expected: Expected,
+        compiling: &Compiling,
+    ) -> Result<Program, CompileError> {
         if source.len() > MAX_SOURCE {
             return Err(CompileError::Invalid(format!(
                 "ERROR: <input>:1:1: expression code point size exceeds limit: size: {}, limit {MAX_SOURCE}",
                 source.len()
             )));
         }
-        let Sound { mut expr, yields, used, depth } = with_room(|| read(source, declarations))??;
+        let Sound { mut expr, yields, used, depth } = with_room(|| read(source, declarations, compiling))??;
         let wanted = match (expected, &yields) {
             (Expected::Any, _)
             | (Expected::Bool, Type::Bool)
@@ -155,13 +183,13 @@ struct Sound {
 }
 
 /// Reads and checks an expression. What is too deep is told before anything else; of a message the checker speaks.
-fn read(source: &str, declarations: &Declarations) -> Result<Sound, CompileError> {
+fn read(source: &str, declarations: &Declarations, compiling: &Compiling) -> Result<Sound, CompileError> {
     let expr = parse(source)?;
     if let Err(deep @ Unsound::Deep) = sound(&expr, 0) {
         return Err(deep.told());
     }
     let node = syntax::read(source).ok_or_else(|| Unsound::Malformed.told())?;
-    let mut checker = Checker::new(source, declarations);
+    let mut checker = Checker::new(source, declarations, compiling);
     let yields = checker.check(&node).map_err(CompileError::Invalid)?;
     let used = checker.used;
     let (expr, depth) = expanded(expr)?;

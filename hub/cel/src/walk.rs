@@ -18,7 +18,6 @@ mod loops;
 
 use crate::check::NAMESPACES;
 use crate::meter::Meter;
-use crate::regexes::Regexes;
 use crate::weigh::{letters, optional, weight};
 use crate::{charge, functions};
 
@@ -29,7 +28,6 @@ pub(crate) type Outcome = Result<Value, ExecutionError>;
 pub(crate) struct Walk<'e> {
     pub names: &'e HashMap<String, Value>,
     pub meter: &'e Meter,
-    pub regexes: &'e Regexes,
 }
 
 /// A name that a loop brings, and those around it.

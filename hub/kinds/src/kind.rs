@@ -1,6 +1,8 @@
 //! One kind and its rules: how a body is read, defaulted and checked, in kube-apiserver's order.
 
-use karmada_cel::Crowded;
+use std::sync::Arc;
+
+use karmada_cel::{Compiling, Crowded, apart};
 use karmada_definitions::description::Style;
 use karmada_schema::metadata::{NameRule, validate_metadata, validate_metadata_update};
 use karmada_schema::path::Path;
@@ -157,24 +159,42 @@ impl<'a> Kind<'a> {
     /// # Errors
     /// Too many long expressions are being evaluated for its own to be.
     pub fn validate(&self, new: &Value, old: Option<&Value>) -> Result<Vec<FieldError>, Crowded> {
-        Ok(match self.style {
-            Style::Go => crate::validation::validate_builtin(self.group, self.kind, new, old),
-            Style::Aggregated => validate_metadata(NameRule::Subdomain, new, old),
+        match self.style {
+            Style::Go => {
+                let validate = crate::validation::validate_builtin;
+                compiling(|compiling| validate(self.group, self.kind, new, old, compiling))
+            }
+            Style::Aggregated => Ok(validate_metadata(NameRule::Subdomain, new, old)),
             Style::Crd => {
                 let mut errors = match old {
                     None => validate_metadata(NameRule::Subdomain, new, None),
                     Some(old) => validate_metadata_update(new, old),
                 };
-                errors.extend(match old {
-                    None => karmada_schema::validate(self.schema, new),
-                    Some(old) => karmada_schema::validate_update(self.schema, new, old),
-                });
+                errors.extend(self.by_schema(new, old)?);
                 self.replicas(new, true, &mut errors);
                 self.rules(new, old, &mut errors)?;
-                errors
+                Ok(errors)
             }
-        })
+        }
     }
+
+    /// What the schema of a custom kind refuses. Its patterns may have to be compiled.
+    fn by_schema(&self, new: &Value, old: Option<&Value>) -> Result<Vec<FieldError>, Crowded> {
+        let look = || {
+            compiling(|compiling| match old {
+                None => karmada_schema::validate(self.schema, new, compiling),
+                Some(old) => karmada_schema::validate_update(self.schema, new, old, compiling),
+            })
+        };
+        if self.schema.has_patterns() { apart(look) } else { look() }
+    }
+}
+
+/// Lets something judge by what it compiles; then its turn, where it took one, is over.
+fn compiling<T>(judge: impl FnOnce(&Arc<Compiling>) -> T) -> Result<T, Crowded> {
+    let compiling = Arc::default();
+    let judged = judge(&compiling);
+    if compiling.is_crowded() { Err(Crowded) } else { Ok(judged) }
 }
 
 /// What stands at a path such as `.spec.replicas`; what Go says where the way there, or what is there, is of another type.

@@ -34,6 +34,9 @@ mod volume_update;
 mod volumes;
 mod warnings;
 
+use std::sync::Arc;
+
+use karmada_cel::{Compiling, apart};
 use karmada_schema::fields::{
     Errors, amount_shown, at_most_all, encoded, entries, immutable, int_or_percent, invalid_each, is_empty,
     list, non_negative, one_of, only_name, text, whole_lists,
@@ -60,8 +63,15 @@ fn name_rule(group: &str, kind: &str) -> NameRule {
     }
 }
 
-/// Everything that is wrong with `new`; on update (`old`), also what may not change.
-pub(crate) fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+/// Everything that is wrong with `new`; on update (`old`), also what may not change. `compiling`: what the request compiles. Where that
+/// finds itself crowded in the end, nothing is known.
+pub(crate) fn validate_builtin(
+    group: &str,
+    kind: &str,
+    new: &Value,
+    old: Option<&Value>,
+    compiling: &Arc<Compiling>,
+) -> Vec<FieldError> {
     let rule = name_rule(group, kind);
     // Where the kind's own rules say nothing of metadata, it is judged only if they find nothing.
     let mut errors = match old {
@@ -115,19 +125,19 @@ pub(crate) fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option
         ("rbac.authorization.k8s.io", "RoleBinding") => rbac::binding(new, old, true, out),
         ("rbac.authorization.k8s.io", "ClusterRoleBinding") => rbac::binding(new, old, false, out),
         ("admissionregistration.k8s.io", "MutatingWebhookConfiguration") => {
-            admission_registration::webhooks(new, true, out);
+            apart(|| admission_registration::webhooks(new, true, compiling, out));
         }
         ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration") => {
-            admission_registration::webhooks(new, false, out);
+            apart(|| admission_registration::webhooks(new, false, compiling, out));
         }
         ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => {
-            admission_registration::policy(new, out);
+            apart(|| admission_registration::policy(new, compiling, out));
         }
         ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {
             admission_registration::binding(new, out);
         }
         (karmada_definitions::crd::GROUP, "CustomResourceDefinition") => {
-            karmada_definitions::crd::validate(new, old, out);
+            apart(|| karmada_definitions::crd::validate(new, old, compiling, out));
         }
         ("", "Endpoints") => endpoints::endpoints(new, old, out),
         ("", "Event") => endpoints::event(new, old, false, out),
@@ -142,9 +152,11 @@ pub(crate) fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option
         ("apiregistration.k8s.io", "APIService") => cluster::api_service(new, out),
         ("certificates.k8s.io", "CertificateSigningRequest") => cluster::certificate_request(new, old, out),
         ("resource.k8s.io", "ResourceSlice") => devices::resource_slice(new, old, out),
-        ("resource.k8s.io", "DeviceClass") => devices::device_class(new, out),
-        ("resource.k8s.io", "ResourceClaim") => devices::resource_claim(new, old, out),
-        ("resource.k8s.io", "ResourceClaimTemplate") => devices::resource_claim_template(new, old, out),
+        ("resource.k8s.io", "DeviceClass") => apart(|| devices::device_class(new, compiling, out)),
+        ("resource.k8s.io", "ResourceClaim") => apart(|| devices::resource_claim(new, old, compiling, out)),
+        ("resource.k8s.io", "ResourceClaimTemplate") => {
+            apart(|| devices::resource_claim_template(new, old, compiling, out));
+        }
         ("storage.k8s.io", "VolumeAttributesClass") => storage::volume_attributes_class(new, old, out),
         ("storage.k8s.io", "CSIDriver") => storage::csi_driver(new, old, out),
         ("storage.k8s.io", "CSINode") => storage::csi_node(new, old, out),
@@ -159,7 +171,7 @@ pub(crate) fn validate_builtin(group: &str, kind: &str, new: &Value, old: Option
         if has_standard_finalizers(group, kind) {
             metadata::standard_finalizers(new, &mut created);
         }
-        let again = validate_builtin(group, kind, new, None).split_off(created.len());
+        let again = validate_builtin(group, kind, new, None, compiling).split_off(created.len());
         errors.splice(metadata..metadata, again);
     }
     if errors.is_empty() && matches!(rule, NameRule::Late | NameRule::Any) && old.is_none() {

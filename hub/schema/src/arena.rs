@@ -3,7 +3,6 @@
 //! A node is a value of fixed size; a use of a named type is a copy of that type's node with the use's own default,
 //! patch keys and Go facts laid over it, so that walking never follows references.
 
-use regex::Regex;
 use serde_json::Value;
 use std::collections::HashSet;
 use std::sync::OnceLock;
@@ -165,7 +164,6 @@ pub(super) struct Extra {
     pub enumerated: OnceLock<HashSet<Value>>,
     pub format_name: Option<Box<str>>,
     pub pattern: Option<Box<str>>,
-    pub compiled: OnceLock<Option<Regex>>,
     pub minimum: Option<f64>,
     pub maximum: Option<f64>,
     pub multiple_of: Option<f64>,
@@ -217,6 +215,11 @@ impl Arena {
         let end = self.ends[id as usize] as usize;
         let start = if id == 0 { 0 } else { self.ends[id as usize - 1] as usize };
         &self.text[start..end]
+    }
+
+    /// Whether any node has a pattern.
+    pub(super) fn has_patterns(&self) -> bool {
+        self.extras.iter().any(|extra| extra.pattern.is_some())
     }
 
     /// Whether any node has CEL rules.

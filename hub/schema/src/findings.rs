@@ -3,6 +3,10 @@
 //! In: problems, and steps as they are made. Out: a bounded list of problems. A schema and an object of a few megabytes each can be
 //! made so that every element breaks thousands of rules: neither the time of a request nor its answer grows with the product of both.
 
+use std::sync::Arc;
+
+use karmada_cel::{Compiling, PatternError};
+
 use crate::field_error::{FieldError, Shown};
 use crate::path::Path;
 
@@ -21,15 +25,27 @@ pub(crate) struct Findings {
     bytes: usize,
     steps: u64,
     left_out: bool,
-}
-
-impl Default for Findings {
-    fn default() -> Self {
-        Findings { errors: Vec::new(), bytes: MOST_BYTES, steps: MOST_STEPS, left_out: false }
-    }
+    /// What the request compiles.
+    compiling: Arc<Compiling>,
 }
 
 impl Findings {
+    /// Nothing yet. `compiling`: what the request compiles, by which patterns are judged.
+    pub fn new(compiling: &Arc<Compiling>) -> Findings {
+        let compiling = compiling.clone();
+        Findings { errors: Vec::new(), bytes: MOST_BYTES, steps: MOST_STEPS, left_out: false, compiling }
+    }
+
+    /// Whether the text has what the pattern asks for; nothing of the kind is so where the pattern is none. Where the patterns of the
+    /// request are too large together there are no more steps.
+    pub fn matches(&mut self, pattern: &str, text: &str) -> bool {
+        let found = self.compiling.matches(pattern, text);
+        if found == Err(PatternError::Spent) {
+            self.steps = 0;
+        }
+        found.unwrap_or(false)
+    }
+
     /// Takes so many steps. False where there are no more, or nothing more would be told: then the caller stops.
     pub fn step(&mut self, steps: usize) -> bool {
         self.steps = self.steps.saturating_sub(steps as u64);
@@ -53,7 +69,7 @@ impl Findings {
 
     /// What `look` finds, kept apart: it spends steps of this validation, and its problems may come to nothing.
     pub fn apart(&mut self, look: impl FnOnce(&mut Findings)) -> Vec<FieldError> {
-        let mut apart = Findings { steps: self.steps, ..Findings::default() };
+        let mut apart = Findings { steps: self.steps, ..Findings::new(&self.compiling) };
         look(&mut apart);
         self.steps = apart.steps;
         apart.errors
@@ -111,12 +127,12 @@ mod tests {
 
     #[test]
     fn what_is_told_is_bounded_in_number_and_bytes() {
-        let mut many = Findings::default();
+        let mut many = Findings::new(&Arc::default());
         many.extend((0..5_000).map(|at| problem(&at.to_string())));
         let told = many.told();
         assert_eq!(told.len(), MOST_ERRORS + 1);
         assert!(told.last().unwrap().detail.starts_with("more may be wrong"));
-        let mut long = Findings::default();
+        let mut long = Findings::new(&Arc::default());
         long.extend((0..20).map(|_| problem(&"x".repeat(MOST_BYTES / 4))));
         assert_eq!(long.told().len(), 4 + 1);
         assert_eq!(bounded((0..5_000).map(|_| problem("")).collect()).len(), MOST_ERRORS + 1);
@@ -124,14 +140,14 @@ mod tests {
 
     #[test]
     fn what_fits_is_told_as_it_is() {
-        let mut few = Findings::default();
+        let mut few = Findings::new(&Arc::default());
         few.extend((0..10).map(|_| problem("x")));
         assert_eq!(few.told().len(), 10);
     }
 
     #[test]
     fn steps_of_what_is_looked_at_apart_count() {
-        let mut found = Findings::default();
+        let mut found = Findings::new(&Arc::default());
         let apart = found.apart(|apart| {
             apart.push(problem("apart"));
             assert!(apart.step(10));

@@ -2,7 +2,11 @@
 
 use base64::Engine as _;
 
-use super::{regexp, time};
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::time;
 
 /// Every format that means something, be it only to clients.
 const KNOWN: [&str; 33] = [
@@ -69,23 +73,28 @@ pub(super) fn fits(format: &str, text: &str) -> bool {
         "isbn10" => is_isbn10(text),
         "isbn13" => is_isbn13(text),
         "creditcard" => is_credit_card(text),
-        "ssn" => matches(r"^\d{3}[- ]?\d{2}[- ]?\d{4}$", text),
-        "hexcolor" => matches(r"^#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})$", text),
+        "ssn" => SSN.is_match(text),
+        "hexcolor" => HEX_COLOR.is_match(text),
         "rgbcolor" => is_rgb(text),
         _ => true,
     }
 }
 
-fn matches(pattern: &str, text: &str) -> bool {
-    regexp::compile(pattern).is_some_and(|regex| regex.is_match(text))
+fn pattern(text: &str) -> Regex {
+    Regex::new(text).expect("the patterns below are regular expressions")
 }
+
+static SSN: LazyLock<Regex> = LazyLock::new(|| pattern(r"^[0-9]{3}[- ]?[0-9]{2}[- ]?[0-9]{4}$"));
+static HEX_COLOR: LazyLock<Regex> = LazyLock::new(|| pattern(r"^#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})$"));
+static DOTTED_MAC: LazyLock<Regex> = LazyLock::new(|| pattern(r"^([0-9a-fA-F]{4}\.){2,9}[0-9a-fA-F]{4}$"));
+static DURATION: LazyLock<Regex> = LazyLock::new(|| {
+    const UNIT: &str = "(ns|nanoseconds?|us|\u{b5}s|microseconds?|ms|milliseconds?|milli|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|weeks?|wk|nano|micro|hr)";
+    pattern(&format!(r"^([+-]?[0-9]*(\.[0-9]+)?[\t\n\f\r ]*{UNIT}[\t\n\f\r ]*)+$"))
+});
 
 /// `1h30m`, or words: `2 weeks`.
 fn is_duration(text: &str) -> bool {
-    const UNIT: &str = "(ns|nanoseconds?|us|\u{b5}s|microseconds?|ms|milliseconds?|milli|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|weeks?|wk|nano|micro|hr)";
-    let number = r"[+-]?\d*(\.\d+)?";
-    text == "0"
-        || matches(&format!(r"^({number}\s*{UNIT}\s*)+$"), text) && text.bytes().any(|b| b.is_ascii_digit())
+    text == "0" || DURATION.is_match(text) && text.bytes().any(|b| b.is_ascii_digit())
 }
 
 fn is_cidr(text: &str) -> bool {
@@ -102,7 +111,7 @@ fn is_mac(text: &str) -> bool {
     let parts: Vec<&str> = text.split([':', '-']).collect();
     let pairs = matches!(parts.len(), 6 | 8 | 20)
         && parts.iter().all(|part| part.len() == 2 && part.bytes().all(|b| b.is_ascii_hexdigit()));
-    pairs || matches(r"^([0-9a-fA-F]{4}\.){2,9}[0-9a-fA-F]{4}$", text)
+    pairs || DOTTED_MAC.is_match(text)
 }
 
 fn is_uri(text: &str) -> bool {

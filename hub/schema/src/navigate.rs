@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, OnceLock};
 
-use regex::Regex;
 use serde_json::Value;
 
 use super::arena::{Arena, Extra, Field, Format, ListType, MapType, NONE, Node, Type, flag};
@@ -130,13 +129,6 @@ impl<'a> SchemaRef<'a> {
         self.extra()?.pattern.as_deref()
     }
 
-    /// The pattern, compiled once. `None` where there is none, or it is no regular expression.
-    pub fn pattern_regex(self) -> Option<&'a Regex> {
-        let extra = self.extra()?;
-        let pattern = extra.pattern.as_deref()?;
-        extra.compiled.get_or_init(|| super::regexp::compile(pattern)).as_ref()
-    }
-
     /// How apply merges this list.
     pub fn list_type(self) -> ListType {
         self.node().list
@@ -206,6 +198,11 @@ impl<'a> SchemaRef<'a> {
     pub(super) fn rules(self) -> Option<(&'a Value, &'a OnceLock<Box<[Rule]>>)> {
         let extra = self.extra()?;
         Some((extra.validations.as_ref()?, &extra.rules))
+    }
+
+    /// Whether this schema, or any that shares its store, has patterns.
+    pub fn has_patterns(self) -> bool {
+        self.arena.has_patterns()
     }
 
     /// Whether this schema, or any that shares its store, has CEL rules.

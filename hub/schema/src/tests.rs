@@ -121,7 +121,8 @@ fn a_crds_schema_becomes_the_same_model() {
     assert_eq!(value["spec"]["size"], 3);
     assert!(schema.root().property("metadata").unwrap().property("ownerReferences").is_some());
     let bad = json!({"spec": {"size": 0, "name": "aaaa", "any": true, "list": [{"k": "a"}, {"k": "a"}]}});
-    let errors: Vec<String> = validate(schema.root(), &bad).iter().map(ToString::to_string).collect();
+    let errors: Vec<String> =
+        validate(schema.root(), &bad, &Default::default()).iter().map(ToString::to_string).collect();
     assert_eq!(
         errors,
         [

@@ -1,8 +1,9 @@
 //! Validation by a structural schema, in the words kube-apiserver uses for CRDs.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
-use karmada_cel::Shape as _;
+use karmada_cel::{Compiling, Shape as _};
 use serde_json::Value;
 
 use super::arena::{Extra, Format, ListType, Type, flag};
@@ -16,8 +17,10 @@ use super::rules::Correlated;
 /// Everything about `value` that the schema refuses: types, required fields, enums, formats, bounds, patterns, and
 /// duplicates in keyed lists and sets. `apiVersion`, `kind` and `metadata` at the root are not looked at: they are
 /// decoded into Go types before.
-pub fn validate(schema: SchemaRef<'_>, value: &Value) -> Vec<FieldError> {
-    let mut errors = Findings::default();
+///
+/// `compiling`: what the request compiles. Where that finds itself crowded in the end, nothing is known of the value.
+pub fn validate(schema: SchemaRef<'_>, value: &Value, compiling: &Arc<Compiling>) -> Vec<FieldError> {
+    let mut errors = Findings::new(compiling);
     check(schema, value, None, &Path::ROOT, &mut errors);
     errors.extend(embedded(schema, value));
     unique_lists(schema, value, &Path::ROOT, &mut errors);
@@ -32,11 +35,16 @@ fn embedded(schema: SchemaRef<'_>, value: &Value) -> Vec<FieldError> {
 
 /// As [`validate`] for a change of `old`: what was wrong before and is as it was is let be, so that a definition that asks more
 /// than it did does not lock its objects.
-pub fn validate_update(schema: SchemaRef<'_>, value: &Value, old: &Value) -> Vec<FieldError> {
-    let mut errors = Findings::default();
+pub fn validate_update(
+    schema: SchemaRef<'_>,
+    value: &Value,
+    old: &Value,
+    compiling: &Arc<Compiling>,
+) -> Vec<FieldError> {
+    let mut errors = Findings::new(compiling);
     check(schema, value, Some(old), &Path::ROOT, &mut errors);
     errors.extend(embedded(schema, value));
-    let mut before = Findings::default();
+    let mut before = Findings::new(compiling);
     unique_lists(schema, old, &Path::ROOT, &mut before);
     if before.told().is_empty() {
         unique_lists(schema, value, &Path::ROOT, &mut errors);
@@ -57,7 +65,7 @@ fn check(schema: SchemaRef<'_>, value: &Value, old: Option<&Value>, path: &Path<
     if let Some(extra) = schema.extra() {
         enumeration(extra, value, path, errors);
         match value {
-            Value::String(text) => string(schema, extra, text, path, errors),
+            Value::String(text) => string(extra, text, path, errors),
             Value::Number(number) => {
                 bounds(schema, extra, number.as_f64().unwrap_or_default(), value, path, errors);
             }
@@ -166,7 +174,7 @@ fn enumeration(extra: &Extra, value: &Value, path: &Path<'_>, errors: &mut Findi
     errors.push(FieldError::not_supported(path, value.clone(), &supported));
 }
 
-fn string(schema: SchemaRef<'_>, extra: &Extra, text: &str, path: &Path<'_>, errors: &mut Findings) {
+fn string(extra: &Extra, text: &str, path: &Path<'_>, errors: &mut Findings) {
     let length = text.chars().count() as u64;
     if let Some(max) = extra.max_length.filter(|max| length > *max) {
         errors.push(FieldError::too_long(path, max));
@@ -178,7 +186,7 @@ fn string(schema: SchemaRef<'_>, extra: &Extra, text: &str, path: &Path<'_>, err
         return;
     }
     if let Some(pattern) = &extra.pattern
-        && !schema.pattern_regex().is_some_and(|regex| regex.is_match(text))
+        && !errors.matches(pattern, text)
     {
         let detail = format!("{path} in body should match '{pattern}'");
         errors.push(FieldError::invalid(path, text, detail));
@@ -408,7 +416,7 @@ mod tests {
 
     fn problems(schema: &Value, value: &Value) -> Vec<FieldError> {
         let compiled = Schema::from_openapi(schema).expect("the schema compiles");
-        validate(compiled.root(), value)
+        validate(compiled.root(), value, &Arc::default())
     }
 
     #[test]

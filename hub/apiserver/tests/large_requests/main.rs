@@ -13,6 +13,7 @@ mod custom_kinds;
 mod expressions;
 mod far_numbers;
 mod patches;
+mod patterns;
 mod rows;
 mod selectors;
 mod server;

@@ -6,27 +6,35 @@ use kube_cel::cel::IdedExpr;
 use kube_cel::cel::common::ast::{CallExpr, Expr, LiteralValue};
 
 use super::report::Report;
+use crate::compiling::Compiling;
 use crate::evaluate::{EvalError, Evaluator};
 use crate::meter::Limits;
+use crate::patterns::PatternError;
 use crate::program::Program;
 use crate::syntax::{Kind, Node};
 use crate::types::Type;
 
-/// Looks at every literal of the expression; of those that come when the time for all is over, nothing is told.
-pub(super) fn check(node: &Node, report: &mut Report<'_>) {
-    look(node, &Evaluator::new(Limits::default()), report);
+/// Looks at every literal of the expression; of those that come when the budget is spent, nothing is told.
+pub(super) fn check(node: &Node, compiling: &Compiling, report: &mut Report<'_>) {
+    look(node, &Readers { evaluator: Evaluator::new(Limits::default()), compiling }, report);
 }
 
-fn look(node: &Node, evaluator: &Evaluator, report: &mut Report<'_>) {
+/// Who reads such literals.
+struct Readers<'a> {
+    evaluator: Evaluator,
+    compiling: &'a Compiling,
+}
+
+fn look(node: &Node, readers: &Readers<'_>, report: &mut Report<'_>) {
     if let Kind::Call { name, args, .. } = &node.kind
         && let Some((at, text)) = args.first().and_then(text_of)
         && matches!(name.as_str(), "duration" | "timestamp" | "matches")
-        && !can_be_read(evaluator, name, text)
+        && !readers.can_read(name, text)
     {
         report.add(at, format!("invalid {name} argument"));
     }
     for child in children(node) {
-        look(child, evaluator, report);
+        look(child, readers, report);
     }
 }
 
@@ -37,15 +45,21 @@ fn text_of(node: &Node) -> Option<(usize, &str)> {
     }
 }
 
-/// Asks the function itself.
-fn can_be_read(evaluator: &Evaluator, name: &str, text: &str) -> bool {
-    let literal =
-        |text: &str| IdedExpr { id: 0, expr: Expr::Literal(LiteralValue::String(text.to_owned().into())) };
-    let target = (name == "matches").then(|| Box::new(literal("")));
-    let call = CallExpr { func_name: name.to_owned(), target, args: vec![literal(text)] };
-    let expr = IdedExpr { id: 0, expr: Expr::Call(call) };
-    let read = evaluator.value(&Program::bare(expr, Type::Dyn));
-    !matches!(read, Err(EvalError::Failed(_) | EvalError::Type(_)))
+impl Readers<'_> {
+    fn can_read(&self, name: &str, text: &str) -> bool {
+        if name == "matches" {
+            return !matches!(
+                self.compiling.pattern(text),
+                Err(PatternError::Malformed(_) | PatternError::TooLarge)
+            );
+        }
+        // The function itself is asked.
+        let literal = IdedExpr { id: 0, expr: Expr::Literal(LiteralValue::String(text.to_owned().into())) };
+        let call = CallExpr { func_name: name.to_owned(), target: None, args: vec![literal] };
+        let expr = IdedExpr { id: 0, expr: Expr::Call(call) };
+        let read = self.evaluator.value(&Program::bare(expr, Type::Dyn));
+        !matches!(read, Err(EvalError::Failed(_) | EvalError::Type(_)))
+    }
 }
 
 fn children(node: &Node) -> Vec<&Node> {

@@ -6,6 +6,7 @@ use kube_cel::cel::{ExecutionError, Value};
 
 use super::{LARGEST, failed};
 use crate::meter::Meter;
+use crate::patterns;
 use crate::walk::{Outcome, Walk};
 use crate::weigh::{letters, many, weight};
 
@@ -31,11 +32,11 @@ pub(super) fn call(walk: &Walk<'_>, name: &str, args: &[Value]) -> Option<Outcom
         }
         ("contains" | "startsWith" | "endsWith", _) => Err(failed(name, "no such overload")),
         ("matches", [Value::String(text), Value::String(pattern)]) => {
-            let regex = walk.regexes.over("matches", pattern, text, meter);
+            let regex = patterns::over("matches", pattern, text, meter);
             regex.map(|regex| Value::Bool(regex.is_match(text)))
         }
         ("find", [Value::String(text), Value::String(pattern)]) => {
-            let regex = walk.regexes.over("find", pattern, text, meter);
+            let regex = patterns::over("find", pattern, text, meter);
             regex.map(|regex| plain(regex.find(text).map_or("", |found| found.as_str())))
         }
         ("findAll", [Value::String(text), Value::String(pattern), limit @ ..]) => {
@@ -151,7 +152,7 @@ fn split(text: &str, by: &str, limit: &[Value], meter: &Meter) -> Outcome {
 
 fn find_all(walk: &Walk<'_>, text: &str, pattern: &str, limit: &[Value]) -> Outcome {
     let limit = whole("findAll", limit)?.and_then(|limit| usize::try_from(limit).ok());
-    let regex = walk.regexes.over("findAll", pattern, text, walk.meter)?;
+    let regex = patterns::over("findAll", pattern, text, walk.meter)?;
     let mut bytes = 0;
     let mut found = Vec::new();
     for one in regex.find_iter(text).take(limit.unwrap_or(usize::MAX)) {

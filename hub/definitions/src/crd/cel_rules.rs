@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Bound;
 
-use karmada_cel::{CompileError, Declarations, Expected, Extent, Inner, Program, Type};
+use karmada_cel::{CompileError, Compiling, Declarations, Expected, Extent, Inner, Program, Type};
 use karmada_schema::JsonShape;
 use serde_json::Value;
 
@@ -24,9 +24,15 @@ const LARGEST: u64 = 3 << 20;
 
 /// Checks every rule of the schema. `bounded`: whether what rules cost is looked at, which it is not where they stood before.
 /// `errors` has what is wrong with the schema.
-pub(super) fn validate(schema: &Value, path: &str, bounded: bool, errors: &mut Errors) {
+pub(super) fn validate(
+    schema: &Value,
+    path: &str,
+    bounded: bool,
+    compiling: &Compiling,
+    errors: &mut Errors,
+) {
     let wrong = errors.iter().map(|error| error.field.clone()).collect();
-    let mut costs = Costs { bounded, wrong, ..Costs::default() };
+    let mut costs = Costs { bounded, wrong, total: 0, dearest: Vec::new(), compiling };
     walk(schema, Place { path, lost: None, times: Some(1), root: true }, &mut costs, errors);
     costs.total_told(path, errors);
 }
@@ -43,16 +49,17 @@ struct Place<'a> {
 }
 
 /// What rules cost.
-#[derive(Default)]
-struct Costs {
+struct Costs<'c> {
     bounded: bool,
     /// Where the schema itself is wrong.
     wrong: BTreeSet<String>,
     total: u64,
     dearest: Vec<(u64, String)>,
+    /// What the definition compiles.
+    compiling: &'c Compiling,
 }
 
-impl Costs {
+impl Costs<'_> {
     fn is_wrong_below(&self, path: &str) -> bool {
         let first = self.wrong.range::<str, _>((Bound::Included(path), Bound::Unbounded)).next();
         first.is_some_and(|field| field.starts_with(path))
@@ -96,7 +103,7 @@ fn exceeds(what: &str, cost: u64, limit: u64) -> String {
     )
 }
 
-fn walk(schema: &Value, place: Place<'_>, costs: &mut Costs, errors: &mut Errors) {
+fn walk(schema: &Value, place: Place<'_>, costs: &mut Costs<'_>, errors: &mut Errors) {
     let (path, lost) = (place.path, place.lost);
     let more = |bound: &Value| {
         place.times.and_then(|times| Some(times.saturating_mul(bound.as_i64()?.max(0).unsigned_abs())))
@@ -225,7 +232,7 @@ fn check(
     rule: &Value,
     path: &str,
     lost: Option<&str>,
-    costs: &mut Costs,
+    costs: &mut Costs<'_>,
     errors: &mut Errors,
 ) {
     let ty = of.ty;
@@ -233,7 +240,7 @@ fn check(
     let optional = rule["optionalOldSelf"] == true;
     let old = if optional { Type::Optional(Box::new(ty.clone())) } else { ty.clone() };
     let declared = Declarations::new().with("self", ty.clone()).with("oldSelf", old);
-    let compiled = Program::compile(text(rule, "rule"), &declared, Expected::Bool);
+    let compiled = Program::compile_within(text(rule, "rule"), &declared, Expected::Bool, costs.compiling);
     let once = compiled.as_ref().map_or(0, |_| Program::worst_cost(text(rule, "rule"), &declared, of.extent));
     costs.add(at("rule"), "estimated rule cost", once.saturating_mul(of.times), errors);
     match compiled {
@@ -263,7 +270,7 @@ fn check(
     if message.is_empty() {
         return;
     }
-    match Program::compile(message, &declared, Expected::Text) {
+    match Program::compile_within(message, &declared, Expected::Text, costs.compiling) {
         Err(error) => {
             let why = refusal(&error, "messageExpression", "messageExpression ");
             errors.push(invalid_raw(&at("messageExpression"), shown(rule), why));

@@ -4,13 +4,14 @@
 //! knows, of which only is warned.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
+use karmada_cel::Compiling;
 use karmada_schema::{Schema, is_known_format};
 use serde_json::Value;
 
 use super::report::{Errors, fields, forbidden, invalid, invalid_raw, items, refused_at_root, schema, text};
 use super::{cel_rules, default_rules, openapi_rules, structural};
-use karmada_cel::apart;
 
 /// The schemas of the spec that stood.
 pub(super) struct Stood<'s>(HashSet<&'s Value>);
@@ -22,7 +23,15 @@ impl<'s> Stood<'s> {
 }
 
 /// Everything that is wrong with a version's schema. `before`: those that stood; `status`: whether a status is written by itself.
-pub(super) fn validate(given: &Value, before: &Stood<'_>, status: bool, path: &str, errors: &mut Errors) {
+/// `compiling`: what the definition compiles, of all its versions.
+pub(super) fn validate(
+    given: &Value,
+    before: &Stood<'_>,
+    status: bool,
+    path: &str,
+    compiling: &Arc<Compiling>,
+    errors: &mut Errors,
+) {
     let stood = before.0.contains(given);
     let before = errors.len();
     let given = &given["openAPIV3Schema"];
@@ -39,17 +48,17 @@ pub(super) fn validate(given: &Value, before: &Stood<'_>, status: bool, path: &s
     let unreadable = structural::unreadable(given);
     let mut structure = match unreadable {
         Some(_) => Errors::new(),
-        None => structural::validate(given, &path),
+        None => structural::validate(given, &path, compiling),
     };
     structure.sort_by_key(ToString::to_string);
     let compiled = Schema::of_custom(given);
     if let (true, None, Ok(compiled)) = (structure.is_empty(), &unreadable, &compiled) {
-        default_rules::validate(given, compiled.root(), &path, &mut structure);
+        default_rules::validate(given, compiled.root(), &path, compiling, &mut structure);
     }
     let mut own = Errors::new();
     openapi_rules::validate(given, &path, &mut own);
     if structure.is_empty() && unreadable.is_none() {
-        apart(|| cel_rules::validate(given, &path, !stood, &mut own));
+        cel_rules::validate(given, &path, !stood, compiling, &mut own);
     }
     errors.append(&mut structure);
     errors.append(&mut own);

@@ -1,6 +1,7 @@
 //! Structural schemas: every field has a type, said in one place; what `anyOf` and its like add only restricts.
 
-use karmada_schema::pattern_problem;
+use karmada_cel::{Compiling, PatternError};
+use karmada_schema::{FieldError, pattern_problem};
 use serde_json::Value;
 
 use super::report::{Errors, fields, forbidden, invalid, items, required, text};
@@ -13,12 +14,24 @@ enum Level {
 }
 
 /// Everything that keeps the schema from being structural. Unordered.
-pub(super) fn validate(schema: &Value, path: &str) -> Errors {
-    let mut errors = Errors::new();
+pub(super) fn validate(schema: &Value, path: &str, compiling: &Compiling) -> Errors {
+    let mut errors = Found { errors: Errors::new(), compiling };
     node(schema, Level::Root, path, &mut errors);
     // Only what the root combines is held against what is declared: so kube-apiserver looks.
     combined(schema, path, &mut |one, at| complete(Some(schema), one, path, at, &mut errors));
-    errors
+    errors.errors
+}
+
+/// What was found so far, and by what patterns are judged.
+struct Found<'c> {
+    errors: Errors,
+    compiling: &'c Compiling,
+}
+
+impl Found<'_> {
+    fn push(&mut self, error: FieldError) {
+        self.errors.push(error);
+    }
 }
 
 /// Keywords that no structural schema can hold.
@@ -62,7 +75,7 @@ pub(super) fn property(path: &str, name: &str) -> String {
     format!("{path}.properties[{name}]")
 }
 
-fn node(schema: &Value, level: Level, path: &str, errors: &mut Errors) {
+fn node(schema: &Value, level: Level, path: &str, errors: &mut Found<'_>) {
     let at = |field: &str| format!("{path}.{field}");
     let on = |key: &str| schema[key] == true;
     let ty = text(schema, "type");
@@ -127,7 +140,7 @@ fn node(schema: &Value, level: Level, path: &str, errors: &mut Errors) {
 }
 
 /// `apiVersion`, `kind` and `metadata` are what they are.
-fn type_meta(schema: &Value, level: Level, path: &str, errors: &mut Errors) {
+fn type_meta(schema: &Value, level: Level, path: &str, errors: &mut Found<'_>) {
     for name in ["apiVersion", "kind"] {
         let ty = text(&schema["properties"][name], "type");
         if schema["properties"].get(name).is_some() && ty != "string" {
@@ -164,11 +177,20 @@ fn is_set(value: &Value) -> bool {
     }
 }
 
-fn pattern(schema: &Value, path: &str, errors: &mut Errors) {
+fn pattern(schema: &Value, path: &str, errors: &mut Found<'_>) {
     let given = text(schema, "pattern");
-    if let Some(why) = pattern_problem(given) {
-        let why = format!("must be a valid regular expression, but isn't: {why}");
-        errors.push(invalid(&format!("{path}.pattern"), given, why));
+    if given.is_empty() {
+        return;
+    }
+    let at = format!("{path}.pattern");
+    match errors.compiling.pattern(given) {
+        Ok(()) => {}
+        Err(error @ PatternError::Spent) => errors.push(forbidden(&at, error.to_string())),
+        Err(error) => {
+            let why = pattern_problem(given, &error);
+            let why = format!("must be a valid regular expression, but isn't: {why}");
+            errors.push(invalid(&at, given, why));
+        }
     }
 }
 
@@ -190,7 +212,7 @@ fn integer_or_string(schema: &Value) -> bool {
     types == ["integer", "string"] && items(schema, "anyOf").iter().all(|one| fields(one).count() == 1)
 }
 
-fn nested_all(schema: &Value, int_or_string: bool, path: &str, errors: &mut Errors) {
+fn nested_all(schema: &Value, int_or_string: bool, path: &str, errors: &mut Found<'_>) {
     let skip = int_or_string && integer_or_string(schema);
     let skip_first = int_or_string && items(schema, "allOf").first().is_some_and(integer_or_string);
     combined(schema, path, &mut |one, at| {
@@ -202,7 +224,7 @@ fn nested_all(schema: &Value, int_or_string: bool, path: &str, errors: &mut Erro
     });
 }
 
-fn nested(schema: &Value, path: &str, errors: &mut Errors) {
+fn nested(schema: &Value, path: &str, errors: &mut Found<'_>) {
     pattern(schema, path, errors);
     nested_all(schema, false, path, errors);
     if schema["items"].is_object() {
@@ -240,7 +262,7 @@ fn nested(schema: &Value, path: &str, errors: &mut Errors) {
 }
 
 /// What combined schemas restrict must be declared outside them. `path`: where it would be declared; `own`: where it is restricted.
-fn complete(declared: Option<&Value>, restricting: &Value, path: &str, own: &str, errors: &mut Errors) {
+fn complete(declared: Option<&Value>, restricting: &Value, path: &str, own: &str, errors: &mut Found<'_>) {
     let Some(declared) = declared else {
         errors.push(required(path, &format!("because it is defined in {own}")));
         return;

@@ -83,10 +83,10 @@ proptest! {
             "status": {"storedVersions": ["v1"]},
         });
         let mut errors = Vec::new();
-        validate(&definition, None, &mut errors);
+        validate(&definition, None, &Default::default(), &mut errors);
         if errors.is_empty() {
             let compiled = Schema::of_custom(&schema).unwrap();
-            let _ = judge(compiled.root(), &object);
+            let _ = judge(compiled.root(), &object, &Default::default());
             let _ = run_rules(compiled.root(), &object, Some(&json!({"a": 1})));
         }
     }

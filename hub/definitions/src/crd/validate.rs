@@ -4,7 +4,9 @@
 //! share is reported where the older form of a definition had it: `spec.validation`, `spec.subresources`.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
+use karmada_cel::Compiling;
 use karmada_schema::condition;
 use karmada_schema::fields::only_name;
 use karmada_schema::names::{dns_1035_label, dns_subdomain};
@@ -18,8 +20,9 @@ const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string
 const COLUMN_FORMATS: [&str; 8] =
     ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
 
-/// Everything that is wrong with a definition; `errors` has what is wrong with its metadata.
-pub fn validate(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+/// Everything that is wrong with a definition; `errors` has what is wrong with its metadata. `compiling`: what the request compiles.
+/// Where that finds itself crowded in the end, nothing is known.
+pub fn validate(new: &Value, old: Option<&Value>, compiling: &Arc<Compiling>, errors: &mut Errors) {
     let spec = &new["spec"];
     let expected = format!("{}.{}", text(&spec["names"], "plural"), text(spec, "group"));
     if old.is_none() {
@@ -27,7 +30,7 @@ pub fn validate(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
     // A status that changes, or metadata, does not bring the spec into question again.
     if old.is_none_or(|old| old["spec"] != *spec) {
-        validate_spec(spec, old.map_or(&Value::Null, |old| &old["spec"]), errors);
+        validate_spec(spec, old.map_or(&Value::Null, |old| &old["spec"]), compiling, errors);
     }
     if let Some(old) = old {
         unchanged(new, old, errors);
@@ -43,7 +46,7 @@ pub fn validate(new: &Value, old: Option<&Value>, errors: &mut Errors) {
 }
 
 /// `before`: the spec that is replaced.
-fn validate_spec(spec: &Value, before: &Value, errors: &mut Errors) {
+fn validate_spec(spec: &Value, before: &Value, compiling: &Arc<Compiling>, errors: &mut Errors) {
     let group = text(spec, "group");
     if group.is_empty() {
         errors.push(required("spec.group", ""));
@@ -57,9 +60,9 @@ fn validate_spec(spec: &Value, before: &Value, errors: &mut Errors) {
         "Cluster" | "Namespaced" => {}
         other => errors.push(not_supported("spec.scope", other, &["Cluster", "Namespaced"])),
     }
-    validate_versions(spec, before, errors);
+    validate_versions(spec, before, compiling, errors);
     validate_names(&spec["names"], errors);
-    shared_parts(spec, before, errors);
+    shared_parts(spec, before, compiling, errors);
     let strategy = text(&spec["conversion"], "strategy");
     if spec["preserveUnknownFields"] == true && strategy != "None" {
         let why = "must be None if spec.preserveUnknownFields is true";
@@ -83,7 +86,7 @@ fn shared<'a>(spec: &'a Value, field: &str) -> Option<&'a Value> {
     all.iter().all(|version| version[field] == *first).then_some(first)
 }
 
-fn validate_versions(spec: &Value, before: &Value, errors: &mut Errors) {
+fn validate_versions(spec: &Value, before: &Value, compiling: &Arc<Compiling>, errors: &mut Errors) {
     let all = items(spec, "versions");
     for (at, version) in all.iter().enumerate() {
         if version["schema"]["openAPIV3Schema"].is_null() {
@@ -109,7 +112,8 @@ fn validate_versions(spec: &Value, before: &Value, errors: &mut Errors) {
         deprecation(version, &path, errors);
         if schemas {
             let status = with_status(version);
-            schema_rules::validate(&version["schema"], &stood, status, &format!("{path}.schema"), errors);
+            let path = format!("{path}.schema");
+            schema_rules::validate(&version["schema"], &stood, status, &path, compiling, errors);
         }
         if parts {
             subresources(&version["subresources"], &format!("{path}.subresources"), errors);
@@ -158,10 +162,11 @@ fn deprecation(version: &Value, path: &str, errors: &mut Errors) {
 }
 
 /// What all versions share.
-fn shared_parts(spec: &Value, before: &Value, errors: &mut Errors) {
+fn shared_parts(spec: &Value, before: &Value, compiling: &Arc<Compiling>, errors: &mut Errors) {
     let status = items(spec, "versions").iter().any(|v| v["subresources"]["status"].is_object());
     if let Some(schema) = shared(spec, "schema") {
-        schema_rules::validate(schema, &schema_rules::Stood::of(before), status, "spec.validation", errors);
+        let stood = schema_rules::Stood::of(before);
+        schema_rules::validate(schema, &stood, status, "spec.validation", compiling, errors);
     }
     if let Some(given) = shared(spec, "subresources") {
         subresources(given, "spec.subresources", errors);

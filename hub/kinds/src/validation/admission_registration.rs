@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use karmada_cel::{Declarations, Expected, Program, apart};
+use karmada_cel::{Compiling, Declarations, Expected, Program};
 use karmada_schema::FieldError;
 use karmada_schema::path::Path;
 use serde_json::Value;
@@ -13,14 +13,14 @@ use crate::validation::policy_names::PolicyNames;
 
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 
-pub(super) fn webhooks(new: &Value, mutating: bool, errors: &mut Errors) {
+pub(super) fn webhooks(new: &Value, mutating: bool, compiling: &Compiling, errors: &mut Errors) {
     let hooks = Path::field("webhooks");
     let mut seen = HashSet::new();
     for (index, hook) in list(new, "webhooks").iter().enumerate() {
         let path = hooks.index(index);
         let name = text(hook, "name");
         qualified_name(name, &path.child("name"), errors);
-        webhook(hook, mutating, &path, errors);
+        webhook(hook, mutating, &path, compiling, errors);
         if !seen.insert(name) && !name.is_empty() {
             errors.push(FieldError::duplicate(&path.child("name"), name));
         }
@@ -44,7 +44,7 @@ fn qualified_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn webhook(hook: &Value, mutating: bool, path: &Path<'_>, errors: &mut Errors) {
+fn webhook(hook: &Value, mutating: bool, path: &Path<'_>, compiling: &Compiling, errors: &mut Errors) {
     for (index, one) in list(hook, "rules").iter().enumerate() {
         let rules = path.child("rules");
         rule(one, &rules.index(index), errors);
@@ -68,7 +68,7 @@ fn webhook(hook: &Value, mutating: bool, path: &Path<'_>, errors: &mut Errors) {
         one_of(hook, "reinvocationPolicy", &["IfNeeded", "Never"], path, errors);
     }
     client(&hook["clientConfig"], &path.child("clientConfig"), errors);
-    conditions(hook, &Declarations::admission(), path, errors);
+    conditions(hook, &Declarations::admission(), path, compiling, errors);
     review_versions(hook, &path.child("admissionReviewVersions"), errors);
 }
 
@@ -279,7 +279,7 @@ const MOST_EXPRESSIONS: usize = 1_000;
 const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
 
 /// A ValidatingAdmissionPolicy.
-pub(super) fn policy(new: &Value, errors: &mut Errors) {
+pub(super) fn policy(new: &Value, compiling: &Compiling, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
     let mut names = PolicyNames::of(spec);
     one_of(spec, "failurePolicy", &["Fail", "Ignore"], &path, errors);
@@ -295,7 +295,7 @@ pub(super) fn policy(new: &Value, errors: &mut Errors) {
         }
         resources(&spec["matchConstraints"], &constraints, errors);
     }
-    conditions(spec, &names.now(), &path, errors);
+    conditions(spec, &names.now(), &path, compiling, errors);
     let too_many = |field: &str| list(spec, field).len() > MOST_EXPRESSIONS;
     if let Some(field) = ["variables", "validations"].into_iter().find(|field| too_many(field)) {
         let given = list(spec, field).len() as u64;
@@ -316,7 +316,7 @@ pub(super) fn policy(new: &Value, errors: &mut Errors) {
             errors.push(FieldError::required(&at, "expression is not specified"));
             continue;
         }
-        let yields = expression(text(one, "expression"), &names.now(), Expected::Any, &at, errors);
+        let yields = expression(text(one, "expression"), &names.now(), Expected::Any, &at, compiling, errors);
         names.add(name, &yields.unwrap_or(karmada_cel::Type::Dyn));
     }
     let names = names.now();
@@ -328,7 +328,7 @@ pub(super) fn policy(new: &Value, errors: &mut Errors) {
     }
     let all = path.child("validations");
     for (index, one) in list(spec, "validations").iter().enumerate() {
-        validation(one, &names, &all.index(index), errors);
+        validation(one, &names, &all.index(index), compiling, errors);
     }
     let all = path.child("auditAnnotations");
     let mut seen = HashSet::new();
@@ -349,7 +349,7 @@ pub(super) fn policy(new: &Value, errors: &mut Errors) {
         } else if source.len() > 5 << 10 {
             errors.push(FieldError::required(&at, "must not exceed 5kB in length"));
         } else {
-            expression(source, &names, Expected::TextOrNull, &at, errors);
+            expression(source, &names, Expected::TextOrNull, &at, compiling, errors);
         }
         if !seen.insert(key) {
             errors.push(FieldError::duplicate(&path.child("key"), key));
@@ -416,12 +416,18 @@ fn is_identifier(name: &str) -> bool {
         && !RESERVED.contains(&name)
 }
 
-fn validation(one: &Value, names: &Declarations, path: &Path<'_>, errors: &mut Errors) {
+fn validation(
+    one: &Value,
+    names: &Declarations,
+    path: &Path<'_>,
+    compiling: &Compiling,
+    errors: &mut Errors,
+) {
     let source = text(one, "expression");
     if source.trim().is_empty() {
         errors.push(FieldError::required(&path.child("expression"), "expression is not specified"));
     } else {
-        expression(source, names, Expected::Bool, &path.child("expression"), errors);
+        expression(source, names, Expected::Bool, &path.child("expression"), compiling, errors);
     }
     let message = text(one, "message");
     if !message.is_empty() && message.trim().is_empty() {
@@ -435,7 +441,7 @@ fn validation(one: &Value, names: &Declarations, path: &Path<'_>, errors: &mut E
     }
     if !text(one, "messageExpression").is_empty() {
         let at = path.child("messageExpression");
-        expression(text(one, "messageExpression"), names, Expected::Text, &at, errors);
+        expression(text(one, "messageExpression"), names, Expected::Text, &at, compiling, errors);
     }
     one_of(one, "reason", &REASONS, path, errors);
 }
@@ -524,7 +530,13 @@ fn parameters(reference: &Value, path: &Path<'_>, errors: &mut Errors) {
 }
 
 /// `matchConditions`: named once each, and compiled.
-fn conditions(from: &Value, names: &Declarations, path: &Path<'_>, errors: &mut Errors) {
+fn conditions(
+    from: &Value,
+    names: &Declarations,
+    path: &Path<'_>,
+    compiling: &Compiling,
+    errors: &mut Errors,
+) {
     let all = path.child("matchConditions");
     let given = list(from, "matchConditions");
     if given.len() > 64 {
@@ -535,7 +547,14 @@ fn conditions(from: &Value, names: &Declarations, path: &Path<'_>, errors: &mut 
     for (index, one) in given.iter().enumerate() {
         let path = all.index(index);
         let name = text(one, "name");
-        expression(text(one, "expression"), names, Expected::Bool, &path.child("expression"), errors);
+        expression(
+            text(one, "expression"),
+            names,
+            Expected::Bool,
+            &path.child("expression"),
+            compiling,
+            errors,
+        );
         if name.is_empty() {
             errors.push(FieldError::required(&path.child("name"), ""));
         } else {
@@ -553,6 +572,7 @@ fn expression(
     names: &Declarations,
     expected: Expected,
     path: &Path<'_>,
+    compiling: &Compiling,
     errors: &mut Errors,
 ) -> Option<karmada_cel::Type> {
     let trimmed = source.trim();
@@ -560,7 +580,7 @@ fn expression(
         errors.push(FieldError::required(path, ""));
         return None;
     }
-    match apart(|| Program::compile(trimmed, names, expected)) {
+    match Program::compile_within(trimmed, names, expected, compiling) {
         Ok(program) => Some(program.yields),
         Err(error) => {
             let why = match error {

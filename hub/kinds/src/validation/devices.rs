@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use karmada_cel::{CompileError, Declarations, Expected, Object, Program, Type};
+use karmada_cel::{CompileError, Compiling, Declarations, Expected, Object, Program, Type};
 use karmada_schema::path::Path;
 use karmada_schema::{FieldError, Shown};
 use serde_json::{Value, json};
@@ -15,6 +15,8 @@ use super::{Errors, entries, invalid_each, is_empty, list, names, text};
 
 /// Requests, constraints, selectors and configurations of one claim.
 const MOST: usize = 32;
+/// What one request offers to choose among.
+const MOST_OFFERED: usize = 8;
 
 fn label(name: &str, path: &Path<'_>, errors: &mut Errors) {
     invalid_each(errors, path, name, names::dns_label(name));
@@ -63,31 +65,36 @@ fn names_of_a_device() -> Declarations {
     Declarations::new().with("device", Type::Object(Arc::new(device)))
 }
 
-fn selectors(of: &Value, path: &Path<'_>, errors: &mut Errors) {
+/// Judged are as many as there may be: each is compiled.
+fn selectors(of: &Value, path: &Path<'_>, compiling: &Compiling, errors: &mut Errors) {
     let all = list(of, "selectors");
     let path = path.child("selectors");
-    for (index, one) in all.iter().enumerate() {
+    let names = names_of_a_device();
+    for (index, one) in all.iter().take(MOST).enumerate() {
         let at = path.index(index);
-        let at = at.child("cel");
-        if !one["cel"].is_object() {
-            errors.push(FieldError::required(&at, ""));
-            continue;
-        }
-        let (source, at) = (text(&one["cel"], "expression"), at.child("expression"));
-        if source.len() > 10 << 10 {
-            errors.push(FieldError::too_long(&at, 10 << 10));
-            continue;
-        }
-        let why = match Program::compile(source, &names_of_a_device(), Expected::Bool) {
-            Ok(_) => continue,
-            Err(CompileError::Invalid(why)) => format!("compilation failed: {why}"),
-            Err(CompileError::Result { found, .. }) => {
-                format!("must evaluate to bool or the unknown type, not {found}")
-            }
-        };
-        errors.push(FieldError::invalid(&at, source, why));
+        selector(one, &names, &at.child("cel"), compiling, errors);
     }
     too_many(all, MOST, &path, errors);
+}
+
+fn selector(one: &Value, names: &Declarations, at: &Path<'_>, compiling: &Compiling, errors: &mut Errors) {
+    if !one["cel"].is_object() {
+        errors.push(FieldError::required(at, ""));
+        return;
+    }
+    let (source, at) = (text(&one["cel"], "expression"), at.child("expression"));
+    if source.len() > 10 << 10 {
+        errors.push(FieldError::too_long(&at, 10 << 10));
+        return;
+    }
+    let why = match Program::compile_within(source, names, Expected::Bool, compiling) {
+        Ok(_) => return,
+        Err(CompileError::Invalid(why)) => format!("compilation failed: {why}"),
+        Err(CompileError::Result { found, .. }) => {
+            format!("must evaluate to bool or the unknown type, not {found}")
+        }
+    };
+    errors.push(FieldError::invalid(&at, source, why));
 }
 
 /// What a driver is told, which nobody else reads.
@@ -110,9 +117,9 @@ fn opaque(config: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-pub(super) fn device_class(new: &Value, errors: &mut Errors) {
+pub(super) fn device_class(new: &Value, compiling: &Compiling, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
-    selectors(spec, &path, errors);
+    selectors(spec, &path, compiling, errors);
     let at = path.child("config");
     for (index, config) in list(spec, "config").iter().enumerate() {
         opaque(config, &at.index(index), errors);
@@ -120,16 +127,21 @@ pub(super) fn device_class(new: &Value, errors: &mut Errors) {
     too_many(list(spec, "config"), MOST, &at, errors);
 }
 
-pub(super) fn resource_claim(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(super) fn resource_claim(new: &Value, old: Option<&Value>, compiling: &Compiling, errors: &mut Errors) {
     let path = Path::field("spec");
     if let Some(old) = old.filter(|old| old["spec"] != new["spec"]) {
         let _ = old;
         errors.push(FieldError::invalid(&path, shown_claim(&new["spec"]), "field is immutable"));
     }
-    claim_spec(&new["spec"], &path, errors);
+    claim_spec(&new["spec"], &path, compiling, errors);
 }
 
-pub(super) fn resource_claim_template(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(super) fn resource_claim_template(
+    new: &Value,
+    old: Option<&Value>,
+    compiling: &Compiling,
+    errors: &mut Errors,
+) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
     // Metadata that says nothing is none.
     let said = |spec: &Value| {
@@ -155,7 +167,7 @@ pub(super) fn resource_claim_template(new: &Value, old: Option<&Value>, errors: 
             errors.push(FieldError::forbidden(&at.child(named), "cannot be set"));
         }
     }
-    claim_spec(&spec["spec"], &path.child("spec"), errors);
+    claim_spec(&spec["spec"], &path.child("spec"), compiling, errors);
 }
 
 /// A claim's spec, roughly as kube-apiserver's memory has it.
@@ -206,11 +218,11 @@ fn references(of: &Value, requests: &Requests, path: &Path<'_>, errors: &mut Err
     }
 }
 
-fn claim_spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+fn claim_spec(spec: &Value, path: &Path<'_>, compiling: &Compiling, errors: &mut Errors) {
     let (devices, path) = (&spec["devices"], path.child("devices"));
     let (all, at) = (list(devices, "requests"), path.child("requests"));
-    for (index, one) in all.iter().enumerate() {
-        request(one, &at.index(index), errors);
+    for (index, one) in all.iter().take(MOST).enumerate() {
+        request(one, &at.index(index), compiling, errors);
     }
     too_many(all, MOST, &at, errors);
     once(all, "name", &at, errors);
@@ -240,20 +252,20 @@ fn claim_spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     too_many(all, MOST, &at, errors);
 }
 
-fn request(request: &Value, path: &Path<'_>, errors: &mut Errors) {
+fn request(request: &Value, path: &Path<'_>, compiling: &Compiling, errors: &mut Errors) {
     label(text(request, "name"), &path.child("name"), errors);
     let (first, exactly) = (list(request, "firstAvailable"), request["exactly"].is_object());
     if !first.is_empty() {
         let at = path.child("firstAvailable");
-        for (index, one) in first.iter().enumerate() {
+        for (index, one) in first.iter().take(MOST_OFFERED).enumerate() {
             label(text(one, "name"), &at.index(index).child("name"), errors);
-            wanted(one, &at.index(index), errors);
+            wanted(one, &at.index(index), compiling, errors);
         }
-        too_many(first, 8, &at, errors);
+        too_many(first, MOST_OFFERED, &at, errors);
         once(first, "name", &at, errors);
     }
     if exactly {
-        wanted(&request["exactly"], &path.child("exactly"), errors);
+        wanted(&request["exactly"], &path.child("exactly"), compiling, errors);
     }
     const ONE: &str = "exactly one of `exactly` or `firstAvailable` is required";
     match (first.is_empty(), exactly) {
@@ -267,14 +279,14 @@ fn request(request: &Value, path: &Path<'_>, errors: &mut Errors) {
 }
 
 /// What of devices is asked for: class, selectors, how many.
-fn wanted(of: &Value, path: &Path<'_>, errors: &mut Errors) {
+fn wanted(of: &Value, path: &Path<'_>, compiling: &Compiling, errors: &mut Errors) {
     let (class, at) = (text(of, "deviceClassName"), path.child("deviceClassName"));
     if class.is_empty() {
         errors.push(FieldError::required(&at, ""));
     } else {
         invalid_each(errors, &at, class, names::dns_subdomain(class));
     }
-    selectors(of, path, errors);
+    selectors(of, path, compiling, errors);
     let (mode, count) = (text(of, "allocationMode"), of["count"].as_i64().unwrap_or(0));
     let at = path.child("count");
     match mode {

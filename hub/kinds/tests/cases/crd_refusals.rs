@@ -19,7 +19,7 @@ fn definitions_are_judged_as_kube_apiserver_judges_them() {
         Kind::builtin(GROUP, "v1", "CustomResourceDefinition").unwrap().default(&mut object);
         object["status"] = first_status(&object);
         let mut errors = Vec::new();
-        validate(&object, None, &mut errors);
+        validate(&object, None, &Default::default(), &mut errors);
         let got: Vec<String> =
             errors.iter().map(|error| format!("{}: {}", error.field, error.body())).collect();
         let wanted: Vec<String> = case["causes"]
