@@ -49,7 +49,7 @@ pub(super) fn may_change(method: &Method) -> bool {
     matches!(*method, Method::POST | Method::PUT | Method::PATCH | Method::DELETE)
 }
 
-/// Works to the end, and answers where that comes before the caller's patience ends.
+/// Carries on to the end, and answers where that comes before the caller's patience ends.
 pub(super) async fn to_the_end<T: Send + 'static>(
     extensions: &Extensions,
     patience: Option<Duration>,
