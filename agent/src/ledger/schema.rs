@@ -12,9 +12,9 @@ use jiff::Timestamp;
 use rusqlite::backup::Backup;
 use rusqlite::{Connection, ErrorCode};
 
-use super::LedgerError;
 use super::numbers::set_number;
 use super::row::{COLUMNS, entry_of};
+use super::{LedgerError, clusters};
 
 /// The format that this agent writes.
 pub(super) const FORMAT: i64 = 6;
@@ -163,6 +163,11 @@ pub(super) fn salvage(from: &Connection, to: &Connection) -> Result<usize, rusql
     let epoch = from.query_row("SELECT value FROM meta WHERE key = 'epoch'", [], |row| row.get::<_, i64>(0));
     if let Ok(epoch) = epoch {
         set_number(to, "epoch", epoch)?;
+    }
+    if let Ok(names) = clusters::names(from)
+        && !names.is_empty()
+    {
+        clusters::set_names(to, &names)?;
     }
     Ok(saved)
 }

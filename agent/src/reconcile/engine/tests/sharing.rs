@@ -1,0 +1,110 @@
+//! Two Works name one object: a Namespace that is carried along and that a policy selects as well.
+
+use super::departures::delete;
+use super::*;
+
+fn phase(rig: &Rig, key: &str) -> Phase {
+    rig.shared.ledger.held().unwrap()[key].phase
+}
+
+/// The Work that the object's marks name.
+fn marked(rig: &Rig, name: &str) -> Option<String> {
+    let object = rig.member.read(&id(name))?;
+    karmada_api::object::annotation(&object, karmada_api::strings::annotations::WORK_NAME).map(str::to_owned)
+}
+
+/// Both apply it, `second` last.
+async fn shared_by(first: &str, second: &str) -> Rig {
+    let rig = Rig::fresh();
+    rig.commit(&[put(first, 1, &[config("shared", first)], false)]);
+    rig.until("applied", |rig| rig.applied(first)).await;
+    rig.commit(&[put(second, 2, &[config("shared", second), config(second, "1")], false)]);
+    rig.until("applied", |rig| rig.applied(second)).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(rig.value("shared").as_deref(), Some(second), "what was applied last has it");
+    rig
+}
+
+fn uid(rig: &Rig) -> String {
+    karmada_api::object::uid(&rig.member.read(&id("shared")).unwrap()).to_owned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_another_work_names_goes_over_to_it_and_goes_with_the_last() {
+    for (first, second) in [("a", "b"), ("b", "a")] {
+        let rig = shared_by(first, second).await;
+        let made = uid(&rig);
+        rig.commit(&[delete(second, 3)]);
+        rig.until("removed", |rig| phase(rig, second) == Phase::Removed).await;
+        rig.until("put back", |rig| rig.value("shared").as_deref() == Some(first)).await;
+        assert_eq!((uid(&rig), marked(&rig, "shared").as_deref()), (made, Some(first)), "it was never away");
+        assert_eq!(rig.value(second), None, "what it alone named is gone");
+        rig.commit(&[delete(first, 4)]);
+        rig.until("removed", |rig| phase(rig, first) == Phase::Removed).await;
+        assert_eq!(rig.value("shared"), None);
+    }
+}
+
+/// The displaced Work goes first: the other has the object, and nothing changes.
+#[tokio::test(start_paused = true)]
+async fn the_work_that_does_not_have_an_object_takes_nothing_along() {
+    let rig = shared_by("a", "b").await;
+    let writes = rig.member.writes();
+    rig.commit(&[delete("a", 3)]);
+    rig.until("removed", |rig| phase(rig, "a") == Phase::Removed).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!((rig.value("shared").as_deref(), rig.member.writes()), (Some("b"), writes));
+}
+
+#[tokio::test(start_paused = true)]
+async fn works_that_go_together_leave_nothing_they_shared() {
+    for apart in [0, 1, 20, 1000] {
+        let rig = shared_by("a", "b").await;
+        rig.commit(&[delete("b", 3)]);
+        tokio::time::sleep(Duration::from_millis(apart)).await;
+        rig.commit(&[delete("a", 4)]);
+        rig.until("removed", |rig| phase(rig, "a") == Phase::Removed && phase(rig, "b") == Phase::Removed)
+            .await;
+        assert_eq!(rig.value("shared"), None, "{apart} ms");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_work_whose_newer_body_or_release_leaves_an_object_hands_it_over_too() {
+    let newer = put("b", 3, &[config("b", "1")], false);
+    for change in [newer, Change::Forget { key: "b".into() }] {
+        let rig = shared_by("a", "b").await;
+        let made = uid(&rig);
+        rig.commit(&[change]);
+        rig.until("put back", |rig| rig.value("shared").as_deref() == Some("a")).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!((uid(&rig), marked(&rig, "shared").as_deref()), (made, Some("a")));
+    }
+}
+
+/// One that is suspended names its object still, and does not write it.
+#[tokio::test(start_paused = true)]
+async fn what_a_suspended_work_names_is_not_removed_with_another() {
+    let rig = shared_by("a", "b").await;
+    rig.commit(&[put("a", 3, &[config("shared", "a")], true), delete("b", 4)]);
+    rig.until("removed", |rig| phase(rig, "b") == Phase::Removed).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!((rig.value("shared").as_deref(), marked(&rig, "shared").as_deref()), (Some("b"), Some("a")));
+}
+
+/// Who has it is read from the object: a restart of the agent moves nothing.
+#[tokio::test(start_paused = true)]
+async fn a_restart_moves_no_object_from_one_work_to_another() {
+    for (first, second) in [("a", "b"), ("b", "a")] {
+        let rig = shared_by(first, second).await;
+        let (member, shared) = rig.end().await;
+        let writes = member.writes();
+        let rig = Rig::over(member, shared);
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        assert_eq!((rig.value("shared").as_deref(), rig.member.writes()), (Some(second), writes));
+        rig.member.edit(&id("shared"), |object| object["data"]["k"] = json!("edited"));
+        rig.until("brought back", |rig| rig.value("shared").as_deref() == Some(second)).await;
+        rig.member.remove(&id("shared"));
+        rig.until("made again", |rig| rig.value("shared").as_deref() == Some(second)).await;
+    }
+}
