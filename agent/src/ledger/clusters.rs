@@ -3,27 +3,12 @@
 //! A cursor, an epoch and what goes with them are of one cluster's Works. Under another name they begin anew, so that the hub lists all;
 //! what was held stays held, as of a hub that knows nothing of it; and the name before is kept, as the member's objects bear it.
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
 use super::changes::{SEAL, apply};
-use super::numbers::{FORMER_CURSOR, set_number, set_value};
+use super::numbers::{FORMER_CURSOR, cluster_names, set_cluster_names, set_number};
 use super::{Ledger, LedgerError};
 use crate::session::Change;
-
-/// What keeps the names, the newest last.
-pub(super) const CLUSTERS: &str = "clusters";
-
-/// The names in `connection`; none where none was ever said.
-pub(super) fn names(connection: &Connection) -> Result<Vec<String>, rusqlite::Error> {
-    let select = "SELECT value FROM meta WHERE key = ?1";
-    let text: Option<String> = connection.query_row(select, [CLUSTERS], |row| row.get(0)).optional()?;
-    Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
-}
-
-/// Keeps `names`.
-pub(super) fn set_names(connection: &Connection, names: &[String]) -> Result<(), rusqlite::Error> {
-    set_value(connection, CLUSTERS, serde_json::json!(names).to_string())
-}
 
 impl Ledger {
     /// The ledger is the one of `cluster` from now on. Where it was another's, the hub is asked for everything anew. Out: the names of
@@ -31,7 +16,7 @@ impl Ledger {
     pub fn is_of(&self, cluster: &str) -> Result<Vec<String>, LedgerError> {
         let (before, _) = self.with(|connection| {
             let transaction = connection.transaction()?;
-            let mut known = names(&transaction)?;
+            let mut known = cluster_names(&transaction)?;
             let is_known = known.last().is_some_and(|name| name == cluster);
             let is_another = !known.is_empty() && !is_known;
             known.retain(|name| name != cluster);
@@ -40,7 +25,7 @@ impl Ledger {
             }
             if !is_known {
                 let all: Vec<String> = known.iter().cloned().chain([cluster.to_owned()]).collect();
-                set_names(&transaction, &all)?;
+                set_cluster_names(&transaction, &all)?;
             }
             transaction.commit().map(|()| known)
         })?;
@@ -52,7 +37,7 @@ impl Ledger {
         if clusters.is_empty() {
             return Ok(());
         }
-        self.read(|connection| set_names(connection, clusters))
+        self.read(|connection| set_cluster_names(connection, clusters))
     }
 }
 
@@ -112,6 +97,6 @@ mod tests {
         assert_eq!(put_back.is_of("two").unwrap(), ["one"]);
         let saved = crate::ledger::schema::in_memory().unwrap();
         crate::ledger::schema::salvage(&ledger.store.lock().connection, &saved).unwrap();
-        assert_eq!(names(&saved).unwrap(), ["one", "two"]);
+        assert_eq!(cluster_names(&saved).unwrap(), ["one", "two"]);
     }
 }

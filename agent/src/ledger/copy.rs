@@ -7,9 +7,9 @@ use karmada_proto::body;
 use rusqlite::{OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
-use super::numbers::set_number;
+use super::numbers::{cluster_names, set_number};
 use super::row::{COLUMNS, entry_of, former_text};
-use super::{Ledger, LedgerError, changes, clusters};
+use super::{Ledger, LedgerError, changes};
 use crate::member::ObjectId;
 use crate::session::{Change, Phase};
 
@@ -71,7 +71,7 @@ impl Ledger {
                 let value: Option<i64> = transaction.query_row(number, [name], |row| row.get(0)).optional()?;
                 *into = value.unwrap_or(0) as u64;
             }
-            snapshot.clusters = clusters::names(&transaction)?;
+            snapshot.clusters = cluster_names(&transaction)?;
             let mut keys: Vec<Vec<(String, String)>> = vec![Vec::new(); buckets];
             let mut query = transaction.prepare_cached(
                 "SELECT key, concat_ws('/', uid, revision, hex(hash), suspended, preserve, phase, placed, generation, retry, crashes,

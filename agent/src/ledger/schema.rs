@@ -12,9 +12,9 @@ use jiff::Timestamp;
 use rusqlite::backup::Backup;
 use rusqlite::{Connection, ErrorCode};
 
-use super::numbers::set_number;
+use super::LedgerError;
+use super::numbers::{cluster_names, set_cluster_names, set_number};
 use super::row::{COLUMNS, entry_of};
-use super::{LedgerError, clusters};
 
 /// The format that this agent writes.
 pub(super) const FORMAT: i64 = 6;
@@ -164,10 +164,10 @@ pub(super) fn salvage(from: &Connection, to: &Connection) -> Result<usize, rusql
     if let Ok(epoch) = epoch {
         set_number(to, "epoch", epoch)?;
     }
-    if let Ok(names) = clusters::names(from)
+    if let Ok(names) = cluster_names(from)
         && !names.is_empty()
     {
-        clusters::set_names(to, &names)?;
+        set_cluster_names(to, &names)?;
     }
     Ok(saved)
 }

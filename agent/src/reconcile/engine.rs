@@ -457,8 +457,11 @@ impl Engine {
             is_worked_on = true;
             self.observed.here(&claim.id, digest, object);
         }
+        // Of a Work that is suspended it is left as it is.
+        let is_left =
+            self.targets.of(id).any(|claim| !claim.is_enforced && Some(claim.key.as_str()) == marked);
         // Another version of it is told by another watch.
-        if !is_worked_on && target.id.gvk == id.gvk && target.digest != Some(digest) {
+        if !is_worked_on && !is_left && target.id.gvk == id.gvk && target.digest != Some(digest) {
             self.check(&target, object, digest)?;
         }
         let resource = self.plural(id);

@@ -1,5 +1,7 @@
 //! Two Works name one object: a Namespace that is carried along and that a policy selects as well.
 
+use proptest::prelude::*;
+
 use super::departures::delete;
 use super::*;
 
@@ -106,5 +108,77 @@ async fn a_restart_moves_no_object_from_one_work_to_another() {
         rig.until("brought back", |rig| rig.value("shared").as_deref() == Some(second)).await;
         rig.member.remove(&id("shared"));
         rig.until("made again", |rig| rig.value("shared").as_deref() == Some(second)).await;
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// The Work names these of the objects.
+    Put(usize, Vec<usize>),
+    Delete(usize),
+    Restart,
+    Wait(u64),
+}
+
+const WORKS: [&str; 3] = ["a", "b", "c"];
+const OBJECTS: [&str; 3] = ["x", "y", "z"];
+
+fn step() -> impl Strategy<Value = Step> {
+    let objects = prop::sample::subsequence(vec![0, 1, 2], 0..=3);
+    prop_oneof![
+        4 => (0..3usize, objects).prop_map(|(work, objects)| Step::Put(work, objects)),
+        3 => (0..3usize).prop_map(Step::Delete),
+        1 => Just(Step::Restart),
+        3 => prop_oneof![Just(0), Just(1), Just(300), Just(20_000)].prop_map(Step::Wait),
+    ]
+}
+
+/// What the Works that are left name, by object.
+async fn run(steps: Vec<Step>) -> (Rig, BTreeMap<&'static str, Vec<&'static str>>) {
+    let mut rig = Rig::fresh();
+    let mut wanted: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (revision, step) in (1..).zip(steps) {
+        match step {
+            Step::Put(work, objects) => {
+                let value = format!("{}{revision}", WORKS[work]);
+                let manifests: Vec<Value> =
+                    objects.iter().map(|object| config(OBJECTS[*object], &value)).collect();
+                rig.commit(&[put(WORKS[work], revision, &manifests, false)]);
+                wanted.insert(WORKS[work], objects);
+            }
+            Step::Delete(work) => {
+                rig.commit(&[delete(WORKS[work], revision)]);
+                wanted.remove(WORKS[work]);
+            }
+            Step::Restart => {
+                let (member, shared) = rig.end().await;
+                rig = Rig::over(member, shared);
+            }
+            Step::Wait(millis) => tokio::time::sleep(Duration::from_millis(millis)).await,
+        }
+    }
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    let named = OBJECTS.iter().enumerate().map(|(at, name)| {
+        let by = wanted.iter().filter(|(_, objects)| objects.contains(&at)).map(|(work, _)| *work);
+        (*name, by.collect())
+    });
+    (rig, named.collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+    /// Whatever Works come, change and go, and whenever: what one names is there, as one of those that name it says; the rest is gone.
+    #[test]
+    fn the_member_has_what_any_work_names_and_nothing_else(steps in prop::collection::vec(step(), 1..20)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        let (rig, named) = runtime.block_on(run(steps));
+        for (name, works) in named {
+            let value = rig.value(name);
+            prop_assert_eq!(value.is_some(), !works.is_empty(), "{}: {:?} of {:?}", name, value, works);
+            if let Some(value) = value {
+                prop_assert!(works.iter().any(|work| value.starts_with(work)), "{name}: {value} of {works:?}");
+                prop_assert!(marked(&rig, name).is_some_and(|mark| value.starts_with(&mark)));
+            }
+        }
     }
 }
