@@ -27,7 +27,8 @@ fn uid(rig: &Rig, manifest: &Value) -> Option<String> {
     Some(karmada_api::object::uid(&rig.member.read(&ObjectId::of(manifest))?).to_owned())
 }
 
-async fn of_stores() -> MemoryMember {
+/// A member that serves Stores in two versions.
+pub(super) async fn of_stores() -> MemoryMember {
     let member = MemoryMember::new("m", 1, Duration::ZERO);
     member.apply(&definition()).await.unwrap();
     member
