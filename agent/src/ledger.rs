@@ -6,6 +6,7 @@
 //! cannot be found out again: it is synced before, with the body where that is new. The file is readable by its owner only: it holds Secrets.
 
 mod changes;
+mod clusters;
 mod copy;
 mod fallback;
 mod numbers;
@@ -448,11 +449,12 @@ impl Ledger {
     /// `object`, which the row `key` notes as found, is none of it any more; a row that notes nothing more is done with. True where that
     /// is news.
     pub fn lost(&self, key: &str, object: &ObjectId) -> Result<bool, LedgerError> {
-        let Some(entry) = self.entry(key)?.filter(|entry| entry.is_stray() && entry.former.contains(object))
+        let is_it = |id: &ObjectId| id.unversioned() == object.unversioned();
+        let Some(entry) = self.entry(key)?.filter(|entry| entry.is_stray() && entry.former.iter().any(is_it))
         else {
             return Ok(false);
         };
-        let left: Vec<ObjectId> = entry.former.into_iter().filter(|id| id != object).collect();
+        let left: Vec<ObjectId> = entry.former.into_iter().filter(|id| !is_it(id)).collect();
         self.relaxed(|connection| {
             let lose =
                 "UPDATE works SET former = ?2, phase = CASE ?2 WHEN '' THEN 2 ELSE phase END WHERE key = ?1";

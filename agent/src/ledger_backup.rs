@@ -59,6 +59,9 @@ struct Index {
     format: u32,
     epoch: u64,
     cursor: u64,
+    /// As [`crate::ledger::Snapshot::clusters`].
+    #[serde(default)]
+    clusters: Vec<String>,
     buckets: Vec<Option<Chunk>>,
 }
 
@@ -119,7 +122,11 @@ impl LedgerBackup {
         match self.copy().await {
             Ok(Some((index, rows))) => {
                 let ledger = Ledger::open(directory);
-                match ledger.and_then(|ledger| ledger.restore(index.epoch, index.cursor, &rows)) {
+                let restored = ledger.and_then(|ledger| {
+                    ledger.restore_clusters(&index.clusters)?;
+                    ledger.restore(index.epoch, index.cursor, &rows)
+                });
+                match restored {
                     Ok(()) => tracing::info!(
                         works = rows.len(),
                         "the ledger was restored from the member's Secrets"
@@ -179,6 +186,7 @@ impl LedgerBackup {
             format: FORMAT,
             epoch: snapshot.epoch,
             cursor: snapshot.cursor,
+            clusters: snapshot.clusters,
             buckets: standing.buckets.clone(),
         };
         next.buckets.resize(BUCKETS, None);

@@ -54,6 +54,7 @@ use crate::ledger_backup::LedgerBackup;
 use crate::link::dial::Connector;
 use crate::member::proven::ProvenMember;
 use crate::member::{Member, MemberError};
+use crate::reconcile::body::ClusterNames;
 use crate::shared::Shared;
 
 pub use crate::shared::LinkView;
@@ -219,7 +220,7 @@ pub async fn run(config: Config, parts: Parts, stop: CancellationToken) -> Resul
     let said = announce::run(identity_store.clone(), sources.clone(), link.subscribe(), of_the_ledger);
     let worked = tokio::select! {
         biased;
-        worked = Box::pin(work(config, parts, trouble, stop)) => worked,
+        worked = Box::pin(work_on(config, parts, trouble, stop)) => worked,
         () = async { said.await; std::future::pending().await } => Ok(()),
     };
     if let Err(error) = &worked {
@@ -250,6 +251,20 @@ async fn tell_trouble(
     }
 }
 
+/// Works until `stop`, or an error. Where the cluster gets another name on the hub, everything begins anew under that one.
+async fn work_on(
+    config: Config,
+    parts: Parts,
+    trouble: watch::Sender<Option<String>>,
+    stop: CancellationToken,
+) -> Result<(), AgentError> {
+    while !stop.is_cancelled() {
+        Box::pin(work(config.clone(), parts.clone(), trouble.clone(), stop.clone())).await?;
+    }
+    Ok(())
+}
+
+/// Works under one name: until `stop`, an error, or another name.
 async fn work(
     config: Config,
     parts: Parts,
@@ -287,14 +302,15 @@ async fn work(
         }
         None => Ledger::in_memory()?,
     };
+    let cluster = identity.cluster_name.clone();
+    let names = ClusterNames { before: ledger.is_of(&cluster)?, now: cluster.clone() };
     let shared = Shared::new(ledger, parts.link.clone());
     let told = tell_trouble(shared.ledger.health(), trouble, stop.clone());
-    let cluster = identity.cluster_name.clone();
     let engine = reconcile::engine::Parts {
         shared: shared.clone(),
         member: parts.member.clone(),
         interpreter: parts.interpreter.clone(),
-        cluster: identity.cluster_name.clone(),
+        cluster: names,
         drift_rate: config.drift_rate,
         namespaces: config.namespaces.into(),
     };

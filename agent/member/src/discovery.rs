@@ -15,6 +15,8 @@ pub struct Resource {
     pub plural: String,
     /// Whether its objects live in namespaces.
     pub namespaced: bool,
+    /// Whether an object of it can be read. A review or a binding is an answer to its request, and nothing that is kept.
+    pub readable: bool,
 }
 
 /// Everything served.
@@ -61,6 +63,8 @@ struct Described {
     response_kind: Option<Kind>,
     #[serde(default)]
     scope: String,
+    #[serde(default)]
+    verbs: Vec<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -85,6 +89,13 @@ struct LegacyResource {
     kind: String,
     #[serde(default)]
     namespaced: bool,
+    #[serde(default)]
+    verbs: Vec<String>,
+}
+
+/// Where no verbs are said, nothing is known against it.
+fn is_readable(verbs: &[String]) -> bool {
+    verbs.is_empty() || verbs.iter().any(|verb| verb == "get")
 }
 
 impl Served {
@@ -116,7 +127,8 @@ impl Served {
         let _ = (&kind.group, &kind.version);
         let gvk = Gvk { group: group.into(), version: version.into(), kind: kind.kind };
         let namespaced = described.scope == "Namespaced";
-        self.kinds.entry(gvk).or_insert(Resource { plural: described.resource, namespaced });
+        let readable = is_readable(&described.verbs);
+        self.kinds.entry(gvk).or_insert(Resource { plural: described.resource, namespaced, readable });
     }
 
     /// From legacy APIResourceLists, one per group and version. `complete` is false where some failed.
@@ -129,7 +141,8 @@ impl Served {
             };
             for resource in list.resources.into_iter().filter(|r| !r.name.contains('/')) {
                 let gvk = Gvk::new(&list.group_version, &resource.kind);
-                let entry = Resource { plural: resource.name, namespaced: resource.namespaced };
+                let readable = is_readable(&resource.verbs);
+                let entry = Resource { plural: resource.name, namespaced: resource.namespaced, readable };
                 served.kinds.entry(gvk).or_insert(entry);
             }
         }
@@ -199,6 +212,19 @@ mod tests {
         assert_eq!(names, [("apps/v1", 1), ("v1", 2)]);
         assert_eq!(enablements[1].resources[0].name, "namespaces");
         assert!(Served::aggregated(&[br#"{"kind":"APIVersions"}"#]).is_none());
+    }
+
+    #[test]
+    fn what_is_only_created_cannot_be_read() {
+        let core = br#"{"kind":"APIGroupDiscoveryList","items":[{"versions":[{"version":"v1","resources":[
+            {"resource":"bindings","responseKind":{"kind":"Binding"},"scope":"Namespaced","verbs":["create"]},
+            {"resource":"pods","responseKind":{"kind":"Pod"},"scope":"Namespaced","verbs":["create","get","list"]}]}]}]}"#;
+        let legacy = br#"{"groupVersion":"v1","resources":[{"name":"bindings","kind":"Binding","namespaced":true,"verbs":["create"]},
+            {"name":"pods","kind":"Pod","namespaced":true,"verbs":["create","get","list"]}]}"#;
+        for served in [Served::aggregated(&[core]).unwrap(), Served::legacy(&[legacy.to_vec()], true)] {
+            let readable = |kind| served.resource(&Gvk::new("v1", kind)).map(|resource| resource.readable);
+            assert_eq!((readable("Binding"), readable("Pod")), (Some(false), Some(true)));
+        }
     }
 
     #[test]

@@ -238,8 +238,25 @@ impl Inner {
         Ok(format!("{root}/{}", resource.plural))
     }
 
+    /// The path of an object's collection, where there can be such an object.
+    async fn home(&self, id: &ObjectId) -> Result<String, MemberError> {
+        if let Some(fault) = id.fault() {
+            return Err(MemberError::NoObject(fault));
+        }
+        let resource = self.served(&id.gvk).await?;
+        if resource.namespaced && id.namespace.is_empty() {
+            return Err(MemberError::NoObject(format!("{id} needs a namespace, and its manifest says none")));
+        }
+        if !resource.readable {
+            let words =
+                format!("a {} is an answer to its request, and nothing that the member keeps", id.gvk.kind);
+            return Err(MemberError::NoObject(words));
+        }
+        self.collection(&id.gvk, &id.namespace).await
+    }
+
     async fn object(&self, id: &ObjectId) -> Result<String, MemberError> {
-        Ok(format!("{}/{}", self.collection(&id.gvk, &id.namespace).await?, escape(&id.name)))
+        Ok(format!("{}/{}", self.home(id).await?, escape(&id.name)))
     }
 
     async fn write(
@@ -273,8 +290,7 @@ impl Member for KubeMember {
     }
 
     async fn create(&self, object: &Value) -> Result<Value, MemberError> {
-        let id = ObjectId::of(object);
-        let uri = self.inner.collection(&id.gvk, &id.namespace).await?;
+        let uri = self.inner.home(&ObjectId::of(object)).await?;
         let uri = format!("{uri}?fieldManager={FIELD_MANAGER}");
         self.inner.write(Method::POST, uri, "application/json", object).await
     }

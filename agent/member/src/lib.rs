@@ -44,6 +44,11 @@ impl Gvk {
     pub fn of(value: &Value) -> Self {
         Self::new(object::api_version(value), object::kind(value))
     }
+
+    /// As manifests say it.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+    }
 }
 
 impl fmt::Display for Gvk {
@@ -75,14 +80,49 @@ impl ObjectId {
             name: object::name(value).to_owned(),
         }
     }
+
+    /// The same name for all versions of the object's kind.
+    #[must_use]
+    pub fn unversioned(&self) -> Self {
+        Self { gvk: Gvk { version: String::new(), ..self.gvk.clone() }, ..self.clone() }
+    }
+
+    /// Whether a manifest that is named `self` is of the member's object `there`. The versions of a kind are views of the same objects;
+    /// and of what is in no namespace, a manifest may say one all the same.
+    #[must_use]
+    pub fn means(&self, there: &Self) -> bool {
+        (&self.gvk.group, &self.gvk.kind, &self.name) == (&there.gvk.group, &there.gvk.kind, &there.name)
+            && (there.namespace.is_empty() || self.namespace == there.namespace)
+    }
+
+    /// Whether two manifests may be of one object, where the member was not asked whether their kind is in namespaces.
+    #[must_use]
+    pub fn may_be(&self, other: &Self) -> bool {
+        self.means(other) || other.means(self)
+    }
+
+    /// Why nothing can have this name, whatever its kind: it would be found by no request, or be another path of the API.
+    pub fn fault(&self) -> Option<String> {
+        if self.name.is_empty() {
+            return Some(format!(
+                "{} without a name: generateName is not taken, as the object could not be found again",
+                self.gvk.kind
+            ));
+        }
+        let leads_elsewhere = |text: &str| [".", ".."].contains(&text) || text.contains(['/', '%']);
+        let words = [("name", &self.name), ("namespace", &self.namespace)];
+        let (what, text) = words.into_iter().find(|(_, text)| leads_elsewhere(text))?;
+        Some(format!(
+            "the {what} {text:?} of a {} may not be . or .., and may not hold / or %",
+            self.gvk.kind
+        ))
+    }
 }
 
 /// As it is kept: `apiVersion`, kind, namespace, name.
 impl Serialize for ObjectId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Gvk { group, version, kind } = &self.gvk;
-        let api_version = if group.is_empty() { version.clone() } else { format!("{group}/{version}") };
-        (api_version, kind, &self.namespace, &self.name).serialize(serializer)
+        (self.gvk.api_version(), &self.gvk.kind, &self.namespace, &self.name).serialize(serializer)
     }
 }
 
@@ -121,6 +161,9 @@ pub enum MemberError {
     /// The member refuses the object.
     #[error("{0}")]
     Invalid(String),
+    /// There can be no such object, or none that could be found again: nothing was asked of the member.
+    #[error("no object can be made of this: {0}")]
+    NoObject(String),
     /// Server-side apply cannot merge this object; create and update may take it.
     #[error("{0}")]
     NotMergeable(String),
@@ -253,4 +296,36 @@ pub async fn cluster_uid(member: &dyn Member) -> Result<String, MemberError> {
         return Err(MemberError::NotFound("the member has no namespace kube-system".into()));
     }
     Ok(uid.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(api_version: &str, namespace: &str, name: &str) -> ObjectId {
+        ObjectId { gvk: Gvk::new(api_version, "Thing"), namespace: namespace.into(), name: name.into() }
+    }
+
+    #[test]
+    fn a_manifest_means_an_object_in_any_version_and_with_a_needless_namespace() {
+        let there = id("x/v1", "n", "a");
+        assert!(there.means(&there) && id("x/v2", "n", "a").means(&there));
+        for other in [id("y/v1", "n", "a"), id("x/v1", "m", "a"), id("x/v1", "n", "b"), id("x/v1", "", "a")] {
+            assert!(!other.means(&there), "{other}");
+        }
+        let in_none = id("x/v1", "", "a");
+        assert!(there.means(&in_none) && !in_none.means(&there), "of a kind that is in no namespace");
+        assert!(in_none.may_be(&there) && there.may_be(&in_none) && !id("x/v1", "m", "a").may_be(&there));
+        assert_eq!(id("x/v1", "n", "a").unversioned(), id("x/v2", "n", "a").unversioned());
+    }
+
+    #[test]
+    fn a_name_that_leads_elsewhere_is_no_objects() {
+        for (namespace, name) in [("n", ""), ("n", ".."), ("n", "a/b"), ("..", "a"), ("n", "a%2fb")] {
+            assert!(id("x/v1", namespace, name).fault().is_some(), "{namespace} {name}");
+        }
+        for name in ["system:node", "a.b", "...", "v1beta1.metrics.k8s.io"] {
+            assert_eq!(id("x/v1", "", name).fault(), None, "{name}");
+        }
+    }
 }

@@ -17,10 +17,12 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
 
+use self::naming::as_version;
 use self::ready::ready_status;
 use self::writes::Write;
 use super::{Gvk, Member, MemberError, MemberEvent, ObjectId, Probe, Unserved, Watch};
 
+mod naming;
 mod ownership;
 mod ready;
 mod writes;
@@ -126,17 +128,21 @@ impl MemoryMember {
     /// Removes an object as somebody else would. False where there is none.
     pub fn remove(&self, id: &ObjectId) -> bool {
         let mut state = self.inner.state.lock();
-        let removed = state.objects.remove(id).is_some();
+        let id = state.kept_as(id);
+        let removed = state.objects.remove(&id).is_some();
         if removed {
             state.version += 1;
-            let _ = self.inner.events.send(MemberEvent::Gone(id.clone()));
+            let _ = self.inner.events.send(MemberEvent::Gone(id));
         }
         removed
     }
 
-    /// An object as it is.
+    /// An object as it is, in the version that is asked for.
     pub fn read(&self, id: &ObjectId) -> Option<Value> {
-        self.inner.state.lock().objects.get(id).cloned()
+        let state = self.inner.state.lock();
+        let mut object = state.objects.get(&state.kept_as(id)).cloned()?;
+        as_version(&mut object, &id.gvk);
+        Some(object)
     }
 
     /// All objects' names.
@@ -231,9 +237,7 @@ impl MemoryMember {
         if let Some(error) = state.failures.get(&id.name) {
             return Err(error.clone());
         }
-        let Some((_, namespaced)) = state.kinds.get(&id.gvk) else {
-            return Err(MemberError::NoKind(id.gvk.clone()));
-        };
+        let namespaced = &state.named(id)?;
         let home = ObjectId {
             gvk: Gvk::new("v1", "Namespace"),
             namespace: String::new(),
@@ -247,14 +251,23 @@ impl MemoryMember {
 
     /// Stores `object` and starts what its controller would do. `create`: it must not be there.
     fn put(&self, mut object: Value, create: bool, play: bool) -> Result<Value, MemberError> {
-        let id = ObjectId::of(&object);
+        let asked = Gvk::of(&object);
         let mut state = self.inner.state.lock();
+        let id = state.kept_as(&ObjectId::of(&object));
+        as_version(&mut object, &id.gvk);
+        if id.namespace.is_empty() {
+            object::metadata(&mut object).remove("namespace");
+        }
         let old = state.objects.get(&id).cloned();
         if create && old.is_some() {
             return Err(MemberError::Conflict(format!("{id} already exists")));
         }
         if old.as_ref().is_some_and(|old| same(old, &object)) {
-            return Ok(old.unwrap_or_default());
+            as_version(&mut object, &asked);
+            return Ok(old.map_or(object, |mut old| {
+                as_version(&mut old, &asked);
+                old
+            }));
         }
         state.version += 1;
         state.writes += 1;
@@ -283,6 +296,7 @@ impl MemoryMember {
         if play && changed_spec {
             self.play(id);
         }
+        as_version(&mut object, &asked);
         Ok(object)
     }
 
@@ -334,9 +348,7 @@ fn same(a: &Value, b: &Value) -> bool {
 impl Member for MemoryMember {
     async fn get(&self, id: &ObjectId) -> Result<Option<Value>, MemberError> {
         self.reached()?;
-        if !self.inner.state.lock().kinds.contains_key(&id.gvk) {
-            return Err(MemberError::NoKind(id.gvk.clone()));
-        }
+        self.inner.state.lock().named(id)?;
         Ok(self.read(id))
     }
 
@@ -378,6 +390,12 @@ impl Member for MemoryMember {
             return stream::once(async { Err(error) }).boxed();
         }
         let receiver = self.inner.events.subscribe();
+        let gvk = watch.gvk.clone();
+        let told = move |mut object: Value| {
+            as_version(&mut object, &gvk);
+            MemberEvent::Object(Box::new(object))
+        };
+        let gvk = watch.gvk.clone();
         let wanted = move |id: &ObjectId, labels: Option<&Value>| {
             let chosen = match watch.labels.split_once('=') {
                 Some((key, value)) => labels.and_then(|o| object::label(o, key)) == Some(value),
@@ -385,12 +403,13 @@ impl Member for MemoryMember {
             };
             let inside =
                 watch.namespace.is_empty() || id.namespace.is_empty() || id.namespace == watch.namespace;
-            id.gvk == watch.gvk && inside && (chosen || labels.is_none())
+            let same_kind = (&id.gvk.group, &id.gvk.kind) == (&watch.gvk.group, &watch.gvk.kind);
+            same_kind && inside && (chosen || labels.is_none())
         };
         let (listing, lateness) = {
             let state = self.inner.state.lock();
             let objects = state.objects.iter().filter(|(id, object)| wanted(id, Some(object)));
-            let objects = objects.map(|(_, object)| MemberEvent::Object(Box::new(object.clone())));
+            let objects = objects.map(|(_, object)| told(object.clone()));
             let listing: Vec<MemberEvent> = objects.chain([MemberEvent::Listed]).collect();
             (listing, state.list_lateness)
         };
@@ -399,32 +418,34 @@ impl Member for MemoryMember {
             stream::iter(listing)
         });
         let listing = stream::once(async { MemberEvent::Listing }).chain(listing.flatten());
-        let live = stream::unfold((receiver, wanted), |(mut receiver, wanted)| async move {
-            loop {
-                let event = match receiver.recv().await {
-                    Ok(event) => event,
-                    Err(broadcast::error::RecvError::Lagged(_)) => {
-                        let lagged = MemberError::Unreachable("the watcher fell behind".into());
-                        return Some((Err(lagged), (receiver, wanted)));
-                    }
-                    Err(broadcast::error::RecvError::Closed) => return None,
-                };
-                let event = match event {
-                    MemberEvent::Object(object) => {
-                        let id = ObjectId::of(&object);
-                        match (wanted(&id, Some(&object)), wanted(&id, None)) {
-                            (true, _) => MemberEvent::Object(object),
-                            // It lost the label that it is watched by.
-                            (false, true) => MemberEvent::Gone(id),
-                            _ => continue,
+        let live =
+            stream::unfold((receiver, wanted, told, gvk), |(mut receiver, wanted, told, gvk)| async move {
+                let gone = |id: ObjectId| MemberEvent::Gone(ObjectId { gvk: gvk.clone(), ..id });
+                loop {
+                    let event = match receiver.recv().await {
+                        Ok(event) => event,
+                        Err(broadcast::error::RecvError::Lagged(_)) => {
+                            let lagged = MemberError::Unreachable("the watcher fell behind".into());
+                            return Some((Err(lagged), (receiver, wanted, told, gvk)));
                         }
-                    }
-                    MemberEvent::Gone(id) if wanted(&id, None) => MemberEvent::Gone(id),
-                    _ => continue,
-                };
-                return Some((Ok(event), (receiver, wanted)));
-            }
-        });
+                        Err(broadcast::error::RecvError::Closed) => return None,
+                    };
+                    let event = match event {
+                        MemberEvent::Object(object) => {
+                            let id = ObjectId::of(&object);
+                            match (wanted(&id, Some(&object)), wanted(&id, None)) {
+                                (true, _) => told(*object),
+                                // It lost the label that it is watched by.
+                                (false, true) => gone(id),
+                                _ => continue,
+                            }
+                        }
+                        MemberEvent::Gone(id) if wanted(&id, None) => gone(id),
+                        _ => continue,
+                    };
+                    return Some((Ok(event), (receiver, wanted, told, gvk)));
+                }
+            });
         listing.map(Ok).chain(live).boxed()
     }
 

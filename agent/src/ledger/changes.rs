@@ -80,7 +80,8 @@ fn former_after(
     former.extend(placed);
     former.sort();
     former.dedup();
-    former.retain(|id| !named.contains(id));
+    // Named otherwise, it is the same object: another version of its kind, a namespace that it is not in.
+    former.retain(|id| !named.iter().any(|named| named.may_be(id)));
     Ok(former)
 }
 

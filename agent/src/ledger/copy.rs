@@ -7,7 +7,7 @@ use karmada_proto::body;
 use rusqlite::{OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
-use super::numbers::set_number;
+use super::numbers::{cluster_names, set_number};
 use super::row::{COLUMNS, entry_of, former_text};
 use super::{Ledger, LedgerError, changes};
 use crate::member::ObjectId;
@@ -47,6 +47,8 @@ pub struct Snapshot {
     pub epoch: u64,
     /// Everything up to here is in the rows.
     pub cursor: u64,
+    /// The names of the clusters whose ledger it is and was, the newest last.
+    pub clusters: Vec<String>,
     /// A fingerprint of each bucket's rows; none where it is empty.
     pub fingerprints: Vec<Option<Bytes>>,
     /// The rows of the buckets that were asked for.
@@ -69,6 +71,7 @@ impl Ledger {
                 let value: Option<i64> = transaction.query_row(number, [name], |row| row.get(0)).optional()?;
                 *into = value.unwrap_or(0) as u64;
             }
+            snapshot.clusters = cluster_names(&transaction)?;
             let mut keys: Vec<Vec<(String, String)>> = vec![Vec::new(); buckets];
             let mut query = transaction.prepare_cached(
                 "SELECT key, concat_ws('/', uid, revision, hex(hash), suspended, preserve, phase, placed, generation, retry, crashes,

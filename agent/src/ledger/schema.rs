@@ -13,7 +13,7 @@ use rusqlite::backup::Backup;
 use rusqlite::{Connection, ErrorCode};
 
 use super::LedgerError;
-use super::numbers::set_number;
+use super::numbers::{cluster_names, set_cluster_names, set_number};
 use super::row::{COLUMNS, entry_of};
 
 /// The format that this agent writes.
@@ -163,6 +163,11 @@ pub(super) fn salvage(from: &Connection, to: &Connection) -> Result<usize, rusql
     let epoch = from.query_row("SELECT value FROM meta WHERE key = 'epoch'", [], |row| row.get::<_, i64>(0));
     if let Ok(epoch) = epoch {
         set_number(to, "epoch", epoch)?;
+    }
+    if let Ok(names) = cluster_names(from)
+        && !names.is_empty()
+    {
+        set_cluster_names(to, &names)?;
     }
     Ok(saved)
 }

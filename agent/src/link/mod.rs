@@ -73,7 +73,8 @@ struct Carried {
     refused: Option<Cause>,
 }
 
-/// Runs until `stop`. Never gives up on the network.
+/// Runs until `stop`, or until the cluster has another name on the hub: what goes by the name begins anew then. Never gives up on the
+/// network.
 ///
 /// # Errors
 /// The ledger cannot be read or written.
@@ -105,7 +106,13 @@ pub async fn run(mut link: Link, stop: CancellationToken) -> Result<(), LedgerEr
         }
         let lost = matches!(ended.code, Some(CloseCode::Unregistered | CloseCode::Revoked))
             || carried.refused == Some(Cause::CertificateExpired);
-        if lost && Box::pin(joined_anew(&mut link, &stop)).await {
+        if lost && let Some(identity) = Box::pin(joined_anew(&link, &stop)).await {
+            let is_renamed = identity.cluster_name != link.identity.cluster_name;
+            link.identity = identity;
+            if is_renamed {
+                tracing::info!(cluster = link.identity.cluster_name, "the cluster has another name now");
+                break;
+            }
             carried.refused = None;
             continue;
         }
@@ -172,25 +179,22 @@ async fn one_session(
 
 /// Joins anew where the hub does not take the identity any more and there is a newer token. A failure is shown and
 /// tried again with the next session that is refused.
-async fn joined_anew(link: &mut Link, stop: &CancellationToken) -> bool {
-    let Some(enrolment) = &link.enrolment else { return false };
+async fn joined_anew(link: &Link, stop: &CancellationToken) -> Option<Identity> {
+    let enrolment = link.enrolment.as_ref()?;
     if !enrolment.has_new_token(&link.identity) {
-        return false;
+        return None;
     }
     let joined = tokio::select! {
         biased;
-        () = stop.cancelled() => return false,
+        () = stop.cancelled() => return None,
         joined = enrolment.join() => joined,
     };
     match joined {
-        Ok(identity) => {
-            link.identity = identity;
-            true
-        }
+        Ok(identity) => Some(identity),
         Err(error) => {
             tracing::warn!(error = %quoted(&error.to_string()), "joining anew");
             link.shared.link.send_replace(LinkView::away((&error).into(), &error));
-            false
+            None
         }
     }
 }

@@ -7,6 +7,7 @@ use karmada_interpreter::{InterpretError, Interpreter, retention};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::body::ClusterNames;
 use super::{body, order};
 use crate::member::{Gvk, Member, MemberError, ObjectId, Unserved};
 
@@ -115,11 +116,28 @@ pub struct Context<'a> {
     pub member: &'a dyn Member,
     /// How to read objects.
     pub interpreter: &'a dyn Interpreter,
-    /// The cluster's name.
-    pub cluster: &'a str,
+    /// The cluster's names.
+    pub cluster: &'a ClusterNames,
     /// Of each manifest, the mark of the agent's last write of its object, as far as it is known: an object that bears it is the agent's,
     /// though somebody took its marks off.
     pub written: &'a [u64],
+    /// Objects that Works name now, by their manifests, with the Work: as far as the Work at hand names them, or lets go of them.
+    pub named: &'a [(ObjectId, String)],
+}
+
+impl<'a> Context<'a> {
+    /// The Work that the object `there` goes over to where Work `key` lets go of it: that one itself where it names it otherwise.
+    fn heir(&self, key: &str, there: &ObjectId) -> Option<&'a str> {
+        let heirs = || self.named.iter().filter(|(named, _)| named.means(there)).map(|(_, of)| of.as_str());
+        heirs().find(|of| *of == key).or_else(|| heirs().next())
+    }
+
+    /// Whether another Work that names `observed` has it: it was applied later than this one.
+    fn is_anothers(&self, key: &str, observed: &Value) -> bool {
+        let there = ObjectId::of(observed);
+        let marked = body::marked(observed, self.cluster).filter(|marked| *marked != key);
+        marked.is_some_and(|marked| self.named.iter().any(|(named, of)| of == marked && named.means(&there)))
+    }
 }
 
 /// The manifests in a body.
@@ -161,7 +179,7 @@ pub async fn work(
     let mut results: Vec<Result<Value, Failure>> =
         manifests.iter().map(|m| Err(Failure::Terminating(ObjectId::of(m)))).collect();
     for at in in_order(manifests) {
-        let desired = body::stamped(&manifests[at], context.cluster, key);
+        let desired = body::stamped(&manifests[at], &context.cluster.now, key);
         results[at] = manifest(context, key, &desired, at, known).await;
     }
     results
@@ -194,6 +212,9 @@ async fn manifest(
     }
     if object::deleting(&observed) {
         return Err(Failure::Terminating(id));
+    }
+    if matches!(known, Known::Applied(_)) && context.is_anothers(key, &observed) {
+        return Ok(observed);
     }
     let mut body = body::over(desired, &observed, context.interpreter)?;
     if let Known::Applied(written) = known
@@ -258,12 +279,19 @@ pub fn leaving(manifests: &[Value], written: &[u64]) -> Leaving {
     last_first.map(|at| (ObjectId::of(&manifests[at]), written.get(at).copied())).collect()
 }
 
-/// Removes `objects` of Work `key`; `preserve`: takes only our marks off. What is not this Work's is not touched, and one object that
-/// cannot be removed does not keep the others.
-pub async fn removal(context: Context<'_>, key: &str, objects: &Leaving, preserve: bool) -> Removal {
+/// Removes `objects` of Work `key`; `preserve`: takes only our marks off. What is not this Work's is not touched, what another one names
+/// goes over to that, and one object that cannot be removed does not keep the others. An object with one of `uids` was just applied, and may
+/// be served under several groups.
+pub async fn removal(
+    context: Context<'_>,
+    key: &str,
+    objects: &Leaving,
+    preserve: bool,
+    uids: &[String],
+) -> Removal {
     let mut all = Removal { done: true, ..Removal::default() };
     for (id, written) in objects {
-        match remove(context, key, id, *written, preserve).await {
+        match remove(context, key, (id, *written), preserve, uids).await {
             Ok((gone, uid)) => {
                 all.done &= gone;
                 all.uids.extend(uid);
@@ -281,15 +309,24 @@ pub async fn removal(context: Context<'_>, key: &str, objects: &Leaving, preserv
 async fn remove(
     context: Context<'_>,
     key: &str,
-    id: &ObjectId,
-    written: Option<u64>,
+    (id, written): (&ObjectId, Option<u64>),
     preserve: bool,
+    uids: &[String],
 ) -> Result<(bool, Option<String>), Failure> {
     let Some((id, observed)) = find(context.member, id).await? else { return Ok((true, None)) };
     if !body::belongs(&observed, context.cluster, key, written) {
         return Ok((true, None));
     }
     let uid = object::uid(&observed).to_owned();
+    if uids.contains(&uid) {
+        return Ok((true, None));
+    }
+    if let Some(heir) = context.heir(key, &ObjectId::of(&observed)) {
+        if body::marked(&observed, context.cluster) != Some(heir) {
+            context.member.merge(&id, &body::hand_over_patch(context.cluster, heir)).await?;
+        }
+        return Ok((true, None));
+    }
     if preserve {
         context.member.merge(&id, &body::strip_patch(&observed)).await?;
         return Ok((true, Some(uid)));
@@ -304,6 +341,7 @@ async fn remove(
 /// The object, by the version of its kind that it is served as. Only a kind that is known to be defined nowhere has no objects.
 async fn find(member: &dyn Member, id: &ObjectId) -> Result<Option<(ObjectId, Value)>, Failure> {
     let (id, found) = match member.get(id).await {
+        Err(MemberError::NoObject(_)) => return Ok(None),
         Err(MemberError::NoKind(gvk)) => match member.unserved(&gvk).await? {
             Unserved::Undefined => return Ok(None),
             Unserved::Hidden => return Err(Failure::Hidden(gvk)),
@@ -321,6 +359,8 @@ async fn find(member: &dyn Member, id: &ObjectId) -> Result<Option<(ObjectId, Va
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::LazyLock;
+
     use crate::member::memory::MemoryMember;
     use karmada_interpreter::Native;
     use serde_json::json;
@@ -333,8 +373,10 @@ mod tests {
         MemoryMember::new("m", 1, Duration::ZERO)
     }
 
+    static NAMES: LazyLock<ClusterNames> = LazyLock::new(|| "m".into());
+
     fn context(member: &MemoryMember) -> Context<'_> {
-        Context { member, interpreter: &Native, cluster: "m", written: &[] }
+        Context { member, interpreter: &Native, cluster: &NAMES, written: &[], named: &[] }
     }
 
     fn all(manifest: &Value) -> Leaving {
@@ -432,7 +474,8 @@ mod tests {
             }
         }
         let strict = Strict(member());
-        let context = Context { member: &strict, interpreter: &Native, cluster: "m", written: &[] };
+        let context =
+            Context { member: &strict, interpreter: &Native, cluster: &NAMES, written: &[], named: &[] };
         assert!(work(context, "w", &[config("a", "1")], Known::Older).await[0].is_ok());
         assert!(work(context, "w", &[config("a", "2")], Known::Older).await[0].is_ok());
         assert_eq!(value(&strict.0, "a").as_deref(), Some("2"));
@@ -446,15 +489,15 @@ mod tests {
         let done = |uids: Vec<String>| Removal { done: true, uids, failure: None };
         let uid = |config: &Value| object::uid(&member.read(&ObjectId::of(config)).unwrap()).to_owned();
         let (of_a, of_b) = (uid(&a), uid(&b));
-        assert_eq!(removal(context(&member), "other", &all(&a), false).await, done(vec![]));
+        assert_eq!(removal(context(&member), "other", &all(&a), false, &[]).await, done(vec![]));
         assert!(value(&member, "a").is_some(), "another Work's");
-        assert_eq!(removal(context(&member), "w", &all(&a), false).await, done(vec![of_a]));
+        assert_eq!(removal(context(&member), "w", &all(&a), false, &[]).await, done(vec![of_a]));
         assert!(value(&member, "a").is_none());
-        assert_eq!(removal(context(&member), "w", &all(&b), true).await, done(vec![of_b]));
+        assert_eq!(removal(context(&member), "w", &all(&b), true, &[]).await, done(vec![of_b]));
         let kept = member.read(&ObjectId::of(&b)).unwrap();
         assert!(!body::is_ours(&kept, "m", "w") && object::labels(&kept).is_empty());
         let absent = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}});
-        assert_eq!(removal(context(&member), "w", &all(&absent), false).await, done(vec![]));
+        assert_eq!(removal(context(&member), "w", &all(&absent), false, &[]).await, done(vec![]));
     }
 
     fn thing(version: &str) -> Value {
@@ -477,11 +520,11 @@ mod tests {
         work(context(&member), "w", &manifests, Known::Older).await.remove(0).unwrap();
         member.set_served(&Gvk::of(&manifests[0]), false);
         for preserve in [false, true] {
-            let waits = removal(context(&member), "w", &leaving(&manifests, &[]), preserve).await;
+            let waits = removal(context(&member), "w", &leaving(&manifests, &[]), preserve, &[]).await;
             assert!(!waits.done && matches!(waits.failure, Some(Failure::Hidden(_))), "{waits:?}");
         }
         member.set_served(&Gvk::of(&manifests[0]), true);
-        let removed = removal(context(&member), "w", &leaving(&manifests, &[]), false).await;
+        let removed = removal(context(&member), "w", &leaving(&manifests, &[]), false, &[]).await;
         assert!(removed.done && removed.uids.len() == 1, "{removed:?}");
     }
 
@@ -489,7 +532,7 @@ mod tests {
     async fn an_object_of_a_version_that_is_not_served_any_more_is_removed_as_another() {
         let member = of_things(&["v2"]).await;
         work(context(&member), "w", &[thing("v2")], Known::Older).await.remove(0).unwrap();
-        let removed = removal(context(&member), "w", &leaving(&[thing("v1")], &[]), false).await;
+        let removed = removal(context(&member), "w", &leaving(&[thing("v1")], &[]), false, &[]).await;
         assert!(removed.done && removed.uids.len() == 1, "{removed:?}");
         assert!(member.read(&ObjectId::of(&thing("v2"))).is_none());
     }
@@ -500,12 +543,23 @@ mod tests {
         let manifests = [config("a", "1"), config("b", "1"), config("c", "1")];
         work(context(&member), "w", &manifests, Known::Older).await;
         member.fail("b", Some(MemberError::Forbidden("a webhook says no".into())));
-        let removal = removal(context(&member), "w", &leaving(&manifests, &[]), false).await;
+        let removal = removal(context(&member), "w", &leaving(&manifests, &[]), false, &[]).await;
         assert!(!removal.done && removal.uids.len() == 2, "{removal:?}");
         assert_eq!(
             removal.failure,
             Some(Failure::Member(MemberError::Forbidden("a webhook says no".into())))
         );
         assert_eq!(member.ids().iter().filter(|id| id.gvk.kind == "ConfigMap").count(), 1);
+    }
+
+    /// One object may be served under several groups, which no name tells.
+    #[tokio::test]
+    async fn what_was_just_applied_is_not_removed_under_another_name() {
+        let (member, a) = (member(), config("a", "1"));
+        let applied = work(context(&member), "w", std::slice::from_ref(&a), Known::Older).await;
+        let uids = [object::uid(applied[0].as_ref().unwrap()).to_owned()];
+        let removed = removal(context(&member), "w", &all(&a), false, &uids).await;
+        assert_eq!(removed, Removal { done: true, ..Removal::default() });
+        assert!(value(&member, "a").is_some());
     }
 }

@@ -26,6 +26,30 @@ const SERVER_SET: [&str; 7] = [
     "deletionTimestamp",
 ];
 
+/// The names of the agent's cluster: what is written is marked with the one of now, and what bears one of those before is the agent's own
+/// still.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClusterNames {
+    /// Its name on the hub.
+    pub now: String,
+    /// Those that it had under the same ledger.
+    pub before: Vec<String>,
+}
+
+impl From<&str> for ClusterNames {
+    fn from(now: &str) -> Self {
+        Self { now: now.to_owned(), before: Vec::new() }
+    }
+}
+
+impl ClusterNames {
+    /// Whether the mark `namespace` is of this cluster's Works.
+    pub fn has_works_in(&self, namespace: &str) -> bool {
+        let name = namespace.strip_prefix(namespaces::EXECUTION_PREFIX);
+        name.is_some_and(|name| name == self.now || self.before.iter().any(|before| before == name))
+    }
+}
+
 /// A manifest as it is to be in the member: marked as ours and as this Work's, without what servers set.
 pub fn stamped(manifest: &Value, cluster: &str, key: &str) -> Value {
     let mut desired = manifest.clone();
@@ -44,21 +68,29 @@ pub fn stamped(manifest: &Value, cluster: &str, key: &str) -> Value {
 /// Whether `observed` is managed by Work `key` of `cluster`.
 pub fn is_ours(observed: &Value, cluster: &str, key: &str) -> bool {
     object::label(observed, labels::MANAGED) == Some(labels::MANAGED_VALUE)
-        && names_us(observed, cluster, key)
+        && marked(observed, &cluster.into()) == Some(key)
 }
 
-/// Whether `observed` names Work `key` of `cluster` as where it came from: somebody may have taken the label off.
-pub fn names_us(observed: &Value, cluster: &str, key: &str) -> bool {
-    let namespace = format!("{}{cluster}", namespaces::EXECUTION_PREFIX);
-    object::annotation(observed, annotations::WORK_NAME) == Some(key)
-        && object::annotation(observed, annotations::WORK_NAMESPACE) == Some(namespace.as_str())
+/// The Work of this cluster that `observed` names as where it came from: somebody may have taken the label off.
+pub fn marked<'a>(observed: &'a Value, cluster: &ClusterNames) -> Option<&'a str> {
+    let namespace = object::annotation(observed, annotations::WORK_NAMESPACE)?;
+    object::annotation(observed, annotations::WORK_NAME).filter(|_| cluster.has_works_in(namespace))
 }
 
-/// Whether `observed` is what Work `key` of `cluster` brought: it names the Work, or somebody took our marks off an object that the agent
-/// wrote last, as `written` tells, and that names no other Work.
-pub fn belongs(observed: &Value, cluster: &str, key: &str, written: Option<u64>) -> bool {
-    let names_one = object::annotation(observed, annotations::WORK_NAME).is_some();
-    names_us(observed, cluster, key) || (!names_one && written == Some(self::written(observed)))
+/// Whether `observed` is what Work `key` of this cluster brought: it names the Work, or the agent wrote it last, as `written` tells, and it
+/// names no other Work: somebody took our marks off, or the cluster had another name then.
+pub fn belongs(observed: &Value, cluster: &ClusterNames, key: &str, written: Option<u64>) -> bool {
+    let names_another = object::annotation(observed, annotations::WORK_NAME).is_some_and(|name| name != key);
+    marked(observed, cluster) == Some(key) || (!names_another && written == Some(self::written(observed)))
+}
+
+/// The merge patch that makes an object one of Work `key`.
+pub fn hand_over_patch(cluster: &ClusterNames, key: &str) -> Value {
+    let namespace = format!("{}{}", namespaces::EXECUTION_PREFIX, cluster.now);
+    json!({"metadata": {
+        "labels": {labels::MANAGED: labels::MANAGED_VALUE},
+        "annotations": {annotations::WORK_NAMESPACE: namespace, annotations::WORK_NAME: key},
+    }})
 }
 
 /// The body to apply over `observed`.

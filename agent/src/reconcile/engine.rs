@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::apply::{self, Failure, Removal};
+use super::body::ClusterNames;
 use super::failure_log::FailureLog;
 use super::fence::Fence;
 use super::guard::{self, Guarded};
@@ -51,8 +52,8 @@ pub struct Parts {
     pub member: Arc<dyn Member>,
     /// How to read objects.
     pub interpreter: Arc<dyn Interpreter>,
-    /// The cluster's name.
-    pub cluster: String,
+    /// The cluster's names.
+    pub cluster: ClusterNames,
     /// Looks at drift per second.
     pub drift_rate: f64,
     /// The only namespaces that it may watch in; empty for all.
@@ -261,7 +262,7 @@ impl Engine {
         match entry.phase {
             Phase::Desired => self.desired(key, &entry, &manifests, boot),
             Phase::Deleting => {
-                self.retarget(key, &[]);
+                self.retarget(key, &[], true);
                 self.statuses.forget(key);
                 self.quarantined.remove(key);
                 self.leaves(key, &entry, removal_class(order::of_manifests(&manifests)));
@@ -281,7 +282,7 @@ impl Engine {
         }
         let known = self.targets.has(key);
         self.statuses.set_entry(key, entry, manifests.len());
-        self.retarget(key, if entry.suspended { &[] } else { manifests });
+        self.retarget(key, manifests, !entry.suspended);
         let class = order::of_manifests(manifests);
         let left_alone = entry.crashes >= CRASHES;
         let released = !left_alone && self.quarantined.remove(key);
@@ -316,7 +317,7 @@ impl Engine {
 
     /// Left alone until its body changes or a person releases it; the crash counter stays for the next start.
     fn quarantine(&mut self, key: &str, entry: &Entry) {
-        let (crashes, cluster) = (entry.crashes, self.parts.cluster.clone());
+        let (crashes, cluster) = (entry.crashes, self.parts.cluster.now.clone());
         let failure = Failure::Quarantined { crashes, key: key.to_owned(), cluster }.to_string();
         self.todo.drop_key(key);
         self.statuses.set_applied(key, outcome(false, &failure));
@@ -328,7 +329,7 @@ impl Engine {
 
     fn malformed(&mut self, key: &str, entry: &Entry, failure: &Failure) -> Result<(), LedgerError> {
         self.statuses.set_entry(key, entry, 0);
-        self.retarget(key, &[]);
+        self.retarget(key, &[], true);
         if entry.phase == Phase::Desired {
             return self.conclude(Outcome {
                 key: key.to_owned(),
@@ -346,7 +347,7 @@ impl Engine {
 
     fn forget(&mut self, key: &str) {
         self.orphans.set(key, &[]);
-        self.retarget(key, &[]);
+        self.retarget(key, &[], true);
         self.todo.drop_key(key);
         self.waits.clear(key);
         self.removals.clear(key);
@@ -354,14 +355,20 @@ impl Engine {
         self.quarantined.remove(key);
     }
 
-    /// The objects of `key` are these from now on. Those it had before stay in the member: absence never deletes.
-    fn retarget(&mut self, key: &str, manifests: &[Value]) {
+    /// The objects of `key` are these from now on. Those it had before stay in the member: absence never deletes. One that another Work
+    /// names is put back as that says.
+    fn retarget(&mut self, key: &str, manifests: &[Value], is_enforced: bool) {
         let ids: Vec<ObjectId> = manifests.iter().map(ObjectId::of).collect();
-        ids.iter().for_each(|id| self.watch(&id.gvk));
-        for id in self.targets.of_work(key).iter().filter(|id| !ids.contains(id)) {
-            self.unlisted.remove(id);
+        if is_enforced {
+            ids.iter().for_each(|id| self.watch(&id.gvk));
         }
-        self.targets.set(key, ids);
+        for id in self.targets.set(key, ids, is_enforced) {
+            self.unlisted.remove(&id);
+            let others = self.targets.of_name(&id).iter();
+            for other in others.filter(|other| other.is_enforced && other.id.may_be(&id)) {
+                self.todo.push(&other.key, order::class(&id.gvk), Cause::Drift);
+            }
+        }
         let (targets, orphans) = (&self.targets, &self.orphans);
         self.watches.retain(|gvk, handle| {
             let used = targets.has_kind(gvk) || orphans.has_kind(gvk);
@@ -410,7 +417,9 @@ impl Engine {
                 let Some(listed) = self.listings.remove(&gvk) else { return Ok(()) };
                 self.strays.listed(&gvk, &listed);
                 self.listed.insert(gvk.clone());
-                let missing = self.targets.of_kind(&gvk).filter(|id| !listed.contains(id));
+                let in_none = |id: &ObjectId| ObjectId { namespace: String::new(), ..id.clone() };
+                let is_there = |id: &ObjectId| listed.contains(id) || listed.contains(&in_none(id));
+                let missing = self.targets.of_kind(&gvk).filter(|id| !is_there(id));
                 let missing: Vec<ObjectId> = missing.cloned().collect();
                 for id in missing {
                     if self.gone(&id) {
@@ -428,7 +437,8 @@ impl Engine {
     }
 
     fn observed(&mut self, id: &ObjectId, object: &Value) -> Result<(), LedgerError> {
-        let Some(Target { key, ordinal, digest: known }) = self.targets.get(id).cloned() else {
+        let marked = guard::read(|| body::marked(object, &self.parts.cluster)).flatten();
+        let Some(target) = self.targets.owner(id, marked).cloned() else {
             let names = guard::read(|| strays::work_of(object, &self.parts.cluster)).flatten();
             return match names {
                 Some(key) => self.found(id.clone(), key),
@@ -440,40 +450,45 @@ impl Engine {
             };
         };
         let Some(digest) = guard::read(|| body::digest(object)) else { return Ok(()) };
-        if self.todo.is_running(&key) {
-            self.observed.here(id, digest, object);
-        } else if known != Some(digest) {
-            self.check(id, &key, ordinal, object, digest)?;
+        let same_version = self.targets.of(id).filter(|target| target.id.gvk == id.gvk);
+        let claims: Vec<Target> = same_version.cloned().collect();
+        let mut is_worked_on = false;
+        for claim in claims.iter().filter(|claim| self.todo.is_running(&claim.key)) {
+            is_worked_on = true;
+            self.observed.here(&claim.id, digest, object);
+        }
+        // Of a Work that is suspended it is left as it is.
+        let is_left =
+            self.targets.of(id).any(|claim| !claim.is_enforced && Some(claim.key.as_str()) == marked);
+        // Another version of it is told by another watch.
+        if !is_worked_on && !is_left && target.id.gvk == id.gvk && target.digest != Some(digest) {
+            self.check(&target, object, digest)?;
         }
         let resource = self.plural(id);
-        self.statuses.observe(&*self.parts.interpreter, &key, ordinal, &resource, object);
-        self.tell(&key);
+        for Target { key, ordinal, .. } in claims {
+            self.statuses.observe(&*self.parts.interpreter, &key, ordinal, &resource, object);
+            self.tell(&key);
+        }
         Ok(())
     }
 
     /// Something but the status changed: is it still what the ledger says?
-    fn check(
-        &mut self,
-        id: &ObjectId,
-        key: &str,
-        ordinal: usize,
-        object: &Value,
-        digest: u64,
-    ) -> Result<(), LedgerError> {
+    fn check(&mut self, target: &Target, object: &Value, digest: u64) -> Result<(), LedgerError> {
+        let Target { key, ordinal, id, .. } = target;
         let Some(entry) = self.parts.shared.ledger.entry(key)? else { return Ok(()) };
         if !entry.is_applied() || entry.phase != Phase::Desired {
             return Ok(());
         }
         let manifests = apply::manifests(&entry.body).unwrap_or_default();
         let interpreter = &*self.parts.interpreter;
-        let cluster = &self.parts.cluster;
-        let written = entry.written.get(ordinal);
+        let cluster = &self.parts.cluster.now;
+        let written = entry.written.get(*ordinal);
         let in_sync =
             |manifest| guard::read(|| apply::in_sync(interpreter, cluster, key, manifest, written, object));
         // What cannot be compared is not written in a loop.
-        let right = manifests.get(ordinal).is_some_and(|manifest| in_sync(manifest).unwrap_or(true));
+        let right = manifests.get(*ordinal).is_some_and(|manifest| in_sync(manifest).unwrap_or(true));
         if right {
-            self.targets.set_digest(id, Some(digest));
+            self.targets.set_digest(key, id, Some(digest));
         } else {
             self.drifted(id, &body::changed_by(object));
             self.todo.push(key, order::of_manifests(&manifests), Cause::Drift);
@@ -482,17 +497,19 @@ impl Engine {
     }
 
     /// The member is not known to have the object any more. True where it is wanted, and nobody works on it.
-    fn gone(&mut self, id: &ObjectId) -> bool {
-        self.strays.gone(id);
-        let Some(Target { key, ordinal, .. }) = self.targets.get(id).cloned() else { return false };
-        self.targets.set_digest(id, None);
-        if self.todo.is_running(&key) {
-            self.observed.gone(id);
-            return false;
+    fn gone(&mut self, there: &ObjectId) -> bool {
+        self.strays.gone(there);
+        let Some(owner) = self.targets.owner(there, None).cloned() else { return false };
+        let claims: Vec<Target> = self.targets.of(there).cloned().collect();
+        for Target { key, ordinal, id, .. } in &claims {
+            if self.todo.is_running(key) {
+                self.observed.gone(id);
+                return false;
+            }
+            self.statuses.gone(key, *ordinal);
+            self.tell(key);
         }
-        self.statuses.gone(&key, ordinal);
-        self.tell(&key);
-        self.todo.push(&key, order::class(&id.gvk), Cause::Drift);
+        self.todo.push(&owner.key, order::class(&there.gvk), Cause::Drift);
         true
     }
 
@@ -543,6 +560,7 @@ impl Engine {
 
     fn start(&mut self, key: String, entry: Entry) {
         self.targets.of_work(&key).iter().for_each(|id| self.observed.begins(id));
+        let named = self.named_of(&entry);
         let member = self.parts.member.clone();
         let interpreter = self.parts.interpreter.clone();
         let cluster = self.parts.cluster.clone();
@@ -550,10 +568,18 @@ impl Engine {
             let began = Instant::now();
             let hash = entry.hash.clone();
             // A panic is one crash of this Work, not the end of the agent.
-            let work = AssertUnwindSafe(task::one(&*member, &*interpreter, &cluster, &key, &entry));
+            let work = AssertUnwindSafe(task::one((&*member, &*interpreter), &cluster, &key, &entry, &named));
             let kind = work.catch_unwind().await.unwrap_or(Ending::Panicked);
             Finished { key, hash, latency: began.elapsed(), kind }
         });
+    }
+
+    /// Of what a Work names or lets go of, what Works name now.
+    fn named_of(&self, entry: &Entry) -> Vec<(ObjectId, String)> {
+        let manifests = apply::manifests(&entry.body).unwrap_or_default();
+        let ids = manifests.iter().map(ObjectId::of).chain(entry.former.iter().cloned());
+        let named = ids.flat_map(|id| self.targets.of_name(&id).to_vec());
+        named.map(|target| (target.id, target.key)).collect()
     }
 }
 

@@ -11,6 +11,7 @@ use futures::StreamExt;
 use karmada_api::strings::labels;
 use tokio::sync::mpsc;
 
+use super::body::ClusterNames;
 use super::{guard, strays};
 use crate::member::{Gvk, Member, MemberError, MemberEvent, ObjectId, Watch, within};
 
@@ -22,7 +23,7 @@ const MEASURED: &str = "metrics.k8s.io";
 /// What is to be looked at.
 pub(super) struct Look {
     pub(super) member: Arc<dyn Member>,
-    pub(super) cluster: String,
+    pub(super) cluster: ClusterNames,
     /// The only namespaces to look in; empty for all.
     pub(super) namespaces: Arc<[String]>,
     /// Groups and kinds that are watched already.

@@ -22,21 +22,11 @@ pub fn work_of_row(key: &str) -> &str {
     key.strip_suffix(FORMER).unwrap_or(key)
 }
 
-/// Whether one of `named` may be the object `id`. In doubt it is: a manifest may say another version than the one that it was seen in,
-/// no namespace or one too many, and leave the name to the member.
-pub fn is_among(named: &[ObjectId], id: &ObjectId) -> bool {
-    let may_be = |one: &str, other: &str| one.is_empty() || other.is_empty() || one == other;
-    named.iter().any(|one| {
-        (&one.gvk.group, &one.gvk.kind) == (&id.gvk.group, &id.gvk.kind)
-            && may_be(&one.namespace, &id.namespace)
-            && may_be(&one.name, &id.name)
-    })
-}
-
 /// All that are told.
 #[derive(Debug, Default)]
 pub struct Orphans {
     by_key: BTreeMap<String, BTreeSet<ObjectId>>,
+    /// Whatever version of its kind an object was seen in.
     by_id: BTreeMap<ObjectId, String>,
 }
 
@@ -47,11 +37,11 @@ impl Orphans {
         for id in &before {
             // Where two rows note one object, it is the last one's.
             if self.row(id) == Some(key) {
-                self.by_id.remove(id);
+                self.by_id.remove(&id.unversioned());
             }
         }
         let now: BTreeSet<ObjectId> = ids.iter().cloned().collect();
-        self.by_id.extend(ids.iter().map(|id| (id.clone(), key.to_owned())));
+        self.by_id.extend(ids.iter().map(|id| (id.unversioned(), key.to_owned())));
         let dropped = before.difference(&now).cloned().collect();
         if !now.is_empty() {
             self.by_key.insert(key.to_owned(), now);
@@ -61,7 +51,7 @@ impl Orphans {
 
     /// The row that notes `id`.
     pub fn row(&self, id: &ObjectId) -> Option<&str> {
-        self.by_id.get(id).map(String::as_str)
+        self.by_id.get(&id.unversioned()).map(String::as_str)
     }
 
     /// Whether any object of the kind is noted.
@@ -71,8 +61,13 @@ impl Orphans {
 
     /// The noted objects of a kind.
     pub fn of_kind<'a>(&'a self, gvk: &'a Gvk) -> impl Iterator<Item = &'a ObjectId> {
-        let first = ObjectId { gvk: gvk.clone(), namespace: String::new(), name: String::new() };
-        self.by_id.range(first..).map(|(id, _)| id).take_while(move |id| id.gvk == *gvk)
+        self.by_key.values().flatten().filter(move |id| id.gvk == *gvk)
+    }
+
+    /// The noted objects that one of these manifests is of.
+    pub fn meant_by(&self, named: &[ObjectId]) -> Vec<ObjectId> {
+        let all = self.by_key.values().flatten();
+        all.filter(|id| named.iter().any(|named| named.means(id))).cloned().collect()
     }
 }
 
@@ -102,15 +97,13 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_a_manifest_may_mean_is_no_orphan() {
-        let seen = id("x/v1", "n", "a");
-        for named in [id("x/v1", "n", "a"), id("x/v2", "n", "a"), id("x/v1", "", "a"), id("x/v1", "n", "")] {
-            assert!(is_among(std::slice::from_ref(&named), &seen), "{named}");
-        }
-        for other in [id("y/v1", "n", "a"), id("x/v1", "m", "a"), id("x/v1", "n", "b")] {
-            assert!(!is_among(std::slice::from_ref(&other), &seen), "{other}");
-        }
-        assert!(is_among(&[id("x/v1", "n", "a")], &id("x/v1", "", "a")), "of a kind that is in no namespace");
+    fn an_orphan_is_the_same_in_another_version() {
+        let (old, new) = (id("x/v1", "n", "a"), id("x/v2", "n", "a"));
+        let mut orphans = Orphans::default();
+        orphans.set("w", std::slice::from_ref(&old));
+        assert_eq!(orphans.row(&new), Some("w"));
+        assert_eq!(orphans.meant_by(std::slice::from_ref(&new)), std::slice::from_ref(&old));
+        assert_eq!(orphans.meant_by(&[id("x/v1", "m", "a")]), []);
     }
 
     #[test]

@@ -9,9 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use karmada_api::object;
-use karmada_api::strings::{annotations, labels, namespaces};
+use karmada_api::strings::labels;
 use serde_json::Value;
 
+use super::body::{ClusterNames, marked};
 use crate::member::{Gvk, ObjectId};
 
 /// What is there for so long is neither ending nor of a Work that is still on its way from the hub.
@@ -27,15 +28,12 @@ const BETWEEN_BREAKS: Duration = Duration::from_secs(3600);
 
 /// The Work of `cluster` that `observed` names by our marks; `None` where it bears none, is on its way out, or was made by a controller
 /// of the member, which may have copied the marks from its owner.
-pub fn work_of<'a>(observed: &'a Value, cluster: &str) -> Option<&'a str> {
+pub fn work_of<'a>(observed: &'a Value, cluster: &ClusterNames) -> Option<&'a str> {
     let is_managed = object::label(observed, labels::MANAGED) == Some(labels::MANAGED_VALUE);
-    let namespace = format!("{}{cluster}", namespaces::EXECUTION_PREFIX);
-    let is_here = object::annotation(observed, annotations::WORK_NAMESPACE) == Some(namespace.as_str());
     let owners = observed.pointer("/metadata/ownerReferences").and_then(Value::as_array);
     let is_controlled = owners.is_some_and(|all| all.iter().any(|owner| owner["controller"] == true));
-    let is_candidate = is_managed && is_here && !is_controlled && !object::deleting(observed);
-    object::annotation(observed, annotations::WORK_NAME)
-        .filter(|key| is_candidate && !key.is_empty() && key.len() <= NAME)
+    let is_candidate = is_managed && !is_controlled && !object::deleting(observed);
+    marked(observed, cluster).filter(|key| is_candidate && !key.is_empty() && key.len() <= NAME)
 }
 
 /// The objects that wait to be judged.
@@ -128,6 +126,7 @@ impl Looks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use karmada_api::strings::annotations;
     use serde_json::json;
 
     fn marked(name: &str) -> Value {
@@ -138,8 +137,10 @@ mod tests {
 
     #[test]
     fn what_a_controller_copied_or_another_hub_marked_names_no_work_of_ours() {
-        assert_eq!(work_of(&marked("a"), "m"), Some("w"));
-        assert_eq!(work_of(&marked("a"), "n"), None);
+        assert_eq!(work_of(&marked("a"), &"m".into()), Some("w"));
+        assert_eq!(work_of(&marked("a"), &"n".into()), None);
+        let renamed = ClusterNames { now: "n".into(), before: vec!["l".into(), "m".into()] };
+        assert_eq!(work_of(&marked("a"), &renamed), Some("w"), "of the name before");
         let without = |path: &str, value: Value| {
             let mut object = marked("a");
             object["metadata"][path] = value;
@@ -155,9 +156,9 @@ mod tests {
             without("deletionTimestamp", json!("2026-01-01T00:00:00Z")),
             without("ownerReferences", json!([{"controller": true}])),
         ] {
-            assert_eq!(work_of(&object, "m"), None, "{object}");
+            assert_eq!(work_of(&object, &"m".into()), None, "{object}");
         }
-        assert_eq!(work_of(&without("ownerReferences", json!([{"name": "x"}])), "m"), Some("w"));
+        assert_eq!(work_of(&without("ownerReferences", json!([{"name": "x"}])), &"m".into()), Some("w"));
     }
 
     #[test]

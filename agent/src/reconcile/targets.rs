@@ -1,78 +1,121 @@
-//! Which object of the member belongs to which Work, and how it was last found right. Pure.
+//! Which object of the member belongs to which Works, and how it was last found right. Pure.
 //!
-//! In: the objects of a Work, each time they are read from the ledger. Out: for an object its Work, for a kind whether anything
-//! of it is wanted. Where two Works name one object, the one that was read last has it.
+//! In: the objects of a Work, each time they are read from the ledger; how objects were found. Out: for an object all Works that name it,
+//! and the one that has it; for a kind whether anything of it is wanted. Where several Works name one object, that one has it which
+//! applied it last, as the object's marks tell; while it is away, the one of which it was found right last.
 
 use std::collections::BTreeMap;
 
 use crate::member::{Gvk, ObjectId};
 
-/// Where an object of the member belongs.
-#[derive(Debug, Clone)]
+/// A Work's claim to an object of the member.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Target {
     /// The Work.
     pub key: String,
     /// The manifest's place in it.
     pub ordinal: usize,
-    /// Of the object as it was when last found right.
+    /// As the manifest names it.
+    pub id: ObjectId,
+    /// Whether it is brought back: not by a Work that is suspended, which names it all the same.
+    pub is_enforced: bool,
+    /// Of the object as it was when last found right for this Work.
     pub digest: Option<u64>,
+}
+
+/// The objects of one Work.
+#[derive(Debug, Default)]
+struct OfWork {
+    ids: Vec<ObjectId>,
+    is_enforced: bool,
 }
 
 /// All targets.
 #[derive(Debug, Default)]
 pub struct Targets {
-    by_id: BTreeMap<ObjectId, Target>,
-    by_key: BTreeMap<String, Vec<ObjectId>>,
+    /// By group, kind and name: [`ObjectId::means`] tells which of them are of an object.
+    by_name: BTreeMap<ObjectId, Vec<Target>>,
+    by_key: BTreeMap<String, OfWork>,
     kinds: BTreeMap<Gvk, usize>,
 }
 
+/// What the names of an object have in common, whatever version or namespace they say.
+fn name_of(id: &ObjectId) -> ObjectId {
+    ObjectId { namespace: String::new(), ..id.unversioned() }
+}
+
 impl Targets {
-    /// The objects of `key` are these from now on; what is known of those that stay is kept.
-    pub fn set(&mut self, key: &str, ids: Vec<ObjectId>) {
+    /// Work `key` names these from now on; what is known of those that stay is kept. Out: those that it does not name any more.
+    pub fn set(&mut self, key: &str, ids: Vec<ObjectId>, is_enforced: bool) -> Vec<ObjectId> {
+        let before = self.by_key.remove(key).unwrap_or_default();
         let mut known = BTreeMap::new();
-        for id in self.by_key.remove(key).unwrap_or_default() {
-            if self.by_id.get(&id).is_some_and(|target| target.key == key)
-                && let Some(target) = self.by_id.remove(&id)
-            {
-                self.uncount(&id.gvk);
-                known.insert(id, target.digest);
-            }
+        for id in &before.ids {
+            known.insert(id.clone(), self.withdraw(key, id));
         }
         for (ordinal, id) in ids.iter().enumerate() {
             let digest = known.get(id).copied().flatten();
-            let target = Target { key: key.to_owned(), ordinal, digest };
-            match self.by_id.insert(id.clone(), target) {
-                Some(other) => self.set_digest(id, other.digest.or(digest)),
-                None => *self.kinds.entry(id.gvk.clone()).or_default() += 1,
+            let target = Target { key: key.to_owned(), ordinal, id: id.clone(), is_enforced, digest };
+            let named = self.by_name.entry(name_of(id)).or_default();
+            let at = named.partition_point(|other| (other.key.as_str(), other.ordinal) < (key, ordinal));
+            named.insert(at, target);
+            if is_enforced {
+                *self.kinds.entry(id.gvk.clone()).or_default() += 1;
             }
         }
+        let left = before.ids.into_iter().filter(|id| !ids.iter().any(|named| named.may_be(id)));
+        let left = left.collect();
         if !ids.is_empty() {
-            self.by_key.insert(key.to_owned(), ids);
+            self.by_key.insert(key.to_owned(), OfWork { ids, is_enforced });
         }
+        left
     }
 
-    fn uncount(&mut self, gvk: &Gvk) {
-        if let Some(count) = self.kinds.get_mut(gvk) {
+    /// Takes a claim back. Out: its digest.
+    fn withdraw(&mut self, key: &str, id: &ObjectId) -> Option<u64> {
+        let name = name_of(id);
+        let named = self.by_name.get_mut(&name)?;
+        let at = named.iter().position(|target| target.key == key && target.id == *id)?;
+        let target = named.remove(at);
+        if named.is_empty() {
+            self.by_name.remove(&name);
+        }
+        if target.is_enforced
+            && let Some(count) = self.kinds.get_mut(&id.gvk)
+        {
             *count -= 1;
             if *count == 0 {
-                self.kinds.remove(gvk);
+                self.kinds.remove(&id.gvk);
             }
         }
+        target.digest
     }
 
-    /// Where an object belongs.
-    pub fn get(&self, id: &ObjectId) -> Option<&Target> {
-        self.by_id.get(id)
+    /// All claims that may be to `id`, be it named by a manifest or found in the member.
+    pub fn of_name(&self, id: &ObjectId) -> &[Target] {
+        self.by_name.get(&name_of(id)).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether the Work has objects.
+    /// The claims to the member's object `there`.
+    pub fn of(&self, there: &ObjectId) -> impl Iterator<Item = &Target> {
+        self.of_name(there).iter().filter(move |target| target.id.means(there))
+    }
+
+    /// The claim of the Work that has the member's object `there`, whose marks name the Work `marked`.
+    pub fn owner(&self, there: &ObjectId, marked: Option<&str>) -> Option<&Target> {
+        let enforced = || self.of(there).filter(|target| target.is_enforced);
+        let by_mark = enforced().find(|target| Some(target.key.as_str()) == marked);
+        by_mark.or_else(|| enforced().find(|target| target.digest.is_some())).or_else(|| enforced().next())
+    }
+
+    /// Whether the Work has objects that are enforced.
     pub fn has(&self, key: &str) -> bool {
-        self.by_key.contains_key(key)
+        self.by_key.get(key).is_some_and(|work| work.is_enforced)
     }
 
-    /// The Work's objects.
+    /// The Work's objects, where they are enforced.
     pub fn of_work(&self, key: &str) -> &[ObjectId] {
-        self.by_key.get(key).map_or(&[], Vec::as_slice)
+        let work = self.by_key.get(key).filter(|work| work.is_enforced);
+        work.map_or(&[], |work| work.ids.as_slice())
     }
 
     /// Whether any object of the kind is wanted.
@@ -80,15 +123,20 @@ impl Targets {
         self.kinds.contains_key(gvk)
     }
 
-    /// The wanted objects of a kind.
+    /// The wanted objects of a kind, as manifests name them.
     pub fn of_kind(&self, gvk: &Gvk) -> impl Iterator<Item = &ObjectId> {
-        self.by_id.keys().filter(move |id| id.gvk == *gvk)
+        let all = self.by_name.values().flatten();
+        all.filter(move |target| target.is_enforced && target.id.gvk == *gvk).map(|target| &target.id)
     }
 
-    /// Notes how an object was found right, or that it is not known to be.
-    pub fn set_digest(&mut self, id: &ObjectId, digest: Option<u64>) {
-        if let Some(target) = self.by_id.get_mut(id) {
-            target.digest = digest;
+    /// The object that Work `key` names `id` was found right for it, and so for no other; or it is not known to be right for anybody.
+    pub fn set_digest(&mut self, key: &str, id: &ObjectId, digest: Option<u64>) {
+        for target in self.by_name.get_mut(&name_of(id)).into_iter().flatten() {
+            if target.key == key && target.id == *id {
+                target.digest = digest;
+            } else if target.id.may_be(id) {
+                target.digest = None;
+            }
         }
     }
 }
@@ -101,26 +149,66 @@ mod tests {
         ObjectId { gvk: Gvk::new("v1", kind), namespace: "d".into(), name: name.into() }
     }
 
+    fn owner<'a>(targets: &'a Targets, there: &ObjectId, marked: &str) -> Option<(&'a str, usize)> {
+        targets.owner(there, Some(marked)).map(|target| (target.key.as_str(), target.ordinal))
+    }
+
     #[test]
     fn objects_come_and_go_with_their_works_and_kinds_with_their_objects() {
         let (map, secret) = (id("ConfigMap", "a"), id("Secret", "a"));
         let mut targets = Targets::default();
-        targets.set("w", vec![map.clone(), secret.clone()]);
-        targets.set_digest(&secret, Some(7));
-        assert_eq!(targets.get(&secret).map(|t| (t.key.as_str(), t.ordinal)), Some(("w", 1)));
-        targets.set("w", vec![secret.clone()]);
+        targets.set("w", vec![map.clone(), secret.clone()], true);
+        targets.set_digest("w", &secret, Some(7));
+        assert_eq!(owner(&targets, &secret, ""), Some(("w", 1)));
+        assert_eq!(targets.set("w", vec![secret.clone()], true), std::slice::from_ref(&map));
         assert_eq!(
-            targets.get(&secret).map(|t| (t.ordinal, t.digest)),
+            targets.owner(&secret, None).map(|t| (t.ordinal, t.digest)),
             Some((0, Some(7))),
             "what stays is known"
         );
-        assert!(targets.get(&map).is_none() && !targets.has_kind(&map.gvk) && targets.has_kind(&secret.gvk));
-        targets.set("other", vec![secret.clone()]);
-        targets.set("w", Vec::new());
-        assert_eq!(targets.get(&secret).map(|t| t.key.as_str()), Some("other"), "it is the other's now");
-        assert!(!targets.has("w") && targets.has("other"));
-        assert_eq!(targets.of_kind(&secret.gvk).count(), 1);
-        targets.set("other", Vec::new());
-        assert!(!targets.has_kind(&secret.gvk));
+        assert!(
+            targets.owner(&map, None).is_none()
+                && !targets.has_kind(&map.gvk)
+                && targets.has_kind(&secret.gvk)
+        );
+        targets.set("w", Vec::new(), true);
+        assert!(!targets.has_kind(&secret.gvk) && !targets.has("w") && targets.of_name(&secret).is_empty());
+    }
+
+    #[test]
+    fn of_several_works_that_name_an_object_one_has_it() {
+        let secret = id("Secret", "a");
+        let mut targets = Targets::default();
+        for key in ["b", "a", "suspended"] {
+            targets.set(key, vec![secret.clone()], key != "suspended");
+        }
+        assert_eq!(owner(&targets, &secret, "b"), Some(("b", 0)), "its marks tell");
+        assert_eq!(owner(&targets, &secret, "suspended"), Some(("a", 0)), "a suspended one is not enforced");
+        targets.set_digest("b", &secret, Some(1));
+        assert_eq!(owner(&targets, &secret, ""), Some(("b", 0)), "it was found right for it");
+        targets.set_digest("a", &secret, Some(2));
+        assert_eq!(owner(&targets, &secret, ""), Some(("a", 0)), "and for one at a time");
+        targets.set("a", Vec::new(), true);
+        targets.set("b", Vec::new(), true);
+        assert!(targets.owner(&secret, None).is_none() && !targets.has_kind(&secret.gvk));
+        assert_eq!(targets.of(&secret).count(), 1, "the suspended one names it still");
+    }
+
+    #[test]
+    fn versions_of_a_kind_and_needless_namespaces_are_names_of_one_object() {
+        let named =
+            ObjectId { gvk: Gvk::new("x/v1", "Role"), namespace: "needless".into(), name: "r".into() };
+        let there = ObjectId { namespace: String::new(), gvk: Gvk::new("x/v2", "Role"), name: "r".into() };
+        let mut targets = Targets::default();
+        targets.set("w", vec![named.clone()], true);
+        assert_eq!(owner(&targets, &there, "w"), Some(("w", 0)));
+        assert_eq!(targets.set("w", vec![there.clone()], true), [], "it is named otherwise");
+        let elsewhere = ObjectId { namespace: "other".into(), ..named };
+        targets.set("w", vec![elsewhere], true);
+        let there = ObjectId { namespace: "n".into(), ..there };
+        assert!(
+            targets.owner(&there, None).is_none(),
+            "of a kind that is in namespaces, it is another object"
+        );
     }
 }

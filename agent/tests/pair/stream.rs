@@ -1,7 +1,7 @@
 //! A gateway and agents over real TLS and gRPC on loopback, with the hub's ports faked over plain maps and the
 //! member in memory. What is waited for is a predicate, with a limit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,6 +64,7 @@ struct State {
     statuses: BTreeMap<String, Value>,
     notices: Vec<WorkNotice>,
     clones: Vec<String>,
+    orphans: BTreeSet<String>,
     renewals: u32,
 }
 
@@ -170,7 +171,8 @@ impl StatusSink for Fake {
         self.state.lock().notices.push(notice);
         Ok(())
     }
-    async fn orphans(&self, _: &str, _: Vec<String>) -> Result<(), PortError> {
+    async fn orphans(&self, _: &str, keys: Vec<String>) -> Result<(), PortError> {
+        self.state.lock().orphans.extend(keys);
         Ok(())
     }
     fn deletes_confirmed(&self, _: &str) -> Option<Batch> {

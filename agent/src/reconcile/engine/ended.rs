@@ -84,7 +84,7 @@ impl Engine {
             match result {
                 Ok(object) => {
                     class = class.min(order::class(&Gvk::of(object)));
-                    self.looked_for(entry.as_ref(), object);
+                    self.looked_for(entry.as_ref(), &self.named(key, ordinal, object), object);
                     written.push(body::written(object));
                     if current {
                         drifted |= self.found_right(key, ordinal, plural, object);
@@ -123,21 +123,28 @@ impl Engine {
 
     /// What a list did not name is there now. It was brought back where it is not the one that this very body was applied as: what waited
     /// for its first application, or was made after the list, nobody had removed.
-    fn looked_for(&mut self, before: Option<&Entry>, object: &Value) {
-        let id = ObjectId::of(object);
-        if !self.unlisted.remove(&id) {
+    fn looked_for(&mut self, before: Option<&Entry>, id: &ObjectId, object: &Value) {
+        if !self.unlisted.remove(id) {
             return;
         }
         let was_there = |entry: &Entry| entry.written.contains(&body::written(object));
         if before.is_some_and(|entry| entry.is_applied() && !was_there(entry)) {
-            self.drifted(&id, REMOVED);
+            self.drifted(id, REMOVED);
         }
+    }
+
+    /// As manifest `ordinal` of Work `key` names the object.
+    fn named(&self, key: &str, ordinal: usize, object: &Value) -> ObjectId {
+        self.targets.of_work(key).get(ordinal).cloned().unwrap_or_else(|| ObjectId::of(object))
     }
 
     /// The member answered that the object is like this, which is as it should be. True where it must be looked at again.
     fn found_right(&mut self, key: &str, ordinal: usize, plural: &str, object: &Value) -> bool {
-        let (id, digest) = (ObjectId::of(object), body::digest(object));
-        self.targets.set_digest(&id, Some(digest));
+        let (id, digest) = (self.named(key, ordinal, object), body::digest(object));
+        // Where another Work has it, it is right for that one.
+        if body::marked(object, &self.parts.cluster) == Some(key) {
+            self.targets.set_digest(key, &id, Some(digest));
+        }
         let answer = self.observed.answered(&id, digest, object);
         if answer == Answer::Newest {
             self.statuses.observe(&*self.parts.interpreter, key, ordinal, plural, object);
@@ -184,7 +191,7 @@ impl Engine {
             ("Warning", events::SYNC_FAILED)
         };
         let message =
-            failure.unwrap_or_else(|| format!("Successfully applied to cluster {}", self.parts.cluster));
+            failure.unwrap_or_else(|| format!("Successfully applied to cluster {}", self.parts.cluster.now));
         self.parts.shared.report(|outbox| {
             outbox.event(EventReport {
                 key: key.into(),

@@ -35,7 +35,7 @@ impl Engine {
     ) -> Result<Option<(String, Vec<ObjectId>)>, LedgerError> {
         let held = self.parts.shared.ledger.entry(key)?.filter(|entry| !entry.is_stray());
         ids.retain(|id| {
-            self.targets.get(id).is_none() && held.as_ref().is_none_or(|held| !may_name(held, id))
+            self.targets.of(id).next().is_none() && held.as_ref().is_none_or(|held| !may_name(held, id))
         });
         let row = if held.is_some() { orphans::former_key(key) } else { Some(key.to_owned()) };
         Ok(row.filter(|_| !ids.is_empty()).map(|row| (row, ids)))
@@ -54,7 +54,7 @@ impl Engine {
         let dropped = self.orphans.set(key, noted);
         noted.iter().for_each(|id| self.watch(&id.gvk));
         if entry.is_stray() {
-            let wanted = noted.iter().filter(|id| self.targets.get(id).is_some()).cloned();
+            let wanted = noted.iter().filter(|id| self.targets.of(id).next().is_some()).cloned();
             let wanted: Vec<ObjectId> = wanted.collect();
             wanted.iter().try_for_each(|id| self.lost(id))?;
             return Ok(wanted.is_empty());
@@ -66,7 +66,8 @@ impl Engine {
         for id in dropped {
             self.found(id, key)?;
         }
-        manifests.iter().try_for_each(|manifest| self.lost(&ObjectId::of(manifest)))?;
+        let named: Vec<ObjectId> = manifests.iter().map(ObjectId::of).collect();
+        self.orphans.meant_by(&named).iter().try_for_each(|id| self.lost(id))?;
         Ok(true)
     }
 
@@ -122,6 +123,5 @@ impl Engine {
 /// Whether `entry` says of `id` that it is to be there, or to go. What a body says that cannot be read, nobody knows.
 fn may_name(entry: &Entry, id: &ObjectId) -> bool {
     let Ok(manifests) = apply::manifests(&entry.body) else { return true };
-    let named: Vec<ObjectId> = manifests.iter().map(ObjectId::of).collect();
-    orphans::is_among(&named, id) || orphans::is_among(&entry.former, id)
+    manifests.iter().map(ObjectId::of).chain(entry.former.iter().cloned()).any(|named| named.means(id))
 }

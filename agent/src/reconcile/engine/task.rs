@@ -1,24 +1,26 @@
 //! One Work's turn on the member: applied or removed, as its entry says. Nothing of the engine's state is touched.
 
+use karmada_api::object;
 use karmada_interpreter::Interpreter;
 use serde_json::Value;
 
 use super::Ending;
 use crate::ledger::Entry;
-use crate::member::{Gvk, Member};
+use crate::member::{Gvk, Member, ObjectId};
 use crate::reconcile::apply::{self, Context, Failure, Known, Removal};
+use crate::reconcile::body::ClusterNames;
 use crate::reconcile::orphans::work_of_row;
 use crate::session::Phase;
 
-/// One Work's turn.
+/// One Work's turn; `named` as in [`Context::named`].
 pub(super) async fn one(
-    member: &dyn Member,
-    interpreter: &dyn Interpreter,
-    cluster: &str,
+    (member, interpreter): (&dyn Member, &dyn Interpreter),
+    cluster: &ClusterNames,
     key: &str,
     entry: &Entry,
+    named: &[(ObjectId, String)],
 ) -> Ending {
-    let context = Context { member, interpreter, cluster, written: &entry.written };
+    let context = Context { member, interpreter, cluster, written: &entry.written, named };
     match apply::manifests(&entry.body) {
         Ok(manifests) if entry.phase == Phase::Desired => {
             let known = match entry {
@@ -29,7 +31,9 @@ pub(super) async fn one(
             let results = apply::work(context, key, &manifests, known).await;
             // What takes its place stands before it goes.
             let former = if results.iter().all(Result::is_ok) && !entry.former.is_empty() {
-                Some(apply::removal(context, key, &former(entry), entry.preserve).await)
+                let uids = results.iter().flatten().map(|object| object::uid(object).to_owned());
+                let uids: Vec<String> = uids.collect();
+                Some(apply::removal(context, key, &former(entry), entry.preserve, &uids).await)
             } else {
                 None
             };
@@ -38,7 +42,7 @@ pub(super) async fn one(
         Ok(manifests) => {
             let mut objects = former(entry);
             objects.extend(apply::leaving(&manifests, &entry.written));
-            let mut removal = apply::removal(context, work_of_row(key), &objects, entry.preserve).await;
+            let mut removal = apply::removal(context, work_of_row(key), &objects, entry.preserve, &[]).await;
             // What it may not even look at, and never placed, it does not wait for.
             if removal.failure.as_ref().is_some_and(Failure::is_forbidden) && entry.is_nowhere() {
                 removal = Removal { done: true, uids: removal.uids, failure: None };

@@ -1,7 +1,10 @@
 //! The engine against a member in memory, on paused time.
 
 mod departures;
+mod names;
 mod pauses;
+mod renames;
+mod sharing;
 mod starts;
 mod strays;
 mod takeover;
@@ -68,13 +71,28 @@ impl Rig {
     }
 
     fn reading(member: MemoryMember, shared: Arc<Shared>, interpreter: Arc<dyn Interpreter>) -> Self {
+        Self::begun("m", member, shared, interpreter)
+    }
+
+    /// The engine of a cluster of this name.
+    fn called(cluster: &str, member: MemoryMember, shared: Arc<Shared>) -> Self {
+        Self::begun(cluster, member, shared, Arc::new(Native))
+    }
+
+    fn begun(
+        cluster: &str,
+        member: MemoryMember,
+        shared: Arc<Shared>,
+        interpreter: Arc<dyn Interpreter>,
+    ) -> Self {
         let stop = CancellationToken::new();
+        let before = shared.ledger.is_of(cluster).unwrap();
         let parts = Parts {
             namespaces: Arc::from([]),
             shared: shared.clone(),
             member: Arc::new(member.clone()),
             interpreter,
-            cluster: "m".into(),
+            cluster: ClusterNames { now: cluster.into(), before },
             drift_rate: 5.0,
         };
         let engine = tokio::spawn(run(parts, stop.clone()));
