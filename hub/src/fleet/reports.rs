@@ -191,6 +191,14 @@ impl StatusSink for Reports {
             Ok(())
         };
         self.change(&definition, &key, cluster, "", &mut change).await?;
+        // A word on an orphan ends with what it was for, and with a Work that came in its name: it is none on what is found later.
+        let had_word = self.cluster(cluster).is_some_and(|found| Orphans::of(&found).gone(&key.name));
+        if had_word {
+            let mut gone = |orphans: &mut Orphans| {
+                orphans.gone(&key.name);
+            };
+            self.change_orphans(cluster, &mut gone).await?;
+        }
         // Of a Work that is there and waits for it, and so once: what else a site says fills no log.
         if is_meant {
             tracing::info!(
@@ -200,11 +208,7 @@ impl StatusSink for Reports {
                 ?objects,
                 "the site removed what the Work carried"
             );
-        } else if self.cluster(cluster).is_some_and(|found| Orphans::of(&found).gone(&key.name)) {
-            let mut gone = |orphans: &mut Orphans| {
-                orphans.gone(&key.name);
-            };
-            self.change_orphans(cluster, &mut gone).await?;
+        } else if had_word {
             tracing::info!(
                 cluster,
                 work = &*key.name,

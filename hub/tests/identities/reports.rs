@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use karmada_certs::ClientKey;
-use karmada_proto::v1::{Applied, Credit, Orphans, Upsert, WorkStatus, agent_frame, hub_frame};
+use karmada_proto::v1::{Applied, Credit, Orphans, Removed, Upsert, WorkStatus, agent_frame, hub_frame};
 use serde_json::Value;
 
 use crate::world::{Session, World, until};
@@ -42,6 +42,31 @@ async fn orphans_leave_room_on_a_cluster_for_what_people_decide() {
     let said = told.iter().any(|event| event["message"].as_str().unwrap().contains("more are not listed"));
     assert!(said, "{told:?}");
     world.annotate("north", "note", &"y".repeat(200 << 10)).await;
+}
+
+/// It was given for an orphan; a Work of that name came, and went as Works go. What is found under the name later is another one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_word_on_an_orphan_ends_with_a_work_of_its_name() {
+    let world = World::start().await;
+    let mut session = connected(&world).await;
+    world.place("north", "w").await;
+    let upsert = loop {
+        if let hub_frame::Body::Upsert(upsert) = session.next().await.expect("the Work is sent") {
+            break upsert;
+        }
+    };
+    world.annotate("north", ORPHANS, r#"{"other":"delete","w":"delete"}"#).await;
+    world.delete_work("north", "w").await;
+    let removed = Removed {
+        key: "w".into(),
+        uid: upsert.uid.clone(),
+        revision: upsert.revision,
+        held: true,
+        ..Removed::default()
+    };
+    session.say(agent_frame::Body::Removed(removed)).await;
+    let words = || world.cluster("north").unwrap()["metadata"]["annotations"][ORPHANS].clone();
+    until("the end of the word", || words() == r#"{"other":"delete"}"#).await;
 }
 
 fn applied(upsert: &Upsert, hash: &[u8]) -> agent_frame::Body {

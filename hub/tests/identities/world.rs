@@ -166,13 +166,17 @@ impl World {
     }
 
     pub async fn delete_cluster(&self, cluster: &str) {
+        self.delete(&format!("/apis/cluster.karmada.io/v1alpha1/clusters/{cluster}")).await;
+    }
+
+    pub async fn delete_work(&self, cluster: &str, name: &str) {
+        self.delete(&format!("/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-{cluster}/works/{name}"))
+            .await;
+    }
+
+    async fn delete(&self, path: &str) {
         let certificate = self.administrator(HOUR);
-        let (status, _) = self
-            .https(Some(&certificate))
-            .await
-            .send("DELETE", &format!("/apis/cluster.karmada.io/v1alpha1/clusters/{cluster}"))
-            .await
-            .unwrap();
+        let (status, _) = self.https(Some(&certificate)).await.send("DELETE", path).await.unwrap();
         assert_eq!(status, 200);
     }
 
