@@ -8,6 +8,7 @@ use super::numbers::{set_cursor, set_number, set_value};
 use super::row::{COLUMNS, NOTHING_COMES, TO_BE_WRITTEN, entry_of, former_text};
 use crate::member::ObjectId;
 use crate::reconcile::apply::manifests;
+use crate::reconcile::orphans::former_key;
 use crate::session::{Change, Phase};
 
 /// The body of what is held by name alone.
@@ -85,6 +86,20 @@ fn former_after(
     Ok(former)
 }
 
+/// What bodies of Work `key` before named and that does not is not to be taken away: it is noted as found, for a person to decide.
+fn keep_former(connection: &Connection, key: &str) -> Result<(), rusqlite::Error> {
+    let select = format!("SELECT {} FROM works WHERE key = ?1", COLUMNS.join(", "));
+    let held = connection.prepare_cached(&select)?.query_row([key], entry_of).optional()?;
+    let Some(former) = held.map(|entry| entry.former).filter(|former| !former.is_empty()) else {
+        return Ok(());
+    };
+    if let Some(row) = former_key(key) {
+        found(connection, &row, &former)?;
+    }
+    connection.prepare_cached("UPDATE works SET former = '' WHERE key = ?1")?.execute([key])?;
+    Ok(())
+}
+
 pub(super) fn apply(connection: &Connection, change: &Change) -> Result<(), rusqlite::Error> {
     match change {
         // An outcome is of one body and of no other for good: the member may have taken, or still be taking, whatever came after that
@@ -148,6 +163,7 @@ pub(super) fn apply(connection: &Connection, change: &Change) -> Result<(), rusq
                 )?
                 .execute(params![key, *revision as i64, preserve, uid, retry])?;
         }
+        Change::KeepFormer { key } => keep_former(connection, key)?,
         Change::Forget { key } => {
             connection.prepare_cached("DELETE FROM works WHERE key = ?1")?.execute([key])?;
         }

@@ -28,6 +28,7 @@ use crate::cause::Cause;
 use crate::enrolment::Enrolment;
 use crate::identity::{Identity, IdentityStore};
 use crate::ledger::LedgerError;
+use crate::reconcile::orphans::former_key;
 use crate::rotation;
 use crate::schedule::{Advice, Schedule};
 use crate::session::{Change, Ended, Opening, Session};
@@ -397,6 +398,7 @@ fn key_of(change: &Change) -> Option<String> {
         | Change::Touch { key, .. }
         | Change::Delete { key, .. }
         | Change::Forget { key } => Some(key.clone()),
+        Change::KeepFormer { key } => former_key(key),
         Change::Epoch(_) | Change::Cursor(_) | Change::Timeline(_) | Change::Seal(_) => None,
     }
 }

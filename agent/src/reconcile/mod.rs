@@ -23,7 +23,7 @@ pub mod guard;
 mod look;
 mod observed_during_write;
 pub mod order;
-mod orphans;
+pub mod orphans;
 pub mod pace;
 mod strays;
 mod targets;

@@ -69,6 +69,11 @@ pub enum Change {
         /// Where it differs from the one held, what was put aside is to be tried again.
         retry: String,
     },
+    /// What bodies before the one just put named and it does not is left in the member, to be told as orphans.
+    KeepFormer {
+        /// The Work's name.
+        key: String,
+    },
     /// The same body under a newer revision.
     Touch {
         /// The Work's name.
@@ -277,6 +282,9 @@ impl Intake {
             generation: upsert.generation,
             retry: upsert.retry.clone(),
         });
+        if upsert.keep_former {
+            self.changes.push(Change::KeepFormer { key: upsert.key.clone() });
+        }
     }
 
     /// The hub names a body by its hash: kept where it is the one held, asked for where it is not.

@@ -89,6 +89,7 @@ fn written(session: &mut Session) -> Vec<String> {
             Change::Touch { key, revision, .. } => format!("touch {key}@{revision}"),
             Change::Delete { key, revision, .. } => format!("delete {key}@{revision}"),
             Change::Forget { key } => format!("forget {key}"),
+            Change::KeepFormer { key } => format!("keep former {key}"),
             Change::Epoch(epoch) => format!("epoch {epoch}"),
             Change::Cursor(cursor) => format!("cursor {cursor}"),
             Change::Timeline(timeline) => format!("timeline {timeline}"),
@@ -97,6 +98,16 @@ fn written(session: &mut Session) -> Vec<String> {
         .collect();
     session.committed(secs(1));
     words
+}
+
+#[test]
+fn a_body_of_a_restored_hub_is_put_with_what_it_takes_away_kept() {
+    let mut session = open(7, 3, &[]);
+    welcome(&mut session, 7);
+    said(&mut session);
+    hear(&mut session, Body::Upsert(Upsert { keep_former: true, ..upsert("a", 5, "one", 5) }));
+    hear(&mut session, Body::Upsert(upsert("b", 6, "two", 6)));
+    assert_eq!(written(&mut session), ["put a@5", "keep former a", "put b@6", "cursor 6"]);
 }
 
 #[test]

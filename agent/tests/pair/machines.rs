@@ -11,8 +11,8 @@ use karmada_certs::Authority;
 use karmada_gateway::Options;
 use karmada_gateway::admission;
 use karmada_gateway::inbox::Report;
-use karmada_gateway::ports::{Position, Work, WorkEvent};
-use karmada_gateway::session::{self as gateway, Opening};
+use karmada_gateway::ports::{Batch, Position, Work, WorkEvent};
+use karmada_gateway::session::{self as gateway, Holding, Opening};
 use karmada_gateway::session::{Control, Effect};
 use karmada_proto::body::Assembly;
 use karmada_proto::cadence::Cadence;
@@ -51,6 +51,25 @@ pub(crate) struct Hub {
     pub(crate) orphans: BTreeSet<String>,
     /// What a person decided of those: names, and whether their objects stay.
     pub(crate) decided: Vec<(String, bool)>,
+    /// Whether deletes are held from a site that saw another life of the hub; not the subject of most tests.
+    pub(crate) holds: bool,
+    pub(crate) hold: Hold,
+}
+
+/// What the hub keeps of the deletes that it holds from the site.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Hold {
+    pub(crate) since: Option<Batch>,
+    /// A person was told of some.
+    pub(crate) is_told: bool,
+    pub(crate) is_confirmed: bool,
+}
+
+impl Hold {
+    /// A person lets go what he was told of.
+    pub(crate) fn confirm(&mut self) {
+        self.is_confirmed |= self.is_told;
+    }
 }
 
 impl Hub {
@@ -101,6 +120,17 @@ impl Hub {
     /// Old history is no longer kept.
     pub(crate) fn compact(&mut self) {
         self.kept_from = self.revision;
+    }
+
+    /// What is held from a site that says so of the lives that it saw.
+    fn holding(&mut self, saw_another_life: bool) -> Option<Holding> {
+        let now = Batch { epoch: self.epoch, revision: self.revision, timeline: self.timeline() };
+        let waits = self.hold.since.is_some() && !self.hold.is_confirmed;
+        if self.holds && saw_another_life && !waits {
+            self.hold = Hold { since: Some(now), ..Hold::default() };
+        }
+        let passed = if self.hold.is_confirmed { Holding::ALL } else { 0 };
+        self.hold.since.map(|held| Holding { held, start: now.timeline, passed })
     }
 
     fn timeline(&self) -> u64 {
@@ -234,7 +264,10 @@ pub(crate) fn session(hub: &mut Hub, site: &mut Site, budget: usize) -> Passed {
         hub.epoch = hello.epoch + 1;
     }
     let in_our_past = hub.in_our_past(hello.timeline, hello.cursor);
-    let resume = admission::resume(&hello, hub.epoch, in_our_past);
+    let told_here = hub.in_our_past(hello.timeline, admission::newest_told(&hello));
+    let another_life = admission::saw_another_life(&hello, hub.epoch, told_here);
+    let holding = hub.holding(another_life);
+    let resume = admission::resume(&hello, hub.epoch, in_our_past).filter(|_| holding.is_none());
     let (full, events) = hub.since(resume);
     let opening = Opening {
         trust_revision: 0,
@@ -244,12 +277,10 @@ pub(crate) fn session(hub: &mut Hub, site: &mut Site, budget: usize) -> Passed {
         epoch_seal: hub.ca.seal_epoch(hub.epoch).unwrap().into(),
         timeline: hub.timeline(),
         resumed: resume.filter(|_| !full),
-        holds_deletes: None,
+        holds_deletes: holding,
         retry_hint: Duration::ZERO,
         hub_clock_ms: 0,
     };
-    let told_here = hub.in_our_past(hello.timeline, admission::newest_told(&hello));
-    let another_life = admission::saw_another_life(&hello, hub.epoch, told_here);
     let mut gateway = gateway::Session::open(hello, &opening, &Options::default(), now);
     let mut seen = hub.history.len();
     let mut feed: VecDeque<WorkEvent> = events.into();
@@ -300,11 +331,16 @@ pub(crate) fn session(hub: &mut Hub, site: &mut Site, budget: usize) -> Passed {
         }
         while let Some(effect) = gateway.next_effect() {
             assert_ne!(effect, Effect::Relist, "nothing was lost");
+            hub.hold.is_told |= matches!(effect, Effect::DeletesHeld(..));
         }
         while let Some(report) = gateway.next_report(now) {
             quiet = false;
             if let Report::Finalize { key, uid, .. } = &report {
                 hub.finalize(key, uid);
+            }
+            if let Report::HoldEnds(held) = &report {
+                assert_eq!(hub.hold.since, Some(*held));
+                hub.hold = Hold::default();
             }
             if let Report::Orphans(keys) = &report {
                 hub.orphans.extend(keys.iter().cloned());

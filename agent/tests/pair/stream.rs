@@ -252,8 +252,17 @@ impl SessionStore for Fake {
     fn is_sealed(&self, epoch: u64, seal: &[u8]) -> bool {
         self.ca.seal_keys().verify(epoch, seal)
     }
+    async fn hold_ends(&self, _: &str, _: Batch) -> Result<(), PortError> {
+        Ok(())
+    }
     fn in_our_past(&self, timeline: u64, cursor: u64) -> bool {
         timeline == 1 && cursor <= self.state.lock().revision
+    }
+    fn told_as(&self, timeline: u64, _: ClusterLife<'_>) -> u64 {
+        timeline
+    }
+    fn told(&self, _: ClusterLife<'_>, timeline: u64, cursor: u64) -> Told {
+        if self.in_our_past(timeline, cursor) { Told::ThisCluster } else { Told::InAnotherLife }
     }
     async fn next_session(&self, _: &str) -> Result<u64, PortError> {
         let mut state = self.state.lock();

@@ -65,9 +65,10 @@ pub fn ahead(hello: &Hello, position: Position, sealed: bool) -> bool {
     sealed && hello.epoch > position.epoch
 }
 
-/// Where the watch may resume: only within the epoch the agent has seen, and `in_our_past`.
-pub fn resume(hello: &Hello, epoch: u64, in_our_past: bool) -> Option<u64> {
-    (in_our_past && hello.epoch == epoch && hello.cursor > 0).then_some(hello.cursor)
+/// Where the watch may resume: only within the epoch the agent has seen, and where the cursor `is_ours`: told to the agent of this very
+/// Cluster, in our past.
+pub fn resume(hello: &Hello, epoch: u64, is_ours: bool) -> Option<u64> {
+    (is_ours && hello.epoch == epoch && hello.cursor > 0).then_some(hello.cursor)
 }
 
 /// Whether the agent has seen a life of the hub that was taken back: it comes out of another epoch, or was told what it holds by a

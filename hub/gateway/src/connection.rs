@@ -18,7 +18,7 @@ use crate::admission::{self, LiveSession, close};
 use crate::door::Door;
 use crate::gateway::Gateway;
 use crate::links::Way;
-use crate::ports::{Batch, Occurrence, PortError, Position};
+use crate::ports::{Batch, ClusterLife, Occurrence, PortError, Position, Told};
 use crate::session::{Control, Holding, Opening, Session};
 use crate::stream::SessionStream;
 
@@ -106,12 +106,16 @@ where
     let protocol = admission::check(&cluster, &hello)?;
     gateway.paced(&cluster)?;
     probe_other(gateway, &cluster, &hello).await?;
-    let (position, resume) = position(gateway, &hello).await?;
+    let uid = gateway.ports.registrar.uid_of(&cluster);
+    let whose = ClusterLife { cluster: &cluster, uid: &uid };
+    let (position, resume) = position(gateway, whose, &hello).await?;
     let epoch = position.epoch;
     let busy = |error: PortError| admission::busy(error.message);
-    let feed = gateway.ports.works.watch(&cluster, resume).await.map_err(busy)?;
     let at = Batch { epoch, revision: position.revision, timeline: position.timeline };
-    let holds_deletes = holds_deletes(gateway, &cluster, &hello, at).await.map_err(busy)?;
+    let holds_deletes = holds_deletes(gateway, whose, &hello, at).await.map_err(busy)?;
+    // A cursor says nothing of what was withheld before it.
+    let resume = resume.filter(|_| holds_deletes.is_none());
+    let feed = gateway.ports.works.watch(&cluster, resume).await.map_err(busy)?;
     let session_seq = gateway.ports.sessions.next_session(&cluster).await.map_err(busy)?;
     // What was decided before all that was waited for may hold no more: asked again, before another session is replaced...
     authorized(gateway, peer, &cluster).await?;
@@ -136,7 +140,7 @@ where
         session_seq,
         epoch,
         epoch_seal: gateway.ports.sessions.seal(epoch),
-        timeline: position.timeline,
+        timeline: gateway.ports.sessions.told_as(position.timeline, whose),
         resumed: resume.filter(|_| !feed.full_listing),
         holds_deletes,
         retry_hint: admission::retry_hint(gateway.links.sessions(), gateway.options.accept_rate),
@@ -147,7 +151,10 @@ where
     tracing::info!(cluster, session_seq, epoch, resumed = ?opening.resumed, %version, "session");
     let ends = now.saturating_add(life_left(peer, hub_clock_ms));
     let session = Session::open(hello, &opening, &gateway.options, now).until(ends);
-    Ok(SessionStream::new(gateway.clone(), door, session, inbound, feed).heard_by(caller.pulse.clone()))
+    let stream = SessionStream::new(gateway.clone(), door, session, inbound, feed);
+    let mut stream = stream.heard_by(caller.pulse.clone());
+    stream.let_go(now);
+    Ok(stream)
 }
 
 /// How long the certificate is still valid.
@@ -207,15 +214,18 @@ async fn probe_other(gateway: &Gateway, cluster: &str, hello: &Hello) -> Result<
 }
 
 /// Which deletes that are listed to this agent wait for a person: since its site saw a life of the hub that was taken back, and until
-/// somebody says otherwise. A word for an earlier life is none for this one, though its epoch and revision were reached again.
+/// somebody says otherwise. A word for an earlier life is none for this one, though its epoch and revision were reached again. As long as
+/// the site does not have all of it, this says so, also where nothing waits for a word any more.
 async fn holds_deletes(
     gateway: &Gateway,
-    cluster: &str,
+    whose: ClusterLife<'_>,
     hello: &Hello,
     now: Batch,
 ) -> Result<Option<Holding>, PortError> {
     let (sessions, statuses) = (&gateway.ports.sessions, &gateway.ports.statuses);
-    let in_our_past = sessions.in_our_past(hello.timeline, admission::newest_told(hello));
+    let cluster = whose.cluster;
+    let told = sessions.told(whose, hello.timeline, admission::newest_told(hello));
+    let in_our_past = told != Told::InAnotherLife;
     let mut held = sessions.holds_deletes(cluster).await?;
     // A word for an epoch that is still to come is none.
     let counts = |word: &Batch| word.epoch <= now.epoch && word.is_of_this_history(&**sessions, held);
@@ -227,11 +237,18 @@ async fn holds_deletes(
         held = Some(now);
     }
     let passed = confirmed.filter(|confirmed| confirmed.epoch == now.epoch).map_or(0, |batch| batch.revision);
-    Ok(held.filter(open).map(|held| Holding { since: held.revision, passed }))
+    Ok(held.map(|held| {
+        let passed = if open(&held) { passed } else { Holding::ALL };
+        Holding { held, start: now.timeline, passed }
+    }))
 }
 
 /// Where the hub stands and where to resume. Mints a new epoch where the agent was given one that the hub does not know.
-async fn position(gateway: &Gateway, hello: &Hello) -> Result<(Position, Option<u64>), Close> {
+async fn position(
+    gateway: &Gateway,
+    whose: ClusterLife<'_>,
+    hello: &Hello,
+) -> Result<(Position, Option<u64>), Close> {
     let sessions = &gateway.ports.sessions;
     let busy = |error: PortError| admission::busy(error.message);
     let position = sessions.position().await.map_err(busy)?;
@@ -245,8 +262,8 @@ async fn position(gateway: &Gateway, hello: &Hello) -> Result<(Position, Option<
                 "an agent names an epoch without proof: it is listed everything in this one"
             );
         }
-        let in_our_past = sessions.in_our_past(hello.timeline, hello.cursor);
-        return Ok((position, admission::resume(hello, position.epoch, in_our_past)));
+        let is_ours = sessions.told(whose, hello.timeline, hello.cursor) == Told::ThisCluster;
+        return Ok((position, admission::resume(hello, position.epoch, is_ours)));
     }
     let epoch = sessions.mint_epoch_above(hello.epoch).await.map_err(busy)?;
     tracing::warn!(

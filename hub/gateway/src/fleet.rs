@@ -394,6 +394,12 @@ impl<D: Clone> Fleet<D> {
         }
     }
 
+    /// The site has all that was held back from it.
+    pub fn nothing_held(&mut self, cluster: &str) -> Vec<Wake> {
+        let was_held = self.links.get_mut(cluster).and_then(|link| link.hold.take()).is_some();
+        if was_held { vec![Wake::Link] } else { Vec::new() }
+    }
+
     /// What the agent `reported` was written, and the Cluster is now `written`. Kept while its session is there.
     pub fn wrote(&mut self, cluster: &str, reported: &Value, written: &Value) {
         if let Some(link) = self.links.get_mut(cluster).filter(|link| link.session.is_some()) {

@@ -39,6 +39,8 @@ pub struct Gateway {
     refusals: Mutex<LineBudget>,
     /// How often each cluster's sessions begin.
     beginnings: Mutex<Buckets<String>>,
+    /// How often each cluster's agent gets a certificate.
+    renewals: Mutex<Buckets<String>>,
 }
 
 impl std::fmt::Debug for Gateway {
@@ -58,6 +60,7 @@ impl Gateway {
             entered: AtomicU64::new(0),
             refusals: Mutex::new(LineBudget::new(REFUSALS_LOGGED)),
             beginnings: Mutex::new(Buckets::new(PACED)),
+            renewals: Mutex::new(Buckets::new(PACED)),
         });
         tokio::spawn(sweep(Arc::downgrade(&gateway), gateway.options.sweep));
         gateway
@@ -202,6 +205,11 @@ impl Gateway {
     pub(crate) fn paced(&self, cluster: &str) -> Result<(), Close> {
         let taken = self.beginnings.lock().take(cluster.to_owned(), self.options.session_rate, self.now());
         taken.map_err(admission::too_often)
+    }
+
+    /// Whether the agent of `cluster` may be given a certificate now, or after how long.
+    pub(crate) fn may_renew(&self, cluster: &str) -> Result<(), Duration> {
+        self.renewals.lock().take(cluster.to_owned(), self.options.renewal_rate, self.now())
     }
 
     /// Whether a line about a refusal may be logged, and how many before it were not.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use karmada_proto::STATUS_LIMIT;
 use karmada_proto::body::{self, BodyError};
 
-use crate::ports::{WorkNotice, WorkReport};
+use crate::ports::{Batch, WorkNotice, WorkReport};
 
 /// Events waiting at once; beyond that the oldest is dropped: events tell, they do not decide.
 const NOTICES: usize = 128;
@@ -66,6 +66,8 @@ pub enum Report {
     Notice(WorkNotice),
     /// Works that a full listing lacked.
     Orphans(Vec<String>),
+    /// The site has all that was held back from it so.
+    HoldEnds(Batch),
 }
 
 impl Report {
@@ -76,6 +78,7 @@ impl Report {
             Self::Cluster(_) => " cluster",
             Self::Notice(_) => " notice",
             Self::Orphans(_) => " orphans",
+            Self::HoldEnds(_) => " hold",
         }
     }
 }
@@ -88,6 +91,7 @@ pub struct Inbox {
     removals: BTreeMap<(String, String), Vec<String>>,
     cluster: Option<Packed>,
     orphans: Option<Vec<String>>,
+    hold_ends: Option<Batch>,
     notices: VecDeque<WorkNotice>,
     under_way: BTreeSet<String>,
 }
@@ -111,6 +115,7 @@ impl Inbox {
                 held.extend(keys);
                 held.truncate(ORPHANS);
             }
+            Report::HoldEnds(held) => self.hold_ends = Some(held),
             Report::Notice(notice) => {
                 if self.notices.len() == NOTICES {
                     self.notices.pop_front();
@@ -132,8 +137,10 @@ impl Inbox {
             self.cluster.take().map(Report::Cluster)
         } else if free(" notice") && !self.notices.is_empty() {
             self.notices.pop_front().map(Report::Notice)
-        } else if free(" orphans") {
+        } else if free(" orphans") && self.orphans.is_some() {
             self.orphans.take().map(Report::Orphans)
+        } else if free(" hold") {
+            self.hold_ends.take().map(Report::HoldEnds)
         } else {
             None
         }?;
@@ -160,6 +167,9 @@ impl Inbox {
             Report::Orphans(keys) => {
                 self.orphans.get_or_insert(keys);
             }
+            Report::HoldEnds(held) => {
+                self.hold_ends.get_or_insert(held);
+            }
             Report::Notice(notice) => {
                 if self.notices.len() < NOTICES {
                     self.notices.push_front(notice);
@@ -174,6 +184,7 @@ impl Inbox {
             + self.removals.len()
             + usize::from(self.cluster.is_some())
             + usize::from(self.orphans.is_some())
+            + usize::from(self.hold_ends.is_some())
             + self.notices.len()
     }
 }

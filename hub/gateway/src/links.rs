@@ -152,6 +152,12 @@ impl Links {
         self.call(cluster, wakes);
     }
 
+    /// The site has all that was held back from it.
+    pub(crate) fn nothing_held(&self, cluster: &str) {
+        let wakes = self.fleet.lock().nothing_held(cluster);
+        self.call(cluster, wakes);
+    }
+
     /// The certificate that the live session of `cluster` shows.
     pub fn peer(&self, cluster: &str) -> Option<PeerIdentity> {
         Some(self.door(cluster)?.peer.clone())

@@ -23,6 +23,8 @@ pub struct Options {
     pub accept_rate: u32,
     /// How often the sessions of one cluster begin; who comes more often waits.
     pub session_rate: Rate,
+    /// How often the agent of one cluster gets a new certificate over its stream.
+    pub renewal_rate: Rate,
     /// Report writes of one cluster under way at once.
     pub report_concurrency: usize,
     /// Reports that all sessions together may have unpacked and be parsing at once, in KiB; others wait. What is parsed is some
@@ -48,6 +50,7 @@ impl Default for Options {
             status_window: Credit { messages: 256, bytes: 1 << 20 },
             accept_rate: 500,
             session_rate: Rate { per_minute: 30.0, burst: 20.0 },
+            renewal_rate: Rate { per_minute: 2.0, burst: 5.0 },
             report_concurrency: 16,
             unpacked_kib: 8 * 1024,
             session_unpacked_kib: 1024,

@@ -405,6 +405,11 @@ pub trait Registrar: Send + Sync + 'static {
     async fn join(&self, ask: JoinAsk) -> Result<JoinOutcome, PortError>;
     /// The cluster that `peer` speaks for: its key holds now, and its certificate has not ended.
     async fn authorize_session(&self, peer: &PeerIdentity) -> Result<String, SessionRefusal>;
+    /// The uid of the Cluster of this name; empty where there is none. Must return at once.
+    fn uid_of(&self, cluster: &str) -> String {
+        let _ = cluster;
+        String::new()
+    }
     /// What tells the CAs that agents are to trust from others: one that trusts others asks for a new certificate. Zero: not told.
     fn trust_revision(&self) -> u64 {
         0
@@ -483,6 +488,27 @@ pub struct Position {
     pub timeline: u64,
 }
 
+/// A Cluster in one life of it: joined anew after its end, it is another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClusterLife<'a> {
+    /// Its name.
+    pub cluster: &'a str,
+    /// Its uid.
+    pub uid: &'a str,
+}
+
+/// Who was told the cursor that an agent names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// The agent of this very Cluster, in the history that the hub has.
+    ThisCluster,
+    /// In that history as well, but the agent of another Cluster, or of an earlier one of this name; or an earlier version of the hub did
+    /// not say whose.
+    AnotherCluster,
+    /// A start that is none of this hub's past, or past where the next one began.
+    InAnotherLife,
+}
+
 /// What must outlive the process: the epoch and the sessions' fence.
 #[async_trait]
 pub trait SessionStore: Send + Sync + 'static {
@@ -494,15 +520,22 @@ pub trait SessionStore: Send + Sync + 'static {
     /// Remembers that `cluster` came into this epoch out of another life of the hub when the store was at this revision: the hub was
     /// restored, and what it lists as deleted may have been taken back since.
     async fn hold_deletes(&self, cluster: &str, since: Batch) -> Result<(), PortError>;
-    /// What [`SessionStore::hold_deletes`] was called with last.
+    /// The site has what was held so, or nothing of it concerned the site. Nothing changes where something else is held by now.
+    async fn hold_ends(&self, cluster: &str, held: Batch) -> Result<(), PortError>;
+    /// What [`SessionStore::hold_deletes`] was called with last, until it ends.
     async fn holds_deletes(&self, cluster: &str) -> Result<Option<Batch>, PortError>;
     /// The proof that this hub handed out `epoch`; empty where it cannot be made.
     fn seal(&self, epoch: u64) -> Bytes;
     /// Whether `seal` is such a proof.
     fn is_sealed(&self, epoch: u64, seal: &[u8]) -> bool;
-    /// Whether `cursor`, which the start `timeline` told an agent, is a place in the history that this hub has: the start is
-    /// one of its own past, and the cursor not beyond where the next one began.
+    /// Whether `cursor` is a place in the history that this hub has, where the start `timeline` was there: the start is one of its own
+    /// past, and the cursor not beyond where the next one began.
     fn in_our_past(&self, timeline: u64, cursor: u64) -> bool;
+    /// The number by which the agent of `whose` is told the start `timeline`: what one Cluster's agent was told is known from what
+    /// another's was.
+    fn told_as(&self, timeline: u64, whose: ClusterLife<'_>) -> u64;
+    /// Who was told `cursor` in the start that is named as `timeline`, seen from `whose` agent.
+    fn told(&self, whose: ClusterLife<'_>, timeline: u64, cursor: u64) -> Told;
     /// The next session number of `cluster`, persisted: larger than any given before.
     async fn next_session(&self, cluster: &str) -> Result<u64, PortError>;
 }

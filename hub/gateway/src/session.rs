@@ -9,6 +9,7 @@
 mod bounds;
 mod dispatch;
 mod line;
+mod withheld;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -19,9 +20,9 @@ use karmada_proto::v1::{self, Close, CloseCode, NackCode, RetryClass, agent_fram
 use karmada_proto::{CHUNK, cadence, credit, frame};
 
 use self::bounds::{MESSAGE, NAME, REASON, bounded, is_named_briefly};
-pub use self::dispatch::Holding;
 use self::dispatch::{Dispatch, NeverHeld};
 use self::line::{Line, Silence};
+pub use self::withheld::Holding;
 use crate::admission::close;
 use crate::fleet::Progress;
 use crate::inbox::{Inbox, Packed, Report};
@@ -30,6 +31,8 @@ use crate::ports::{Applied, Batch, WorkEvent, WorkNotice, WorkReport};
 
 /// Answers that wait to be taken, beyond which nothing more is read.
 const ANSWERS: usize = 64;
+/// Between two listings that the agent asks for by wanting what is not at hand.
+const BETWEEN_LISTINGS: Duration = Duration::from_secs(30);
 /// Uids of removed objects that are kept to be told.
 const EVIDENCE: usize = 16;
 /// Reports waiting beyond which the agent gets no new status credit.
@@ -82,8 +85,6 @@ pub enum Effect {
 #[derive(Debug)]
 pub struct Session {
     epoch: u64,
-    /// This start of the hub.
-    timeline: u64,
     dispatch: Dispatch,
     out: VecDeque<hub_frame::Body>,
     effects: VecDeque<Effect>,
@@ -95,6 +96,10 @@ pub struct Session {
     report_retry: Duration,
     line: Line,
     leave_by: Option<Duration>,
+    /// The agent misses what only a listing brings.
+    is_to_relist: bool,
+    /// Before this the agent gets no listing for that.
+    no_relist_before: Duration,
     identity_ends: Duration,
     closing: bool,
 }
@@ -110,7 +115,7 @@ pub struct Opening {
     pub epoch: u64,
     /// The proof that it was handed out.
     pub epoch_seal: Bytes,
-    /// This start of the hub.
+    /// This start of the hub, by the number that this Cluster's agent is told.
     pub timeline: u64,
     /// Where the watch resumes; `None`: a full listing.
     pub resumed: Option<u64>,
@@ -147,7 +152,6 @@ impl Session {
         };
         let mut session = Self {
             epoch: opening.epoch,
-            timeline: opening.timeline,
             dispatch: Dispatch::new(opening.epoch, hello, opening.resumed, opening.holds_deletes),
             out: [hub_frame::Body::Welcome(welcome)].into(),
             effects: [Effect::Stands(false)].into(),
@@ -159,6 +163,8 @@ impl Session {
             report_retry: options.report_retry,
             line: Line::new(cadence::FIRST.max(options.ping_min), now),
             leave_by: None,
+            is_to_relist: false,
+            no_relist_before: Duration::ZERO,
             identity_ends: Duration::MAX,
             closing: false,
         };
@@ -243,7 +249,7 @@ impl Session {
             )),
             B::Ping(ping) => self.ping(ping),
             B::Pong(pong) => self.line.answered(pong.seq, now),
-            B::Ack(ack) => self.effects.extend(self.dispatch.ack(ack).map(Effect::Persisted)),
+            B::Ack(ack) => self.ack(ack),
             B::WorkStatus(status) => self.work_status(status),
             B::ClusterStatus(status) => {
                 let v1::ClusterStatus { encoding, decoded_size, body: bytes } = status;
@@ -264,15 +270,34 @@ impl Session {
             B::Credit(credit) => self.purse.add(&credit),
             B::Unsupported(_) => {}
             B::Want(want) => {
-                if !self.dispatch.want(&want) {
-                    self.effects.push_back(Effect::Relist);
-                }
+                self.is_to_relist |= !self.dispatch.want(&want);
+                self.relist(now);
             }
             B::Removed(removed) => self.removed(removed),
-            B::Orphans(orphans) => self.inbox.put(Report::Orphans(orphans.keys)),
+            B::Orphans(orphans) => {
+                self.dispatch.names(&orphans.keys);
+                self.inbox.put(Report::Orphans(orphans.keys));
+            }
             B::Renew(renew) => self.effects.push_back(Effect::Renew(renew.csr)),
             B::Bye(_) => self.closing = true,
             B::Nack(nack) => self.nack(nack),
+        }
+    }
+
+    fn ack(&mut self, ack: v1::Ack) {
+        if let Some(held) = self.dispatch.hold_ends(&ack) {
+            self.inbox.put(Report::HoldEnds(held));
+        }
+        self.effects.extend(self.dispatch.ack(ack).map(Effect::Persisted));
+    }
+
+    /// Whatever the agent misses is answered by one listing, and not by another while one comes in or a moment after: each reads all of
+    /// its Works.
+    fn relist(&mut self, now: Duration) {
+        if self.is_to_relist && !self.dispatch.is_listing() && now >= self.no_relist_before {
+            self.is_to_relist = false;
+            self.no_relist_before = now + BETWEEN_LISTINGS;
+            self.effects.push_back(Effect::Relist);
         }
     }
 
@@ -458,8 +483,7 @@ impl Session {
             return None;
         }
         let frame = self.dispatch.next_frame(&mut self.purse, &mut self.inbox);
-        if let Some((revision, held)) = self.dispatch.take_held() {
-            let batch = Batch { epoch: self.epoch, revision, timeline: self.timeline };
+        if let Some((batch, held)) = self.dispatch.take_held() {
             self.effects.push_back(Effect::DeletesHeld(batch, held));
         }
         frame
@@ -500,6 +524,7 @@ impl Session {
 
     /// Looks at the clock.
     pub fn tick(&mut self, now: Duration) {
+        self.relist(now);
         match self.line.silence(now) {
             Silence::Fine => {}
             Silence::Late => {
@@ -530,7 +555,9 @@ impl Session {
     /// When [`Session::tick`] has something to do next.
     pub fn deadline(&self) -> Duration {
         let first = self.line.deadline().min(self.identity_ends);
-        [self.leave_by, self.reports_held_until].into_iter().flatten().fold(first, Duration::min)
+        // While a listing comes in, its end is waited for.
+        let relist = (self.is_to_relist && !self.dispatch.is_listing()).then_some(self.no_relist_before);
+        [self.leave_by, self.reports_held_until, relist].into_iter().flatten().fold(first, Duration::min)
     }
 
     /// Does what is ordered, unless the session is about to end.

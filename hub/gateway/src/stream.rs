@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, FuturesUnordered, Stream};
 use futures::{FutureExt, StreamExt};
@@ -242,8 +243,9 @@ where
         progress
     }
 
-    /// What a person decided before of what the agent just named as orphans.
-    fn let_go(&mut self, now: Duration) {
+    /// What a person decided before of what this site has as orphans: asked when a session begins, as the word may have been given while the
+    /// link was down, and when the agent names some.
+    pub(crate) fn let_go(&mut self, now: Duration) {
         let cluster = &self.door.cluster;
         let mut decided = self.gateway.ports.statuses.orphans_decided(cluster);
         decided.retain(|(key, _)| !self.gateway.ports.works.holds(cluster, key));
@@ -298,11 +300,25 @@ where
             }
             Effect::Refused(what) => tracing::warn!(cluster, what, "a report was refused"),
             Effect::Relist => self.reopen(None, Duration::ZERO),
-            Effect::Renew(csr) => {
-                let (gateway, door) = (self.gateway.clone(), self.door.clone());
-                self.renewal = Some(async move { renew(&gateway, &door, &csr).await }.boxed());
-            }
+            Effect::Renew(csr) => self.renew(csr),
         }
+    }
+}
+
+impl<I> SessionStream<I> {
+    /// One at a time, and at the pace of the cluster, over all of its sessions: each is a synced write, a certificate and a line of the
+    /// audit log.
+    fn renew(&mut self, csr: Bytes) {
+        let refusal = if self.renewal.is_some() {
+            "a certificate is being made already".to_owned()
+        } else if let Err(after) = self.gateway.may_renew(&self.door.cluster) {
+            format!("too many certificates were asked for: ask again in {} s", after.as_secs() + 1)
+        } else {
+            let (gateway, door) = (self.gateway.clone(), self.door.clone());
+            self.renewal = Some(async move { renew(&gateway, &door, &csr).await }.boxed());
+            return;
+        };
+        self.session.renewed(RenewReply { refusal, ..RenewReply::default() });
     }
 }
 
@@ -321,6 +337,10 @@ async fn write(gateway: &Gateway, cluster: &str, report: Report) -> Result<(), P
         Report::Cluster(status) => sink.cluster_status(cluster, open(&status)?).await,
         Report::Notice(notice) => sink.event(cluster, notice).await,
         Report::Orphans(keys) => sink.orphans(cluster, keys).await,
+        Report::HoldEnds(held) => {
+            gateway.links.nothing_held(cluster);
+            gateway.ports.sessions.hold_ends(cluster, held).await
+        }
     }
 }
 

@@ -328,6 +328,10 @@ impl Registrar for HubRegistrar {
         Ok(name.to_owned())
     }
 
+    fn uid_of(&self, cluster: &str) -> String {
+        self.cluster(cluster).map(|found| found.uid().to_owned()).unwrap_or_default()
+    }
+
     fn trust_revision(&self) -> u64 {
         self.data.authorities().revision()
     }

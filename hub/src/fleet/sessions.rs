@@ -3,14 +3,16 @@
 //!
 //! In: the store, and the CA whose key seals epochs. Out: where the hub stands, and whether what an agent remembers is of
 //! this hub's past. A file that was copied back lacks the starts that came after the copy, so that a cursor which one of
-//! those told is found out even where the revisions have passed it since.
+//! those told is found out even where the revisions have passed it since. Each Cluster's agent is told a start by a number of its own, so
+//! that what one Cluster's agent remembers counts for no other.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use karmada_certs::Pin;
-use karmada_gateway::ports::{Batch, PortError, Position, SessionStore};
+use karmada_gateway::ports::{Batch, ClusterLife, PortError, Position, SessionStore, Told};
+use karmada_proto::body;
 use karmada_store::{Expect, Store, StoreError};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -32,6 +34,31 @@ struct Start {
     id: u64,
     /// The newest revision when it began.
     first: u64,
+    /// Whether it was told to each Cluster's agent by a number of its own. Earlier versions told all the same.
+    #[serde(default)]
+    is_told_apart: bool,
+}
+
+/// What of a start's number all Clusters are told alike: by this it is known again, whosever number it is.
+const ALIKE: u64 = !0xffff_ffff;
+
+impl Start {
+    /// The number by which this start is told to `whose` agent.
+    fn told_as(self, whose: ClusterLife<'_>) -> u64 {
+        told_as(self.id, whose)
+    }
+
+    /// Whether `told` is this start as it was told to some agent.
+    fn is(self, told: u64) -> bool {
+        if self.is_told_apart { self.id & ALIKE == told & ALIKE } else { self.id == told }
+    }
+}
+
+fn told_as(id: u64, ClusterLife { cluster, uid }: ClusterLife<'_>) -> u64 {
+    let hash = body::hash(format!("{id:x}/{cluster}/{uid}").as_bytes());
+    let own = hash.iter().take(4).fold(0, |own, byte| (own << 8) | u64::from(*byte));
+    // Zero stands for no start.
+    ((id & ALIKE) | own).max(1)
 }
 
 /// The fence in the store.
@@ -51,7 +78,7 @@ impl StoredSessions {
     pub async fn open(store: Arc<dyn Store>, data: Arc<DataDir>, id: u64) -> Result<Self, StoreError> {
         let held = store.get(STARTS).await?;
         let before = held.as_ref().and_then(|kv| serde_json::from_slice(&kv.value).ok()).unwrap_or_default();
-        let starts = begun(before, Start { id: id.max(1), first: store.revision() });
+        let starts = begun(before, Start { id: id.max(1), first: store.revision(), is_told_apart: true });
         let value = serde_json::to_vec(&starts).unwrap_or_default();
         let expect = held.map_or(Expect::Absent, |kv| Expect::Revision(kv.mod_revision));
         store.put(STARTS, Bytes::from(value), expect).await?;
@@ -84,10 +111,22 @@ fn begun(mut starts: Vec<Start>, start: Start) -> Vec<Start> {
     starts
 }
 
-/// Whether `cursor`, told by the start `timeline`, is a place in the history of `starts`, which has come to `now`.
-fn in_past(starts: &[Start], now: u64, timeline: u64, cursor: u64) -> bool {
-    let Some(at) = starts.iter().rposition(|start| start.id == timeline) else { return false };
+/// Whether `cursor`, told by a start that `is` meant, is a place in the history of `starts`, which has come to `now`.
+fn in_past(starts: &[Start], now: u64, cursor: u64, is: impl Fn(Start) -> bool) -> bool {
+    let Some(at) = starts.iter().rposition(|start| is(*start)) else { return false };
     cursor <= starts.get(at + 1).map_or(now, |next| next.first)
+}
+
+/// Who was told `cursor` by the start that an agent knows as `timeline`, seen from the Cluster for which it speaks now.
+fn who_was_told(starts: &[Start], now: u64, whose: ClusterLife<'_>, (timeline, cursor): (u64, u64)) -> Told {
+    let is_ours = |start: Start| start.is_told_apart && start.told_as(whose) == timeline;
+    if in_past(starts, now, cursor, is_ours) {
+        Told::ThisCluster
+    } else if in_past(starts, now, cursor, |start| start.is(timeline)) {
+        Told::AnotherCluster
+    } else {
+        Told::InAnotherLife
+    }
 }
 
 fn later(error: &StoreError) -> PortError {
@@ -145,7 +184,28 @@ impl SessionStore for StoredSessions {
     }
 
     fn in_our_past(&self, timeline: u64, cursor: u64) -> bool {
-        in_past(&self.starts, self.store.revision(), timeline, cursor)
+        in_past(&self.starts, self.store.revision(), cursor, |start| start.id == timeline)
+    }
+
+    fn told_as(&self, timeline: u64, whose: ClusterLife<'_>) -> u64 {
+        told_as(timeline, whose)
+    }
+
+    fn told(&self, whose: ClusterLife<'_>, timeline: u64, cursor: u64) -> Told {
+        who_was_told(&self.starts, self.store.revision(), whose, (timeline, cursor))
+    }
+
+    async fn hold_ends(&self, cluster: &str, held: Batch) -> Result<(), PortError> {
+        let key = format!("{HELD}{cluster}");
+        let Some(now) = self.store.get(&key).await.map_err(|error| later(&error))? else { return Ok(()) };
+        if now.value != held.to_string() {
+            return Ok(());
+        }
+        match self.store.delete(&key, now.mod_revision).await {
+            // Held anew since, by another life.
+            Ok(_) | Err(StoreError::Conflict { .. }) => Ok(()),
+            Err(error) => Err(later(&error)),
+        }
     }
 
     async fn next_session(&self, cluster: &str) -> Result<u64, PortError> {
@@ -172,13 +232,22 @@ impl SessionStore for StoredSessions {
 mod tests {
     use super::*;
 
+    fn start(id: u64, first: u64) -> Start {
+        Start { id, first, is_told_apart: true }
+    }
+
+    const NORTH: ClusterLife<'_> = ClusterLife { cluster: "north", uid: "u1" };
+
     /// The file is copied at 50 in the second start, which goes on to 100; the copy is put back, starts anew and goes past
     /// 100 with other content.
     #[test]
     fn a_cursor_of_a_life_that_was_taken_back_is_none_of_ours() {
-        let copy = begun(begun(Vec::new(), Start { id: 1, first: 0 }), Start { id: 2, first: 30 });
-        assert!(in_past(&copy, 100, 2, 100), "as long as it runs");
-        let restored = begun(copy.clone(), Start { id: 3, first: 50 });
+        let is_past = |starts: &[Start], now, timeline, cursor| {
+            in_past(starts, now, cursor, |start| start.id == timeline)
+        };
+        let copy = begun(begun(Vec::new(), start(1, 0)), start(2, 30));
+        assert!(is_past(&copy, 100, 2, 100), "as long as it runs");
+        let restored = begun(copy.clone(), start(3, 50));
         for (timeline, cursor, ours) in [
             (1, 30, true),
             (1, 31, false),
@@ -191,10 +260,41 @@ mod tests {
             (4, 10, false),
             (0, 10, false),
         ] {
-            assert_eq!(in_past(&restored, 120, timeline, cursor), ours, "{timeline}/{cursor}");
+            assert_eq!(is_past(&restored, 120, timeline, cursor), ours, "{timeline}/{cursor}");
         }
-        let other = begun(copy, Start { id: 9, first: 100 });
-        assert!(!in_past(&other, 200, 3, 60), "a start that came after the copy is not known");
+        let other = begun(copy, start(9, 100));
+        assert!(!is_past(&other, 200, 3, 60), "a start that came after the copy is not known");
+    }
+
+    #[test]
+    fn a_cursor_counts_for_the_cluster_and_the_life_of_it_that_it_was_told_for() {
+        let id = |number: u64| (number << 40) | 0xabcd;
+        let starts =
+            vec![Start { is_told_apart: false, ..start(id(1), 0) }, start(id(2), 30), start(id(3), 50)];
+        let of = |cluster, uid| ClusterLife { cluster, uid };
+        let told = |timeline, cursor| who_was_told(&starts, 120, NORTH, (timeline, cursor));
+        for (timeline, cursor, who) in [
+            (told_as(id(2), NORTH), 50, Told::ThisCluster),
+            (told_as(id(2), NORTH), 51, Told::InAnotherLife),
+            (told_as(id(3), NORTH), 120, Told::ThisCluster),
+            (told_as(id(3), of("south", "u1")), 120, Told::AnotherCluster),
+            (told_as(id(3), of("north", "u0")), 120, Told::AnotherCluster),
+            (told_as(id(3), of("south", "u1")), 121, Told::InAnotherLife),
+            (id(3), 120, Told::AnotherCluster),
+            (id(1), 30, Told::AnotherCluster),
+            (id(1), 31, Told::InAnotherLife),
+            (told_as(id(1), NORTH), 10, Told::InAnotherLife),
+            (told_as(id(9), NORTH), 10, Told::InAnotherLife),
+            (0, 0, Told::InAnotherLife),
+        ] {
+            assert_eq!(told(timeline, cursor), who, "{timeline:x}/{cursor}");
+        }
+    }
+
+    #[test]
+    fn starts_of_an_earlier_version_are_read() {
+        let read: Vec<Start> = serde_json::from_str(r#"[{"id":7,"first":1}]"#).unwrap();
+        assert_eq!(read, [Start { is_told_apart: false, ..start(7, 1) }]);
     }
 
     #[tokio::test]
@@ -210,7 +310,14 @@ mod tests {
             assert!(next > last);
             last = next;
         }
-        sessions.hold_deletes("north", Batch { epoch: 4, revision: 1, timeline: 1 }).await.unwrap();
+        let held = Batch { epoch: 4, revision: 1, timeline: 1 };
+        sessions.hold_deletes("north", held).await.unwrap();
+        sessions.hold_ends("north", Batch { revision: 2, ..held }).await.unwrap();
+        assert_eq!(sessions.holds_deletes("north").await.unwrap(), Some(held), "another one ends");
+        sessions.hold_ends("north", held).await.unwrap();
+        sessions.hold_ends("north", held).await.unwrap();
+        assert_eq!(sessions.holds_deletes("north").await.unwrap(), None);
+        sessions.hold_deletes("north", held).await.unwrap();
         sessions.next_session("south").await.unwrap();
         sessions.forget("north").await.unwrap();
         sessions.forget("north").await.unwrap();
@@ -226,7 +333,7 @@ mod tests {
 
     #[test]
     fn starts_are_bounded() {
-        let starts = (1..=3000).fold(Vec::new(), |all, id| begun(all, Start { id, first: id * 10 }));
+        let starts = (1..=3000).fold(Vec::new(), |all, id| begun(all, start(id, id * 10)));
         assert_eq!((starts.len(), starts[0].id), (MOST, 2001));
     }
 }

@@ -110,6 +110,7 @@ impl Rig {
             | Change::Delete { key, .. }
             | Change::Touch { key, .. }
             | Change::Forget { key } => key.clone(),
+            Change::KeepFormer { key } => format!("{key}/former"),
             _ => String::new(),
         };
         self.shared.changed(changes.iter().map(key));

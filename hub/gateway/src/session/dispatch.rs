@@ -12,8 +12,9 @@ use karmada_proto::v1::{self, hub_frame};
 use karmada_proto::{body, frame};
 
 use crate::inbox::{Inbox, Report};
-use crate::ports::{Work, WorkEvent};
+use crate::ports::{Batch, Work, WorkEvent};
 use crate::queue::{Pending, Queue};
+use crate::session::withheld::{Holding, Withheld};
 use crate::wire;
 
 /// The longest hash that is kept of a peer's.
@@ -64,15 +65,6 @@ enum Listing {
     Told,
 }
 
-/// Deletes of listings that wait for a person's word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Holding {
-    /// A word for a listing at this revision or later ends it.
-    pub since: u64,
-    /// Up to this revision there was one already.
-    pub passed: u64,
-}
-
 /// What becomes of the agent's word that it never held what it was to remove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NeverHeld {
@@ -105,10 +97,11 @@ pub(super) struct Dispatch {
     never_held: BTreeSet<Arc<str>>,
     /// Orphans that the agent was told to let go of.
     let_go: BTreeSet<Arc<str>>,
+    /// Of those, the ones that the agent named as orphans since: it is to be told again.
+    named_again: BTreeSet<Arc<str>>,
     partial: Option<v1::Partial>,
     listing: Listing,
-    holds_deletes: Option<Holding>,
-    deletes_held: u64,
+    withheld: Withheld,
     /// The revision of the listing that ended last.
     listed: u64,
     agent_holds_objects: bool,
@@ -118,13 +111,8 @@ pub(super) struct Dispatch {
 }
 
 impl Dispatch {
-    /// For what `hello` says that the agent holds; `resumed`: where the watch resumes; `holds_deletes`: which of listings wait.
-    pub(super) fn new(
-        epoch: u64,
-        hello: v1::Hello,
-        resumed: Option<u64>,
-        holds_deletes: Option<Holding>,
-    ) -> Self {
+    /// For what `hello` says that the agent holds; `resumed`: where the watch resumes; `holding`: which deletes of listings wait.
+    pub(super) fn new(epoch: u64, hello: v1::Hello, resumed: Option<u64>, holding: Option<Holding>) -> Self {
         let at = resumed.unwrap_or(0);
         Self {
             epoch,
@@ -135,10 +123,10 @@ impl Dispatch {
             deleting: BTreeMap::new(),
             never_held: BTreeSet::new(),
             let_go: BTreeSet::new(),
+            named_again: BTreeSet::new(),
             partial: hello.partial,
             listing: Listing::Told,
-            holds_deletes,
-            deletes_held: 0,
+            withheld: Withheld::new(holding),
             listed: 0,
             agent_holds_objects: hello.objects > 0,
             seen: at,
@@ -150,34 +138,34 @@ impl Dispatch {
     /// A full listing begins.
     pub(super) fn listing_starts(&mut self) -> hub_frame::Body {
         self.listing = Listing::Running;
-        self.deletes_held = 0;
+        self.withheld.listing_starts();
         hub_frame::Body::SnapshotStart(v1::SnapshotStart { epoch: self.epoch })
     }
 
     /// A person let the deletes up to `revision` go out. True where such may have been held back from this agent.
     pub(super) fn confirm_deletes(&mut self, revision: u64) -> bool {
-        let Some(hold) = self.holds_deletes.filter(|hold| hold.passed < revision) else { return false };
-        self.holds_deletes = (revision < hold.since).then_some(Holding { passed: revision, ..hold });
-        true
+        self.withheld.confirm(revision)
     }
 
-    /// The revision of the listing that just ended, and how many deletes it held back; `None` where that were none, or it is said already.
-    pub(super) fn take_held(&mut self) -> Option<(u64, u64)> {
-        if self.listing != Listing::Told {
-            return None;
-        }
-        let held = std::mem::take(&mut self.deletes_held);
-        (held > 0).then_some((self.listed, held))
+    /// What the listing that just ended held back, and how many deletes; `None` where that were none, or it is said already.
+    pub(super) fn take_held(&mut self) -> Option<(Batch, u64)> {
+        if self.listing == Listing::Told { self.withheld.take_told(self.epoch, self.listed) } else { None }
     }
 
-    /// Whether the deletion of `work` waits for a person's word.
-    fn holds(&self, work: &Work) -> bool {
-        self.listing != Listing::Told && self.holds_deletes.is_some_and(|hold| work.revision > hold.passed)
+    /// What was held is over with this `ack`, where it is.
+    pub(super) fn hold_ends(&mut self, ack: &v1::Ack) -> Option<Batch> {
+        let is_heard = ack.epoch == self.epoch && self.listing == Listing::Told;
+        if is_heard { self.withheld.ends(ack) } else { None }
     }
 
     /// Where a new watch may resume; `None` while a listing is unfinished.
     pub(super) fn resume_point(&self) -> Option<u64> {
-        (self.listing != Listing::Running && self.seen > 0).then_some(self.seen)
+        (!self.is_listing() && self.seen > 0).then_some(self.seen)
+    }
+
+    /// Whether a listing is coming in.
+    pub(super) fn is_listing(&self) -> bool {
+        self.listing == Listing::Running
     }
 
     /// Takes one event of the cluster's Works.
@@ -231,7 +219,13 @@ impl Dispatch {
             return None;
         }
         self.acked = ack.cursor;
-        self.unacked.retain(|_, work| work.revision > ack.cursor);
+        self.unacked.retain(|key, work| {
+            let is_open = work.revision > ack.cursor;
+            is_open || {
+                self.withheld.acked(key);
+                false
+            }
+        });
         Some(ack.cursor)
     }
 
@@ -264,12 +258,19 @@ impl Dispatch {
         }
     }
 
-    /// A person decided what becomes of `key`, which the agent enforces and the hub knows nothing of. Told once in a session.
+    /// The agent names these as orphans: what was decided of them is told again, as it may not have known of them before.
+    pub(super) fn names(&mut self, orphans: &[String]) {
+        let told = orphans.iter().filter_map(|key| self.let_go.get(key.as_str()));
+        self.named_again.extend(told.cloned());
+    }
+
+    /// A person decided what becomes of `key`, which the agent enforces and the hub knows nothing of. Told once in a session, and again when
+    /// the agent names it.
     pub(super) fn let_go(&mut self, key: &str, preserve: bool) {
         let key: Arc<str> = key.into();
         // A Work of that name which came meanwhile is no orphan.
         let came = self.known.contains_key(&key) || self.queue.holds(&key);
-        if came || self.let_go.contains(&key) {
+        if came || self.let_go.contains(&key) && !self.named_again.remove(&key) {
             return;
         }
         // Of which life of the hub its revision is, nobody knows: this word is newer.
@@ -357,10 +358,9 @@ impl Dispatch {
     ) -> Option<v1::HubFrame> {
         match pending {
             Pending::Upsert { work, resend } => self.start_upsert(work, resend, purse, inbox),
-            Pending::Delete(work) if self.holds(&work) => {
-                self.deletes_held += 1;
-                None
-            }
+            Pending::Delete(work) if self.withheld.holds(&work, self.listing != Listing::Told) => None,
+            // Nobody let it go out: what the site still has of it is an orphan in its next listing.
+            Pending::Release { .. } if self.withheld.drops(&key) => None,
             Pending::Delete(work)
                 if self.needs_body_first(&key) && wire::manifests(&work.body.json()).is_ok() =>
             {
@@ -445,6 +445,9 @@ impl Dispatch {
         }
         let listed_blind = self.listing != Listing::Told && self.agent_holds_objects && held.is_none();
         let offer = !resend && (same_body || listed_blind);
+        if self.listing != Listing::Told {
+            self.withheld.lists(&work);
+        }
         let mut frame = v1::Upsert {
             key: work.key.to_string(),
             uid: work.uid.to_string(),
@@ -456,6 +459,7 @@ impl Dispatch {
             generation: work.generation,
             retry: work.retry.to_string(),
             offer,
+            keep_former: self.withheld.keeps(&work.key),
             ..v1::Upsert::default()
         };
         let known = Known { uid: work.uid.clone(), hash, marks: Some(marks) };
@@ -514,6 +518,7 @@ impl Dispatch {
         }
         self.listing = Listing::Told;
         let cursor = self.tell_cursor();
+        self.withheld.listing_ends(cursor);
         let end = v1::SnapshotEnd { epoch: self.epoch, cursor };
         Some(frame::hub(hub_frame::Body::SnapshotEnd(end)))
     }

@@ -156,6 +156,108 @@ fn an_agent_that_holds_objects_is_offered_hashes_and_gets_what_it_wants() {
     assert_eq!(effects, [Effect::Stands(false), Effect::Persisted(10), Effect::Relist]);
 }
 
+/// An agent that asks again and again for what is not at hand makes the hub read all of its Works no more than now and then.
+#[test]
+fn listings_that_an_agent_asks_for_are_few_and_one_at_a_time() {
+    let mut session = open(2, Some(5), plenty());
+    let relists = |session: &mut Session| {
+        std::iter::from_fn(|| session.next_effect()).filter(|effect| *effect == Effect::Relist).count()
+    };
+    let wants = |session: &mut Session, now| {
+        for at in 0..100 {
+            say(session, agent_frame::Body::Want(Want { key: format!("x{at}"), hash: Bytes::new() }), now);
+            say(session, agent_frame::Body::Ping(Ping { seq: at, next_ms: 60_000 }), now);
+            session.tick(now);
+            sent(session);
+        }
+    };
+    wants(&mut session, secs(1));
+    assert_eq!(relists(&mut session), 1);
+    session.listing_starts();
+    wants(&mut session, secs(20));
+    session.work(WorkEvent::Synced { revision: 10 });
+    wants(&mut session, secs(20));
+    assert_eq!(relists(&mut session), 0, "one was begun a moment ago");
+    assert_eq!(session.deadline(), secs(31), "the rest is answered by one later");
+    session.tick(secs(31));
+    assert_eq!(relists(&mut session), 1);
+    session.tick(secs(300));
+    assert_eq!(relists(&mut session), 0, "and that is all");
+}
+
+fn holding(passed: u64) -> Option<Holding> {
+    let held = Batch { epoch: 7, revision: 4, timeline: 1 };
+    Some(Holding { held, start: 2, passed })
+}
+
+/// The hub was restored: its body of a Work may be older than the one that the site has. Once the site has it, what comes is newer.
+#[test]
+fn a_body_that_is_listed_while_deletes_are_held_takes_nothing_away() {
+    for (passed, keeps) in [(0, true), (Holding::ALL, false)] {
+        let credit = Some(plenty());
+        let hello = Hello { objects: 2, credit, boot_id: "b".into(), ..Hello::default() };
+        let opening = Opening { holds_deletes: holding(passed), ..opening(None) };
+        let mut session = Session::open(hello, &opening, &Options::default(), Duration::ZERO);
+        let told = |session: &mut Session| {
+            let bodies = frames(session).into_iter().filter_map(|frame| match frame.body {
+                Some(hub_frame::Body::Upsert(u)) if !u.offer => Some((u.key, u.keep_former)),
+                _ => None,
+            });
+            bodies.collect::<Vec<_>>()
+        };
+        for key in ["a", "b"] {
+            session.work(upsert(key, 3, "of the backup"));
+        }
+        session.work(WorkEvent::Synced { revision: 9 });
+        assert_eq!(told(&mut session), [], "offered");
+        for key in ["a", "b"] {
+            say(&mut session, agent_frame::Body::Want(Want { key: key.into(), hash: Bytes::new() }), secs(1));
+        }
+        assert_eq!(told(&mut session), [("a".into(), keeps), ("b".into(), keeps)]);
+        session.work(upsert("a", 10, "of a person"));
+        assert_eq!(told(&mut session), [("a".into(), keeps)], "whoever wrote it saw the backup's");
+        say(&mut session, agent_frame::Body::Ack(Ack { epoch: 7, cursor: 10 }), secs(1));
+        session.work(upsert("a", 11, "of the same person"));
+        session.work(upsert("b", 12, "likewise"));
+        assert_eq!(told(&mut session), [("a".into(), false), ("b".into(), false)]);
+    }
+}
+
+#[test]
+fn a_delete_that_is_held_is_not_let_go_by_what_changes_it() {
+    let hello = Hello { objects: 2, credit: Some(plenty()), boot_id: "b".into(), ..Hello::default() };
+    let opening = Opening { holds_deletes: holding(0), ..opening(None) };
+    let mut session = Session::open(hello, &opening, &Options::default(), Duration::ZERO);
+    session.work(deleting("a", 3));
+    session.work(WorkEvent::Synced { revision: 9 });
+    assert_eq!(sent(&mut session), ["welcome", "start", "end@9"]);
+    session.work(deleting("a", 10));
+    session.work(deleting("b", 11));
+    assert_eq!(sent(&mut session), ["deleted b@11"], "b was deleted since");
+    say(&mut session, agent_frame::Body::Ack(Ack { epoch: 7, cursor: 11 }), secs(1));
+    let batch = Batch { epoch: 7, revision: 9, timeline: 2 };
+    let effects: Vec<_> = std::iter::from_fn(|| session.next_effect()).collect();
+    assert!(effects.contains(&Effect::DeletesHeld(batch, 1)), "{effects:?}");
+    assert_eq!(session.next_report(secs(1)), None, "the hold goes on");
+    session.work(WorkEvent::Deleted { key: "a".into(), uid: "u-a".into(), revision: 12, preserve: false });
+    assert_eq!(sent(&mut session), [""; 0], "what the site has of it is an orphan");
+}
+
+#[test]
+fn a_hold_of_nothing_ends_when_the_site_has_the_listing() {
+    let hello = Hello { objects: 2, credit: Some(plenty()), boot_id: "b".into(), ..Hello::default() };
+    let opening = Opening { holds_deletes: holding(0), ..opening(None) };
+    let mut session = Session::open(hello, &opening, &Options::default(), Duration::ZERO);
+    session.work(upsert("a", 3, "1"));
+    session.work(WorkEvent::Synced { revision: 9 });
+    sent(&mut session);
+    say(&mut session, agent_frame::Body::Ack(Ack { epoch: 7, cursor: 8 }), secs(1));
+    assert_eq!(session.next_report(secs(1)), None);
+    say(&mut session, agent_frame::Body::Ack(Ack { epoch: 7, cursor: 9 }), secs(1));
+    let ends = Report::HoldEnds(Batch { epoch: 7, revision: 4, timeline: 1 });
+    assert_eq!(session.next_report(secs(1)), Some(ends));
+}
+
 #[test]
 fn a_status_write_does_not_come_back_as_a_new_desired_state() {
     let mut session = open(1, Some(10), plenty());

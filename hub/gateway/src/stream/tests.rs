@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures::channel::mpsc;
 use futures::stream;
 use karmada_certs::{CertificateRequest, PeerIdentity};
-use karmada_proto::v1::{CloseCode, Credit, Hello, Ping, WorkStatus, hub_frame};
+use karmada_proto::v1::{Ack, CloseCode, Credit, Hello, Orphans, Ping, RenewRequest, WorkStatus, hub_frame};
 use karmada_proto::{body, frame};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -47,6 +47,9 @@ struct Fake {
     deleted_at: AtomicU64,
     /// Who is connecting.
     cluster: Mutex<String>,
+    /// Which Cluster of that name it is.
+    uid: Mutex<String>,
+    renewals: AtomicU64,
     revoked: AtomicBool,
     revoke_while_watching: AtomicBool,
     /// How often an identity is still accepted; zero: always.
@@ -123,6 +126,9 @@ impl Registrar for Fake {
     async fn join(&self, _: JoinAsk) -> Result<JoinOutcome, PortError> {
         Err(PortError::never("not here"))
     }
+    fn uid_of(&self, _: &str) -> String {
+        self.uid.lock().clone()
+    }
     async fn authorize_session(&self, _: &PeerIdentity) -> Result<String, SessionRefusal> {
         let count = |left: u64| left.checked_sub(1);
         let is_last = self.accepted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, count) == Ok(1);
@@ -138,6 +144,7 @@ impl Registrar for Fake {
         }
     }
     async fn renew(&self, _: &str, _: &PeerIdentity, _: CertificateRequest) -> Result<JoinGrant, PortError> {
+        self.renewals.fetch_add(1, Ordering::SeqCst);
         Err(PortError::never("not here"))
     }
 }
@@ -169,8 +176,24 @@ impl SessionStore for Fake {
     fn is_sealed(&self, epoch: u64, seal: &[u8]) -> bool {
         *seal == self.seal(epoch)[..]
     }
+    async fn hold_ends(&self, _: &str, held: Batch) -> Result<(), PortError> {
+        self.holding.lock().take_if(|now| *now == held);
+        Ok(())
+    }
     fn in_our_past(&self, timeline: u64, cursor: u64) -> bool {
         timeline == 1 && cursor < 1000
+    }
+    /// Of "m" by the plain number, of others by one of their own.
+    fn told_as(&self, timeline: u64, whose: ClusterLife<'_>) -> u64 {
+        let is_m = whose == ClusterLife { cluster: "m", uid: "" };
+        if is_m { timeline } else { timeline + 1000 * (whose.cluster.len() + 10 * whose.uid.len()) as u64 }
+    }
+    fn told(&self, whose: ClusterLife<'_>, timeline: u64, cursor: u64) -> Told {
+        match timeline {
+            _ if !self.in_our_past(timeline % 1000, cursor) => Told::InAnotherLife,
+            _ if self.told_as(1, whose) == timeline => Told::ThisCluster,
+            _ => Told::AnotherCluster,
+        }
     }
     async fn next_session(&self, _: &str) -> Result<u64, PortError> {
         Ok(self.sessions.fetch_add(1, Ordering::SeqCst) + 1)

@@ -135,6 +135,39 @@ async fn a_work_that_comes_later_removes_nothing_that_was_found() {
     assert_eq!(orphans(&rig), ["w/former"], "told on");
 }
 
+/// The hub was restored, and its body of the Work is older than the one that the site has.
+#[tokio::test(start_paused = true)]
+async fn what_a_restored_hubs_body_does_not_name_is_told_and_left_until_a_person_decides() {
+    for decided in [None, Some(true), Some(false)] {
+        let rig = Rig::fresh();
+        rig.commit(&[put("w", 1, &[config("a", "1"), config("b", "1")], false), caught_up()]);
+        rig.until("applied", |rig| rig.applied("w")).await;
+        let keep = Change::KeepFormer { key: "w".into() };
+        rig.commit(&[put("w", 2, &[config("a", "old"), config("c", "old")], false), keep.clone()]);
+        rig.until("applied", |rig| rig.applied("w") && rig.value("c").is_some()).await;
+        assert_eq!(orphans(&rig), ["w/former"], "at once");
+        // The same body again takes nothing away either.
+        rig.commit(&[put("w", 3, &[config("a", "old"), config("c", "old")], false), keep]);
+        tokio::time::sleep(Duration::from_secs(7200)).await;
+        assert_eq!((rig.value("a").as_deref(), rig.value("b").as_deref()), (Some("old"), Some("1")));
+        match decided {
+            Some(preserve) => {
+                rig.commit(&[word("w/former", preserve)]);
+                rig.until("let go of", |rig| is_removed(rig, "w/former")).await;
+                assert_eq!(rig.value("b").is_some(), preserve);
+            }
+            // Named again, it is the Work's.
+            None => {
+                rig.commit(&[put("w", 4, &[config("a", "new"), config("b", "new")], false)]);
+                rig.until("applied", |rig| rig.applied("w") && rig.value("c").is_none()).await;
+                rig.until("none is left", |rig| is_removed(rig, "w/former")).await;
+                assert_eq!(rig.value("b").as_deref(), Some("new"));
+            }
+        }
+        assert!(rig.applied("w"));
+    }
+}
+
 /// Of a Work that is held: an older copy of the agent's state knows of no body that named the object, or the member brought it back.
 #[tokio::test(start_paused = true)]
 async fn what_a_held_work_does_not_name_any_more_is_told_and_left_until_a_person_decides() {

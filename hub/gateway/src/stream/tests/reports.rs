@@ -114,7 +114,7 @@ async fn what_a_person_decided_of_orphans_reaches_the_site_and_its_end_is_told()
     let say = |body| frames.unbounded_send(Ok(frame::agent(body))).unwrap();
     let named = || {
         let keys = ["x1", "x2", "w"].map(str::to_owned).to_vec();
-        agent_frame::Body::Orphans(karmada_proto::v1::Orphans { keys })
+        agent_frame::Body::Orphans(Orphans { keys })
     };
     let tombstones = |said: Vec<hub_frame::Body>| {
         let told = said.into_iter().filter_map(|body| match body {
@@ -147,4 +147,52 @@ async fn what_a_person_decided_of_orphans_reaches_the_site_and_its_end_is_told()
     assert_eq!(tombstones(turn(&mut session).await).len(), 3, "all may be forgotten");
     let told = ["finalized x2", "finalized x3"];
     assert_eq!(*rig.fake.written.lock(), told, "of a Work that was not decided on, nothing is told");
+}
+
+/// The word was given while the link was down, or does not reach whoever it is for in the session in which it is given.
+#[tokio::test(start_paused = true)]
+async fn a_word_on_orphans_is_told_when_a_session_begins_and_again_when_they_are_named() {
+    let rig = Rig::new();
+    let tombstones = |said: Vec<hub_frame::Body>| {
+        said.into_iter()
+            .filter_map(|body| match body {
+                hub_frame::Body::Tombstone(tombstone) => Some(tombstone.key),
+                _ => None,
+            })
+            .collect::<Vec<_>>()
+    };
+    *rig.fake.decided.lock() = vec![("x".into(), false), ("w".into(), false)];
+    let (frames, mut session) = rig.open().await.unwrap();
+    assert_eq!(tombstones(turn(&mut session).await), ["x"], "and none for what is a Work");
+    let orphans = || frame::agent(agent_frame::Body::Orphans(Orphans { keys: vec!["x".into()] }));
+    frames.unbounded_send(Ok(orphans())).unwrap();
+    assert_eq!(tombstones(turn(&mut session).await), ["x"], "it was not known there before");
+    rig.gateway.let_go("m", vec![("x".into(), false)]);
+    assert_eq!(tombstones(turn(&mut session).await), [""; 0], "each change of the Cluster repeats it");
+}
+
+/// Each is a write of the Cluster, a certificate and a line of the audit log.
+#[tokio::test(start_paused = true)]
+async fn certificates_are_renewed_a_few_at_once_and_then_seldom() {
+    let rig = Rig::new();
+    let key = karmada_certs::ClientKey::generate().unwrap();
+    let csr = Bytes::from(key.request(&karmada_certs::agent_subject("m")).unwrap());
+    let renew = || frame::agent(agent_frame::Body::Renew(RenewRequest { csr: csr.clone() }));
+    let mut answers = 0;
+    for _ in 0..4 {
+        let (frames, mut session) = rig.open().await.unwrap();
+        for _ in 0..50 {
+            frames.unbounded_send(Ok(renew())).unwrap();
+            let said = turn(&mut session).await;
+            answers += said.iter().filter(|body| matches!(body, hub_frame::Body::Renewed(_))).count();
+        }
+    }
+    assert_eq!(answers, 200, "each is answered");
+    let renewals = rig.fake.renewals.load(Ordering::SeqCst);
+    assert!((2..10).contains(&renewals), "{renewals} in a moment, over all sessions of the cluster");
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    let (frames, mut session) = rig.open().await.unwrap();
+    frames.unbounded_send(Ok(renew())).unwrap();
+    turn(&mut session).await;
+    assert_eq!(rig.fake.renewals.load(Ordering::SeqCst), renewals + 1, "an hour later");
 }

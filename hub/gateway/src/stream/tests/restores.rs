@@ -154,3 +154,59 @@ async fn deletes_are_held_by_where_the_cursor_was_before_a_listing_that_was_cut(
         assert_eq!(rig.fake.held.lock().map_or(0, |(_, count)| count), held, "{former}");
     }
 }
+
+/// A state directory that was one cluster's becomes another's, or the Cluster's name is joined anew: what its cursor says of one Cluster's
+/// Works says nothing of the other's.
+#[tokio::test(start_paused = true)]
+async fn a_cursor_that_another_cluster_was_told_resumes_nothing_and_is_no_sign_of_a_restore() {
+    let rig = Rig::new();
+    rig.fake.deleting.store(true, Ordering::SeqCst);
+    let (_frames, mut session) = rig.open_with("spare", |_| {}).await.unwrap();
+    let said = turn(&mut session).await;
+    let Some(hub_frame::Body::Welcome(welcome)) = said.first() else { panic!("{said:?}") };
+    let told = welcome.timeline;
+    for (cluster, uid, resumes) in
+        [("spare", "", Some(5)), ("m", "", None), ("spare", "another", None), ("spare", "", Some(5))]
+    {
+        *rig.fake.uid.lock() = uid.to_owned();
+        let hello =
+            |hello: &mut Hello| (hello.epoch, hello.cursor, hello.timeline, hello.objects) = (1, 5, told, 3);
+        let (_frames, mut session) = rig.open_with(cluster, hello).await.unwrap();
+        turn(&mut session).await;
+        assert_eq!(rig.fake.resumed.lock().pop().unwrap(), resumes, "{cluster} {uid}");
+        assert_eq!(*rig.fake.held.lock(), None, "no life of the hub was taken back");
+    }
+}
+
+/// The listing's cursor lies beyond what was withheld in it, and the person's word comes while the agent is away.
+#[tokio::test(start_paused = true)]
+async fn what_was_withheld_goes_out_in_the_session_after_the_word_until_the_site_has_it() {
+    let rig = Rig::new();
+    rig.fake.deleting.store(true, Ordering::SeqCst);
+    let tombstones = |said: &[hub_frame::Body]| {
+        said.iter().filter(|body| matches!(body, hub_frame::Body::Tombstone(_))).count()
+    };
+    let ack = || frame::agent(agent_frame::Body::Ack(Ack { epoch: 1, cursor: 1 }));
+    let restored =
+        |hello: &mut Hello| (hello.epoch, hello.timeline, hello.cursor, hello.objects) = (1, 9, 5, 3);
+    let back = |hello: &mut Hello| (hello.epoch, hello.timeline, hello.cursor, hello.objects) = (1, 1, 1, 3);
+    let (frames, mut session) = rig.open_with("m", restored).await.unwrap();
+    assert_eq!(tombstones(&turn(&mut session).await), 0);
+    frames.unbounded_send(Ok(ack())).unwrap();
+    turn(&mut session).await;
+    drop(session);
+    *rig.fake.confirmed.lock() = rig.fake.held.lock().map(|(batch, _)| batch);
+    for attempt in 0..2 {
+        let (_frames, mut session) = rig.open_with("m", back).await.unwrap();
+        assert_eq!(rig.fake.resumed.lock().pop().unwrap(), None, "{attempt}: it is listed everything");
+        assert_eq!(tombstones(&turn(&mut session).await), 1, "{attempt}: the session before was cut");
+    }
+    let (frames, mut session) = rig.open_with("m", back).await.unwrap();
+    turn(&mut session).await;
+    frames.unbounded_send(Ok(ack())).unwrap();
+    turn(&mut session).await;
+    drop(session);
+    let (_frames, _session) = rig.open_with("m", back).await.unwrap();
+    assert_eq!(rig.fake.resumed.lock().pop().unwrap(), Some(1), "the site has it");
+    assert_eq!(*rig.fake.holding.lock(), None);
+}
