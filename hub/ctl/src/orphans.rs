@@ -70,7 +70,7 @@ pub async fn run(access: &Access, arguments: &Arguments) -> Result<()> {
 }
 
 /// Names, and what was decided of them.
-fn orphans(cluster: &Value) -> BTreeMap<String, String> {
+pub(crate) fn orphans(cluster: &Value) -> BTreeMap<String, String> {
     let text = cluster["metadata"]["annotations"][ORPHANS].as_str();
     text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }

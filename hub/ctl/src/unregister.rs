@@ -6,6 +6,7 @@
 //! so that an interruption between the two changes nothing, and one after it changes nothing of the wish. Then the agent goes.
 
 mod namespaces;
+mod orphans;
 mod placed;
 mod wrong_member;
 
@@ -168,12 +169,14 @@ async fn leave_hub(hub: &Connection, arguments: &Arguments, progress: &mut Progr
     let fate = placed::fate(&placed::count(&all), wish.keeps);
     if arguments.dry_run {
         output::line(&format!("hub: cluster {cluster} would be deleted; {fate}"))?;
+        orphans::say(&found, cluster, wish.keeps)?;
         return Ok(all);
     }
     if let Some(noted) = wish.to_note {
         let noted = json!({"metadata": {"annotations": {annotations::KEEP_WORKLOADS: noted}}});
         hub.merge(&path, &noted).await.context("noting on the Cluster whether its workloads stay")?;
     }
+    orphans::leave(hub, cluster, wish.keeps, Instant::now() + arguments.wait / 2, progress).await?;
     progress.step(&format!("deleting cluster {cluster}; {fate}"));
     hub.delete(&path).await?;
     let deadline = Instant::now() + arguments.wait;
