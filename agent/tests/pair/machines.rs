@@ -75,8 +75,9 @@ impl Hold {
 impl Hub {
     pub(crate) fn put(&mut self, key: &str, text: &str) {
         self.revision += 1;
-        let uid =
-            self.works.get(key).map_or_else(|| format!("u{}", self.revision), |work| work.uid.to_string());
+        // Of its own in each life of the hub, as a random one is.
+        let new = || format!("u{}-{}", self.timeline(), self.revision);
+        let uid = self.works.get(key).map_or_else(new, |work| work.uid.to_string());
         let json = format!(
             r#"{{"metadata":{{"name":"{key}","uid":"{uid}"}},"spec":{{"workload":{{"manifests":["{text}"]}}}}}}"#
         );
