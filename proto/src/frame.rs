@@ -205,6 +205,7 @@ mod tests {
                 cursor: 14,
                 generation: 15,
                 retry: "r16".into(),
+                keep_former: true,
             }),
             B::Tombstone(Tombstone {
                 key: "k1".into(),

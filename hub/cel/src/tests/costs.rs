@@ -219,6 +219,19 @@ fn every_declared_function_is_charged_and_tried() {
     }
 }
 
+/// The same, and where it took long, the least that it took of several: what else the machine did is not what it costs.
+fn fastest(source: &str, of: &Value, limits: Limits) -> Ran {
+    let mut best = ran(source, of, limits);
+    for _ in 0..4 {
+        if best.took < Duration::from_millis(20) {
+            break;
+        }
+        let again = ran(source, of, limits);
+        best.took = best.took.min(again.took);
+    }
+    best
+}
+
 /// Charges grow as what is done does. What is charged in full is work; steps are as kube-apiserver counts them.
 #[test]
 fn what_is_four_times_as_large_is_charged_for_it() {
@@ -231,7 +244,7 @@ fn what_is_four_times_as_large_is_charged_for_it() {
     };
     let (few, many) = (Value::from_json(&object(4_000)), Value::from_json(&object(16_000)));
     for (_, source) in CALLS {
-        let (once, four) = (ran(source, &few, unbounded()), ran(source, &many, unbounded()));
+        let (once, four) = (fastest(source, &few, unbounded()), fastest(source, &many, unbounded()));
         let slow = four.took > Duration::from_millis(20) && four.took > once.took * 3;
         if slow {
             assert!(four.work >= once.work * 3, "{source}: {} and {} of work", once.work, four.work);
