@@ -253,8 +253,9 @@ impl Ledger {
             }
             transaction.commit()
         })?;
-        let silent =
-            |change: &Change| matches!(change, Change::Cursor(_) | Change::Timeline(_) | Change::Seal(_));
+        let silent = |change: &Change| {
+            matches!(change, Change::Listing | Change::Cursor(_) | Change::Timeline(_) | Change::Seal(_))
+        };
         if !changes.iter().all(silent) {
             self.desired.send_modify(|count| *count += 1);
         }

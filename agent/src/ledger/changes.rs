@@ -169,13 +169,19 @@ pub(super) fn apply(connection: &Connection, change: &Change) -> Result<(), rusq
         }
         Change::Epoch(epoch) => {
             set_number(connection, "epoch", *epoch as i64)?;
-            set_cursor(connection, 0)?;
-            // Revisions of an older epoch say nothing in this one.
-            connection.execute("UPDATE works SET revision = 0", [])?;
+            revisions_begin_anew(connection)?;
         }
+        Change::Listing => revisions_begin_anew(connection)?,
         Change::Cursor(cursor) => set_cursor(connection, *cursor)?,
         Change::Timeline(timeline) => set_number(connection, "timeline", *timeline as i64)?,
         Change::Seal(seal) => set_value(connection, SEAL, seal.as_ref())?,
     }
+    Ok(())
+}
+
+/// Revisions that were told before say nothing of those that are told from now on, and neither does the cursor.
+fn revisions_begin_anew(connection: &Connection) -> Result<(), rusqlite::Error> {
+    set_cursor(connection, 0)?;
+    connection.execute("UPDATE works SET revision = 0 WHERE revision != 0", [])?;
     Ok(())
 }

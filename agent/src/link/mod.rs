@@ -399,7 +399,9 @@ fn key_of(change: &Change) -> Option<String> {
         | Change::Delete { key, .. }
         | Change::Forget { key } => Some(key.clone()),
         Change::KeepFormer { key } => former_key(key),
-        Change::Epoch(_) | Change::Cursor(_) | Change::Timeline(_) | Change::Seal(_) => None,
+        Change::Epoch(_) | Change::Listing | Change::Cursor(_) | Change::Timeline(_) | Change::Seal(_) => {
+            None
+        }
     }
 }
 

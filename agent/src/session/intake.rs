@@ -111,6 +111,8 @@ pub enum Change {
     },
     /// Everything is in this epoch from now on; the cursor begins anew.
     Epoch(u64),
+    /// A full listing begins: revisions and the cursor count from what is listed, be they lower.
+    Listing,
     /// Everything up to here is held.
     Cursor(u64),
     /// The hub's start that told the cursor.
@@ -388,10 +390,11 @@ impl Intake {
     /// A full listing begins. What is held may be of a history that the hub has not: revisions and the cursor count from
     /// what is listed now, be they lower.
     pub(super) fn listing_starts(&mut self) {
-        self.revisions_begin_anew();
-        if self.cursor > 0 {
-            self.changes.push(Change::Cursor(0));
+        // Written down: what is not listed is held on under its name, and later tombstones for that name must not pass for older ones.
+        if self.cursor > 0 || self.held.values().any(|held| held.revision > 0) {
+            self.changes.push(Change::Listing);
         }
+        self.revisions_begin_anew();
         (self.cursor, self.next_cursor, self.lazy_cursor, self.acked) = (0, 0, 0, 0);
         self.listing = Some(BTreeSet::new());
     }
