@@ -61,6 +61,16 @@ fn where_the_cursor_was_is_remembered_until_it_is_somewhere_again() {
 }
 
 #[test]
+fn a_listing_begins_with_revisions_and_a_cursor_of_its_own() {
+    let ledger = Ledger::in_memory().unwrap();
+    ledger.commit(&[Change::Epoch(7), put("a", 3, b"one"), put("b", 4, b"two"), Change::Cursor(4)]).unwrap();
+    ledger.commit(&[Change::Listing, put("a", 2, b"one"), Change::Cursor(2)]).unwrap();
+    let held = ledger.held().unwrap();
+    assert_eq!((held["a"].revision, held["b"].revision), (2, 0), "what is not listed is newer than nothing");
+    assert_eq!(ledger.position().unwrap(), (7, 2));
+}
+
+#[test]
 fn a_ledger_of_an_older_agent_is_taken_over() {
     for version in [1, 2] {
         let dir = tempfile::tempdir().unwrap();

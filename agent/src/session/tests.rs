@@ -91,6 +91,7 @@ fn written(session: &mut Session) -> Vec<String> {
             Change::Forget { key } => format!("forget {key}"),
             Change::KeepFormer { key } => format!("keep former {key}"),
             Change::Epoch(epoch) => format!("epoch {epoch}"),
+            Change::Listing => "listing".to_owned(),
             Change::Cursor(cursor) => format!("cursor {cursor}"),
             Change::Timeline(timeline) => format!("timeline {timeline}"),
             Change::Seal(seal) => format!("seal of {} bytes", seal.len()),
@@ -153,7 +154,7 @@ fn offers_are_taken_where_the_hash_is_held_and_the_cursor_waits_for_what_is_want
     }
     hear(&mut session, Body::SnapshotEnd(SnapshotEnd { epoch: 7, cursor: 10 }));
     assert_eq!(said(&mut session), ["want b"]);
-    assert_eq!(written(&mut session), ["cursor 0", "touch a@9"], "b is missing: the cursor stays");
+    assert_eq!(written(&mut session), ["listing", "touch a@9"], "b is missing: the cursor stays");
     hear(&mut session, Body::Upsert(upsert("b", 9, "one", 10)));
     assert_eq!(written(&mut session), ["put b@9", "cursor 10"]);
     assert_eq!(said(&mut session), ["ack 10"]);
@@ -168,7 +169,7 @@ fn absence_never_deletes_and_what_was_removed_is_forgotten() {
     hear(&mut session, Body::SnapshotStart(SnapshotStart { epoch: 7 }));
     hear(&mut session, Body::Upsert(upsert("a", 4, "one", 0)));
     hear(&mut session, Body::SnapshotEnd(SnapshotEnd { epoch: 7, cursor: 10 }));
-    assert_eq!(written(&mut session), ["cursor 0", "put a@4", "forget gone", "cursor 10"]);
+    assert_eq!(written(&mut session), ["listing", "put a@4", "forget gone", "cursor 10"]);
     assert_eq!(said(&mut session), ["ack 10", "orphans [\"orphan\"]"]);
 }
 
