@@ -218,13 +218,14 @@ impl ApiServer {
             return refused;
         }
         let body: Received = body.map_err(|error| error.to_string()).boxed_unsync();
-        if !writing::may_change(&parts.method) || self.connects(&Target::parse(parts.uri.path())) {
+        let target = Target::parse(parts.uri.path());
+        if !writing::may_change(&parts.method) || self.connects(&target) {
             return self.work_on(parts, body).await;
         }
-        let (headers, patience) = (parts.headers.clone(), paths::patience_of(&parts));
-        let extensions = parts.extensions.clone();
+        let (headers, patience) = (parts.headers.clone(), paths::patience_of(&target, &parts));
+        let workers = parts.extensions.get::<Workers>().cloned().unwrap_or_default();
         let work = async move { self.work_on(parts, body).await };
-        match writing::to_the_end(&extensions, patience, work).await {
+        match workers.to_the_end(patience, work).await {
             Ok(response) => response,
             Err(Unanswered::Late) => respond::refused(&paths::too_late(), &headers),
             Err(Unanswered::Broken) => {

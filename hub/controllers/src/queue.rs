@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 use tokio::time::Instant;
 
 use crate::workqueues::{Counted, Counts};
@@ -68,6 +69,19 @@ pub trait WorkQueue<K>: Counted + 'static {
 
     /// Ends the queue: workers get `None`, additions are ignored.
     fn close(&self);
+}
+
+/// Waits for a change, at most until `deadline`.
+pub(crate) async fn changed_by(changed: Notified<'_>, deadline: Option<Instant>) {
+    match deadline {
+        None => changed.await,
+        Some(at) => {
+            tokio::select! {
+                () = changed => {}
+                () = tokio::time::sleep_until(at) => {}
+            }
+        }
+    }
 }
 
 /// How long a key waits that has no room, where its queue knows nothing better.
@@ -238,15 +252,7 @@ impl<K: Ord + Clone + Send + Sync + 'static> WorkQueue<K> for Queue<K> {
                 }
                 state.deadlines.first().map(|(at, _)| *at)
             };
-            match deadline {
-                None => changed.await,
-                Some(at) => {
-                    tokio::select! {
-                        () = changed => {}
-                        () = tokio::time::sleep_until(at) => {}
-                    }
-                }
-            }
+            changed_by(changed, deadline).await;
         }
     }
 

@@ -82,9 +82,9 @@ pub(super) fn patience(target: &Target, of: &Attributes, query: &Query) -> Resul
 }
 
 /// How long the caller of a request that may change something waits; `None` where the request is refused for its `timeout` anyway.
-pub(super) fn patience_of(parts: &http::request::Parts) -> Option<Duration> {
-    let (query, target) = (Query::of(&parts.uri), Target::parse(parts.uri.path()));
-    patience(&target, &target.attributes(&parts.method, &query), &query).ok().flatten()
+pub(super) fn patience_of(target: &Target, parts: &http::request::Parts) -> Option<Duration> {
+    let query = Query::of(&parts.uri);
+    patience(target, &target.attributes(&parts.method, &query), &query).ok().flatten()
 }
 
 /// The refusal of a request whose time is over.

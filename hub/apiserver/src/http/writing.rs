@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Extensions, Method};
+use http::Method;
 use tokio::sync::oneshot;
 
 /// Work that runs by itself.
@@ -25,6 +25,21 @@ impl Workers {
     /// Those to whom `run` hands work; it must not wait for it.
     pub fn new(run: impl Fn(Work) + Send + Sync + 'static) -> Workers {
         Workers(Arc::new(run))
+    }
+
+    /// Carries on to the end, and answers where that comes before the caller's patience ends.
+    pub(super) async fn to_the_end<T: Send + 'static>(
+        &self,
+        patience: Option<Duration>,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, Unanswered> {
+        let (tell, told) = oneshot::channel();
+        (self.0)(Box::pin(async move { drop(tell.send(work.await)) }));
+        let told = match patience {
+            Some(patience) => tokio::time::timeout(patience, told).await.map_err(|_| Unanswered::Late)?,
+            None => told.await,
+        };
+        told.map_err(|_| Unanswered::Broken)
     }
 }
 
@@ -47,22 +62,6 @@ pub(super) enum Unanswered {
 /// Whether a request may change something.
 pub(super) fn may_change(method: &Method) -> bool {
     matches!(*method, Method::POST | Method::PUT | Method::PATCH | Method::DELETE)
-}
-
-/// Carries on to the end, and answers where that comes before the caller's patience ends.
-pub(super) async fn to_the_end<T: Send + 'static>(
-    extensions: &Extensions,
-    patience: Option<Duration>,
-    work: impl Future<Output = T> + Send + 'static,
-) -> Result<T, Unanswered> {
-    let (tell, told) = oneshot::channel();
-    let workers = extensions.get::<Workers>().cloned().unwrap_or_default();
-    (workers.0)(Box::pin(async move { drop(tell.send(work.await)) }));
-    let told = match patience {
-        Some(patience) => tokio::time::timeout(patience, told).await.map_err(|_| Unanswered::Late)?,
-        None => told.await,
-    };
-    told.map_err(|_| Unanswered::Broken)
 }
 
 #[cfg(test)]

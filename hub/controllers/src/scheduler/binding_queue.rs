@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::port::Key;
-use crate::queue::{Outcome, WorkQueue};
+use crate::queue::{Outcome, WorkQueue, changed_by};
 use crate::workqueues::{Counted, Counts};
 
 /// A binding for which there is no room is looked at again after this long, also if nothing changed: the room that clusters report does not
@@ -103,13 +103,7 @@ impl WorkQueue<Key> for BindingQueue {
             match self.poll() {
                 Turn::Key(key) => return Some(key),
                 Turn::Closed => return None,
-                Turn::Wait(None) => changed.await,
-                Turn::Wait(Some(at)) => {
-                    tokio::select! {
-                        () = changed => {}
-                        () = tokio::time::sleep_until(at) => {}
-                    }
-                }
+                Turn::Wait(at) => changed_by(changed, at).await,
             }
         }
     }
