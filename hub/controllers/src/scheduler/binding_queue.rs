@@ -90,7 +90,6 @@ impl WorkQueue<Key> for BindingQueue {
         let priority = (self.priority)(&key);
         let mut state = self.state.lock();
         if !state.closed {
-            state.counts.adds += 1;
             state.queue.push(key, priority, self.started.elapsed());
             self.changed.notify_one();
         }
@@ -146,7 +145,8 @@ impl WorkQueue<Key> for BindingQueue {
 impl Counted for BindingQueue {
     fn counts(&self) -> Counts {
         let state = self.state.lock();
-        Counts { depth: state.queue.active().len(), ..state.counts.clone() }
+        let (depth, adds) = (state.queue.active().len(), state.queue.arrivals());
+        Counts { depth, adds, ..state.counts.clone() }
     }
 }
 
@@ -174,6 +174,7 @@ mod tests {
     async fn the_higher_priority_is_first_and_of_equals_who_came_first() {
         let queue = queue();
         for name in ["b", "a", "urgent"] {
+            queue.add_after(key(name), Duration::ZERO);
             queue.add_after(key(name), Duration::ZERO);
         }
         let order: Vec<_> = (0..4).map(|_| next(&queue)).collect();

@@ -201,9 +201,9 @@ impl<K: Ord + Clone> SchedulingQueue<K> {
         self.unschedulable.iter().map(|(_, key)| key)
     }
 
-    /// Whether nothing is active or looked at.
-    pub fn is_idle(&self) -> bool {
-        self.active.is_empty() && self.running.is_empty()
+    /// How many keys became active so far.
+    pub fn arrivals(&self) -> u64 {
+        self.arrivals
     }
 
     /// Whether a running key is to be looked at again anyway.
