@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use karmada_proto::v1::Applied;
+use karmada_proto::v1::{Applied, Seen};
 use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::watch;
@@ -26,6 +26,7 @@ use self::changes::{SEAL, apply};
 pub use self::copy::{Row, Snapshot};
 use self::fallback::Store;
 pub use self::fallback::{LedgerHealth, run as keep_on_disk};
+pub use self::numbers::Told;
 use self::numbers::{FORMER_CURSOR, set_cursor, set_number};
 use self::row::{COLUMNS, NOTHING_COMES, TO_BE_WRITTEN, UNANSWERED, entry_of, former_text, phase};
 use self::schema::{FORMAT, Trouble};
@@ -280,6 +281,11 @@ impl Ledger {
     /// Where the cursor was before the listing that is unfinished; zero where none is.
     pub fn former_cursor(&self) -> Result<u64, LedgerError> {
         Ok(self.number(FORMER_CURSOR)?.unwrap_or(0) as u64)
+    }
+
+    /// What is held beyond the cursor, by the hub's starts that told it.
+    pub fn seen(&self) -> Result<Vec<Seen>, LedgerError> {
+        self.read(|connection| numbers::seen(connection))
     }
 
     /// The hub's proof of the epoch; empty where there is none.

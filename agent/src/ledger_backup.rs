@@ -21,7 +21,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::identity::{IdentityStore, secret_id, secret_with};
-use crate::ledger::{Ledger, LedgerError, Row};
+use crate::ledger::{Ledger, LedgerError, Row, Told};
 use crate::member::{Member, MemberError};
 
 /// Buckets of Works.
@@ -59,6 +59,9 @@ struct Index {
     format: u32,
     epoch: u64,
     cursor: u64,
+    /// Earlier agents did not keep it: the hub lists everything then.
+    #[serde(default)]
+    told: Told,
     /// As [`crate::ledger::Snapshot::clusters`].
     #[serde(default)]
     clusters: Vec<String>,
@@ -124,7 +127,7 @@ impl LedgerBackup {
                 let ledger = Ledger::open(directory);
                 let restored = ledger.and_then(|ledger| {
                     ledger.restore_clusters(&index.clusters)?;
-                    ledger.restore(index.epoch, index.cursor, &rows)
+                    ledger.restore((index.epoch, index.cursor), &index.told, &rows)
                 });
                 match restored {
                     Ok(()) => tracing::info!(
@@ -186,6 +189,7 @@ impl LedgerBackup {
             format: FORMAT,
             epoch: snapshot.epoch,
             cursor: snapshot.cursor,
+            told: snapshot.told,
             clusters: snapshot.clusters,
             buckets: standing.buckets.clone(),
         };
@@ -341,7 +345,11 @@ mod tests {
         let rig = rig();
         assert_eq!(rig.backup.prefix, "agent-ledger");
         assert_eq!(restored(&rig.backup).await, None);
+        let seen = vec![karmada_proto::v1::Seen { timeline: 3, revision: 11 }];
+        let seal = Bytes::from_static(b"proof");
+        let told = [Change::Seal(seal.clone()), Change::Timeline(u64::MAX), Change::Seen(seen.clone())];
         rig.ledger.commit(&[Change::Epoch(4), put("a", "one"), put("b", "two"), Change::Cursor(9)]).unwrap();
+        rig.ledger.commit(&told).unwrap();
         let ended = crate::ledger::Outcome {
             key: "a".into(),
             hash: body::hash(b"one"),
@@ -356,6 +364,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         rig.backup.restore(directory.path()).await;
         let again = Ledger::open(directory.path()).unwrap();
+        assert_eq!(
+            (again.timeline().unwrap(), again.seen().unwrap()),
+            (u64::MAX, seen),
+            "the hub knows its own word"
+        );
+        assert_eq!(again.epoch_seal().unwrap(), seal);
         for key in ["a", "b"] {
             let mut entry = rig.ledger.entry(key).unwrap().unwrap();
             // What was not applied when the copy was made may have been begun since.

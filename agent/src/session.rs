@@ -6,6 +6,7 @@
 //! ([`Session::ended`]). `now` is monotonic time since any fixed start. What Works do is in [`intake`].
 
 mod intake;
+mod seen;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -60,6 +61,8 @@ pub struct Opening {
     pub timeline: u64,
     /// From the ledger: where the cursor was before a listing that is unfinished.
     pub former_cursor: u64,
+    /// From the ledger: what it may hold beyond the cursor.
+    pub seen: Vec<v1::Seen>,
     /// From the ledger: the hub's proof of the epoch.
     pub epoch_seal: Bytes,
     /// Whose proofs count.
@@ -132,9 +135,11 @@ impl Session {
             timeline: opening.timeline,
             former_cursor: opening.former_cursor,
             epoch_seal: opening.epoch_seal.clone(),
+            seen: opening.seen.clone(),
         };
+        let position = (opening.epoch, opening.cursor, opening.timeline);
         Self {
-            intake: Intake::new(held, (opening.epoch, opening.cursor, opening.timeline), assembly, now),
+            intake: Intake::new(held, position, opening.seen, assembly, now),
             seal: opening.epoch_seal,
             seal_keys: opening.seal_keys,
             welcomed: false,

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use karmada_proto::body;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::numbers::{set_cursor, set_number, set_value};
+use super::numbers::{set_cursor, set_number, set_seen, set_value};
 use super::row::{COLUMNS, NOTHING_COMES, TO_BE_WRITTEN, entry_of, former_text};
 use crate::member::ObjectId;
 use crate::reconcile::apply::manifests;
@@ -174,6 +174,7 @@ pub(super) fn apply(connection: &Connection, change: &Change) -> Result<(), rusq
         Change::Listing => revisions_begin_anew(connection)?,
         Change::Cursor(cursor) => set_cursor(connection, *cursor)?,
         Change::Timeline(timeline) => set_number(connection, "timeline", *timeline as i64)?,
+        Change::Seen(seen) => set_seen(connection, seen)?,
         Change::Seal(seal) => set_value(connection, SEAL, seal.as_ref())?,
     }
     Ok(())

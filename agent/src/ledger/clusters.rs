@@ -6,7 +6,7 @@
 use rusqlite::Connection;
 
 use super::changes::{SEAL, apply};
-use super::numbers::{FORMER_CURSOR, cluster_names, set_cluster_names, set_number};
+use super::numbers::{FORMER_CURSOR, SEEN, cluster_names, set_cluster_names, set_number};
 use super::{Ledger, LedgerError};
 use crate::session::Change;
 
@@ -44,7 +44,7 @@ impl Ledger {
 /// Nothing of where another cluster's Works were told up to is left.
 fn begin_anew(connection: &Connection) -> Result<(), rusqlite::Error> {
     apply(connection, &Change::Epoch(0))?;
-    for key in [FORMER_CURSOR, SEAL] {
+    for key in [FORMER_CURSOR, SEAL, SEEN] {
         connection.execute("DELETE FROM meta WHERE key = ?1", [key])?;
     }
     set_number(connection, "timeline", 0)

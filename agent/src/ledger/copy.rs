@@ -7,7 +7,7 @@ use karmada_proto::body;
 use rusqlite::{OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
-use super::numbers::{cluster_names, set_number};
+use super::numbers::{Told, cluster_names, set_number};
 use super::row::{COLUMNS, entry_of, former_text};
 use super::{Ledger, LedgerError, changes};
 use crate::member::ObjectId;
@@ -47,6 +47,8 @@ pub struct Snapshot {
     pub epoch: u64,
     /// Everything up to here is in the rows.
     pub cursor: u64,
+    /// By whom that was told.
+    pub told: Told,
     /// The names of the clusters whose ledger it is and was, the newest last.
     pub clusters: Vec<String>,
     /// A fingerprint of each bucket's rows; none where it is empty.
@@ -71,6 +73,7 @@ impl Ledger {
                 let value: Option<i64> = transaction.query_row(number, [name], |row| row.get(0)).optional()?;
                 *into = value.unwrap_or(0) as u64;
             }
+            snapshot.told = Told::read(&transaction)?;
             snapshot.clusters = cluster_names(&transaction)?;
             let mut keys: Vec<Vec<(String, String)>> = vec![Vec::new(); buckets];
             let mut query = transaction.prepare_cached(
@@ -101,11 +104,12 @@ impl Ledger {
     }
 
     /// Makes an empty ledger what a snapshot was, whole or not at all.
-    pub fn restore(&self, epoch: u64, cursor: u64, rows: &[Row]) -> Result<(), LedgerError> {
+    pub fn restore(&self, (epoch, cursor): (u64, u64), told: &Told, rows: &[Row]) -> Result<(), LedgerError> {
         self.read(|connection| {
             let transaction = connection.transaction()?;
             set_number(&transaction, "epoch", epoch as i64)?;
             set_number(&transaction, "cursor", cursor as i64)?;
+            told.write(&transaction)?;
             for row in rows {
                 let body = Bytes::copy_from_slice(row.body.as_bytes());
                 let put = Change::Put {

@@ -1,12 +1,19 @@
-//! The table `meta`: numbers, the seal and the names of clusters, by name.
+//! The table `meta`: numbers, the seal, the names of clusters and what is held beyond the cursor, by name.
 
+use karmada_proto::v1::Seen;
 use rusqlite::{Connection, OptionalExtension, params};
+use serde::{Deserialize, Serialize};
+
+use super::changes::SEAL;
 
 /// Where the cursor was before it began anew, until it is somewhere again.
 pub(super) const FORMER_CURSOR: &str = "former_cursor";
 
 /// The names of clusters, the newest last.
 const CLUSTERS: &str = "clusters";
+
+/// What is held beyond the cursor: `[[start of the hub, revision], …]`.
+pub(super) const SEEN: &str = "seen";
 
 /// Sets the cursor. Where it begins anew, what was told up to where it was is held all the same, and is remembered.
 pub(super) fn set_cursor(connection: &Connection, cursor: u64) -> Result<(), rusqlite::Error> {
@@ -42,14 +49,75 @@ pub(super) fn set_value(
     Ok(())
 }
 
+/// A value; `None` where it was never set.
+fn value<T: rusqlite::types::FromSql>(
+    connection: &Connection,
+    key: &str,
+) -> Result<Option<T>, rusqlite::Error> {
+    let mut query = connection.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
+    query.query_row([key], |row| row.get(0)).optional()
+}
+
 /// The names of the clusters whose ledger it is and was; none where none was ever said.
 pub(super) fn cluster_names(connection: &Connection) -> Result<Vec<String>, rusqlite::Error> {
-    let select = "SELECT value FROM meta WHERE key = ?1";
-    let text: Option<String> = connection.query_row(select, [CLUSTERS], |row| row.get(0)).optional()?;
+    let text: Option<String> = value(connection, CLUSTERS)?;
     Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
 }
 
 /// Keeps the names of clusters.
 pub(super) fn set_cluster_names(connection: &Connection, names: &[String]) -> Result<(), rusqlite::Error> {
     set_value(connection, CLUSTERS, serde_json::json!(names).to_string())
+}
+
+/// Up to where each start of the hub told what is held beyond the cursor, the oldest first.
+pub(super) fn seen(connection: &Connection) -> Result<Vec<Seen>, rusqlite::Error> {
+    let text: Option<String> = value(connection, SEEN)?;
+    let pairs: Vec<(u64, u64)> = text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    Ok(pairs.into_iter().map(|(timeline, revision)| Seen { timeline, revision }).collect())
+}
+
+/// Keeps that list.
+pub(super) fn set_seen(connection: &Connection, seen: &[Seen]) -> Result<(), rusqlite::Error> {
+    let pairs: Vec<(u64, u64)> = seen.iter().map(|seen| (seen.timeline, seen.revision)).collect();
+    set_value(connection, SEEN, serde_json::json!(pairs).to_string())
+}
+
+/// Where a hub's word was up to, beside the epoch and the cursor: what a copy of the ledger must have as well, for the hub to know its own
+/// word in it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Told {
+    /// See [`super::Ledger::timeline`].
+    timeline: u64,
+    /// See [`super::Ledger::former_cursor`].
+    former_cursor: u64,
+    /// See [`super::Ledger::seen`].
+    seen: Vec<(u64, u64)>,
+    /// See [`super::Ledger::epoch_seal`].
+    epoch_seal: Vec<u8>,
+}
+
+impl Told {
+    /// Of the ledger as it is.
+    pub(super) fn read(connection: &Connection) -> Result<Self, rusqlite::Error> {
+        let number = |key: &str| -> Result<u64, rusqlite::Error> {
+            let value: Option<i64> = value(connection, key)?;
+            Ok(value.unwrap_or(0) as u64)
+        };
+        Ok(Self {
+            timeline: number("timeline")?,
+            former_cursor: number(FORMER_CURSOR)?,
+            seen: seen(connection)?.into_iter().map(|seen| (seen.timeline, seen.revision)).collect(),
+            epoch_seal: value(connection, SEAL)?.unwrap_or_default(),
+        })
+    }
+
+    /// Into a ledger that has none yet.
+    pub(super) fn write(&self, connection: &Connection) -> Result<(), rusqlite::Error> {
+        set_number(connection, "timeline", self.timeline as i64)?;
+        if self.former_cursor > 0 {
+            set_number(connection, FORMER_CURSOR, self.former_cursor as i64)?;
+        }
+        set_value(connection, SEEN, serde_json::json!(self.seen).to_string())?;
+        set_value(connection, SEAL, &self.epoch_seal)
+    }
 }

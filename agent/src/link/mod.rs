@@ -248,6 +248,7 @@ async fn open(
         cursor,
         timeline: link.shared.ledger.timeline()?,
         former_cursor: link.shared.ledger.former_cursor()?,
+        seen: link.shared.ledger.seen()?,
         epoch_seal: link.shared.ledger.epoch_seal()?,
         seal_keys: SealKeys::of_bundle(&identity.ca_bundle),
         clock_ms: link.sources.now().as_millisecond(),
@@ -399,9 +400,12 @@ fn key_of(change: &Change) -> Option<String> {
         | Change::Delete { key, .. }
         | Change::Forget { key } => Some(key.clone()),
         Change::KeepFormer { key } => former_key(key),
-        Change::Epoch(_) | Change::Listing | Change::Cursor(_) | Change::Timeline(_) | Change::Seal(_) => {
-            None
-        }
+        Change::Epoch(_)
+        | Change::Listing
+        | Change::Cursor(_)
+        | Change::Timeline(_)
+        | Change::Seen(_)
+        | Change::Seal(_) => None,
     }
 }
 

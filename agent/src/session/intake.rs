@@ -12,6 +12,8 @@ use bytes::Bytes;
 use karmada_proto::body::{Assembly, BodyError};
 use karmada_proto::v1::{self, NackCode, TombstoneReason, agent_frame};
 
+use super::seen::SeenBeyond;
+
 /// A cursor that moves without anything to store is written this seldom: an idle agent writes nothing.
 const CURSOR_EVERY: Duration = Duration::from_secs(300);
 
@@ -117,6 +119,8 @@ pub enum Change {
     Cursor(u64),
     /// The hub's start that told the cursor.
     Timeline(u64),
+    /// What is held beyond the cursor, by the hub's starts that told it.
+    Seen(Vec<v1::Seen>),
     /// The hub's proof of the epoch.
     Seal(Bytes),
 }
@@ -137,10 +141,13 @@ pub(super) struct Intake {
     timeline: u64,
     /// The one that is spoken with.
     speaking: u64,
+    seen: SeenBeyond,
+    /// Deletes were held back from the last listing: until one without, what was told before it is what the next hello tells.
+    withheld: bool,
     listing: Option<BTreeSet<String>>,
     wanted: BTreeSet<String>,
-    /// What was to be removed and was not known.
-    unknown: BTreeSet<String>,
+    /// What was to be removed and was not known, by name: the uid.
+    unknown: BTreeMap<String, String>,
     /// How often the body of a Work came and was no use.
     spoilt: BTreeMap<String, u32>,
     orphans: Option<Vec<String>>,
@@ -153,6 +160,7 @@ impl Intake {
     pub(super) fn new(
         held: BTreeMap<String, Held>,
         (epoch, cursor, timeline): (u64, u64, u64),
+        seen: Vec<v1::Seen>,
         assembly: Assembly,
         now: Duration,
     ) -> Self {
@@ -168,9 +176,11 @@ impl Intake {
             acked: cursor,
             timeline,
             speaking: timeline,
+            seen: SeenBeyond::new(seen),
+            withheld: false,
             listing: None,
             wanted: BTreeSet::new(),
-            unknown: BTreeSet::new(),
+            unknown: BTreeMap::new(),
             spoilt: BTreeMap::new(),
             orphans: None,
             assembly,
@@ -197,9 +207,15 @@ impl Intake {
         }
     }
 
-    /// The start of the hub that is spoken with.
+    /// The start of the hub that is spoken with. It may be one that was put back since it, or another, was told the orphans: they are told
+    /// in each session. What was not listed has no revision in the life that is spoken with.
     pub(super) fn speaks_with(&mut self, timeline: u64) {
         self.speaking = timeline;
+        let unlisted = |held: &Held| held.revision == 0 && held.phase == Phase::Desired;
+        if self.cursor > 0 && self.held.values().any(unlisted) {
+            let orphans = self.held.iter().filter(|(_, held)| unlisted(held));
+            self.orphans = Some(orphans.map(|(key, _)| key.clone()).collect());
+        }
     }
 
     /// The hub's proof of the epoch that is spoken in.
@@ -225,7 +241,10 @@ impl Intake {
             Ok(Some(body)) => {
                 self.settled.push(cost);
                 self.mark(&upsert.key);
-                self.wanted.remove(&upsert.key);
+                // What is to be removed comes with its body first: it is waited for until it is to be removed again.
+                if self.unknown.get(&upsert.key) != Some(&upsert.uid) {
+                    self.wanted.remove(&upsert.key);
+                }
                 self.spoilt.remove(&upsert.key);
                 self.put(upsert, body);
                 self.moves_to(upsert.cursor);
@@ -273,6 +292,7 @@ impl Intake {
             phase: Phase::Desired,
         };
         self.held.insert(upsert.key.clone(), held);
+        self.seen.stored(self.speaking, upsert.revision);
         self.changes.push(Change::Put {
             key: upsert.key.clone(),
             uid: upsert.uid.clone(),
@@ -296,6 +316,7 @@ impl Intake {
             Some(held) if held.hash == upsert.hash && held.phase == Phase::Desired => {
                 held.uid.clone_from(&upsert.uid);
                 held.revision = upsert.revision;
+                self.seen.stored(self.speaking, upsert.revision);
                 self.changes.push(Change::Touch {
                     key: upsert.key.clone(),
                     uid: upsert.uid.clone(),
@@ -353,6 +374,7 @@ impl Intake {
             Some(held) if held.uid != tombstone.uid && held.revision >= tombstone.revision => {}
             Some(held) if released && held.phase == Phase::Removed => {
                 self.held.remove(&tombstone.key);
+                self.seen.stored(self.speaking, tombstone.revision);
                 self.changes.push(Change::Forget { key: tombstone.key });
             }
             // Released and still held, this ledger is an older copy of one that knew of the deletion, or the hub went on without this
@@ -363,6 +385,7 @@ impl Intake {
                 }
                 held.uid.clone_from(&tombstone.uid);
                 held.revision = tombstone.revision;
+                self.seen.stored(self.speaking, tombstone.revision);
                 let v1::Tombstone { key, uid, revision, preserve, retry, .. } = tombstone;
                 self.changes.push(Change::Delete { key, uid, revision, preserve, retry });
             }
@@ -372,10 +395,11 @@ impl Intake {
         self.moves_to(tombstone.cursor);
     }
 
-    /// Nothing is known of what is to be removed. The hub sends its body then, and the cursor waits for that: a session that is
-    /// cut before it must not leave the tombstone behind. A body that came and was no use is waited for no more.
+    /// Nothing is known of what is to be removed. The hub sends its body then, and the tombstone again, and the cursor waits for both: a
+    /// session that is cut before must not leave the tombstone behind. A body that came and was no use is waited for no more.
     fn never_held(&mut self, tombstone: &v1::Tombstone, out: &mut Out) {
-        if self.unknown.insert(tombstone.key.clone()) {
+        let before = self.unknown.insert(tombstone.key.clone(), tombstone.uid.clone());
+        if before.is_none_or(|uid| uid != tombstone.uid) {
             self.wanted.insert(tombstone.key.clone());
         }
         out.push_back(agent_frame::Body::Removed(v1::Removed {
@@ -397,6 +421,9 @@ impl Intake {
         self.revisions_begin_anew();
         (self.cursor, self.next_cursor, self.lazy_cursor, self.acked) = (0, 0, 0, 0);
         self.listing = Some(BTreeSet::new());
+        self.withheld = false;
+        // Which these are its end will say.
+        self.orphans = None;
     }
 
     /// What is held beyond a full listing is an orphan suspect, reported and never removed; what was removed
@@ -420,6 +447,7 @@ impl Intake {
         if !orphans.is_empty() {
             self.orphans = Some(orphans);
         }
+        self.withheld = end.withheld;
         self.moves_to(end.cursor);
     }
 
@@ -439,14 +467,24 @@ impl Intake {
         // A cursor must not pass a body that is still wanted.
         if self.wanted.is_empty() && self.next_cursor > self.cursor {
             self.cursor = self.next_cursor;
-            if self.timeline != self.speaking {
-                self.timeline = self.speaking;
-                self.changes.push(Change::Timeline(self.timeline));
+            if !self.withheld {
+                self.write_cursor();
             }
-            self.changes.push(Change::Cursor(self.cursor));
+        }
+        if let Some(seen) = self.seen.take_changed() {
+            self.changes.push(Change::Seen(seen));
         }
         self.committing = !self.changes.is_empty();
         std::mem::take(&mut self.changes)
+    }
+
+    fn write_cursor(&mut self) {
+        if self.timeline != self.speaking {
+            self.timeline = self.speaking;
+            self.changes.push(Change::Timeline(self.timeline));
+        }
+        self.seen.covered(self.speaking, self.cursor);
+        self.changes.push(Change::Cursor(self.cursor));
     }
 
     /// Whether there is anything to write.
@@ -522,7 +560,7 @@ impl Intake {
 
     /// The last cursor worth writing, and the half-received body.
     pub(super) fn into_parts(self) -> (Vec<Change>, Assembly) {
-        let settled = self.wanted.is_empty() && self.changes.is_empty() && !self.committing;
+        let settled = self.wanted.is_empty() && self.changes.is_empty() && !self.committing && !self.withheld;
         let cursor = settled.then_some(self.lazy_cursor).filter(|lazy| *lazy > self.cursor);
         let changes = cursor.map(|cursor| vec![Change::Timeline(self.speaking), Change::Cursor(cursor)]);
         (changes.unwrap_or_default(), self.assembly)

@@ -94,6 +94,7 @@ fn written(session: &mut Session) -> Vec<String> {
             Change::Listing => "listing".to_owned(),
             Change::Cursor(cursor) => format!("cursor {cursor}"),
             Change::Timeline(timeline) => format!("timeline {timeline}"),
+            Change::Seen(seen) => format!("seen {seen:?}"),
             Change::Seal(seal) => format!("seal of {} bytes", seal.len()),
         })
         .collect();
@@ -152,7 +153,7 @@ fn offers_are_taken_where_the_hash_is_held_and_the_cursor_waits_for_what_is_want
         let offer = Upsert { offer: true, chunk: Bytes::new(), ..upsert(key, 9, "one", 0) };
         hear(&mut session, Body::Upsert(offer));
     }
-    hear(&mut session, Body::SnapshotEnd(SnapshotEnd { epoch: 7, cursor: 10 }));
+    hear(&mut session, Body::SnapshotEnd(SnapshotEnd { epoch: 7, cursor: 10, withheld: false }));
     assert_eq!(said(&mut session), ["want b"]);
     assert_eq!(written(&mut session), ["listing", "touch a@9"], "b is missing: the cursor stays");
     hear(&mut session, Body::Upsert(upsert("b", 9, "one", 10)));
@@ -168,7 +169,7 @@ fn absence_never_deletes_and_what_was_removed_is_forgotten() {
     welcome(&mut session, 7);
     hear(&mut session, Body::SnapshotStart(SnapshotStart { epoch: 7 }));
     hear(&mut session, Body::Upsert(upsert("a", 4, "one", 0)));
-    hear(&mut session, Body::SnapshotEnd(SnapshotEnd { epoch: 7, cursor: 10 }));
+    hear(&mut session, Body::SnapshotEnd(SnapshotEnd { epoch: 7, cursor: 10, withheld: false }));
     assert_eq!(written(&mut session), ["listing", "put a@4", "forget gone", "cursor 10"]);
     assert_eq!(said(&mut session), ["ack 10", "orphans [\"orphan\"]"]);
 }
@@ -212,13 +213,24 @@ fn a_tombstone_removes_its_own_uid_or_what_is_older_and_nothing_newer() {
     let mut session = open(7, 3, &[]);
     said(&mut session);
     welcome(&mut session, 7);
-    hear(&mut session, tombstone("never", "u", 6, Deleted));
+    hear(&mut session, tombstone("never", "u-never", 6, Deleted));
     assert_eq!(said(&mut session), ["removed never"]);
     assert_eq!(written(&mut session), [""; 0], "the cursor waits: what is to be removed is still to come");
     let body = Upsert { suspended: true, ..upsert("never", 6, "one", 0) };
     hear(&mut session, Body::Upsert(body));
+    assert_eq!(written(&mut session), ["put never@6"], "and for the tombstone, which a cut may take");
     hear(&mut session, tombstone("never", "u-never", 6, Deleted));
-    assert_eq!(written(&mut session), ["put never@6", "delete never@6", "cursor 6"]);
+    assert_eq!(written(&mut session), ["delete never@6", "cursor 6"]);
+    let mut session = open(7, 3, &[]);
+    said(&mut session);
+    welcome(&mut session, 7);
+    hear(&mut session, tombstone("never", "u-before", 6, Deleted));
+    hear(&mut session, Body::Upsert(upsert("never", 8, "one", 8)));
+    assert_eq!(
+        written(&mut session),
+        ["put never@8", "cursor 8"],
+        "the next of its name is waited for by nothing"
+    );
     let mut session = open(7, 3, &[]);
     said(&mut session);
     welcome(&mut session, 7);
@@ -474,6 +486,56 @@ fn the_cursor_is_kept_with_the_start_that_told_it() {
     assert_eq!(written(&mut session), ["put a@5", "timeline 42", "cursor 5"]);
     hear(&mut session, Body::Upsert(upsert("a", 6, "two", 6)));
     assert_eq!(written(&mut session), ["put a@6", "cursor 6"], "written once");
+}
+
+/// A hub that is put back knows by it that the site saw more than the copy has.
+#[test]
+fn what_came_beyond_the_cursor_is_kept_with_the_start_that_told_it() {
+    let told = |timeline| Body::Welcome(Welcome { epoch: 7, timeline, ..Welcome::default() });
+    let mut session = open(7, 3, &[]);
+    said(&mut session);
+    hear(&mut session, told(42));
+    hear(&mut session, Body::Upsert(upsert("a", 5, "one", 4)));
+    let seen = |revision| format!("seen {:?}", [v1::Seen { timeline: 42, revision }]);
+    assert_eq!(written(&mut session), ["put a@5", "timeline 42", "cursor 4", &seen(5)]);
+    hear(&mut session, Body::Upsert(upsert("b", 6, "one", 6)));
+    assert_eq!(written(&mut session), ["put b@6", "cursor 6", "seen []"]);
+}
+
+/// Where deletes are withheld, the site goes on telling of the life that it came from.
+#[test]
+fn a_listing_from_which_deletes_are_withheld_is_acknowledged_and_moves_no_cursor_that_is_kept() {
+    let mut session = open(7, 3, &[("a", held("u-a", 5, b"x"))]);
+    said(&mut session);
+    hear(&mut session, Body::Welcome(Welcome { epoch: 7, timeline: 42, ..Welcome::default() }));
+    for (withheld, expect) in [(true, vec!["listing"]), (false, vec!["listing", "timeline 42", "cursor 10"])]
+    {
+        hear(&mut session, Body::SnapshotStart(SnapshotStart { epoch: 7 }));
+        hear(&mut session, Body::SnapshotEnd(SnapshotEnd { epoch: 7, cursor: 10, withheld }));
+        assert_eq!(written(&mut session), expect);
+        assert!(said(&mut session).contains(&"ack 10".to_owned()), "{withheld}");
+    }
+}
+
+/// The start that was told may be one that was taken back since.
+#[test]
+fn orphans_are_told_in_each_session() {
+    let works = [("a", held("u-a", 5, b"x")), ("lost", held("u-lost", 0, b"x"))];
+    for (cursor, told) in [(3, 1), (0, 0)] {
+        let mut session = open(7, cursor, &works);
+        said(&mut session);
+        hear(
+            &mut session,
+            Body::Welcome(Welcome {
+                epoch: 7,
+                timeline: 42,
+                credit: Some(Credit { messages: 10, bytes: 1 << 20 }),
+                ..Welcome::default()
+            }),
+        );
+        let orphans = said(&mut session).into_iter().filter(|word| word == "orphans [\"lost\"]").count();
+        assert_eq!(orphans, told, "no listing was ever complete: {cursor}");
+    }
 }
 
 /// While the hub's CA is changed, a proof by the one that is on its way out gives way to one by the one that stays, once.

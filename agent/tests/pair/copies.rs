@@ -1,12 +1,12 @@
 //! Ledgers that are put back from older copies, beside a member that forgets nothing: what is in the member in the end is what the hub
 //! wants, whatever was deleted, made anew or changed after the copy was taken.
 //!
-//! A copy is of the whole ledger (a disk put back, a Pod that moved) or of what the backup holds (rows and position, no timeline, no seal).
+//! A copy is of the whole ledger (a disk put back, a Pod that moved) or of what earlier agents kept in the member (rows and position, no
+//! timeline, no seal).
 
 use proptest::prelude::*;
 
-use karmada_agent::ledger::{Ledger, Row};
-use karmada_agent::session::Change;
+use karmada_agent::ledger::{Ledger, Row, Told};
 
 use crate::machines::{Hub, Site, noise, session, wanted};
 
@@ -14,28 +14,24 @@ use crate::machines::{Hub, Site, noise, session, wanted};
 #[derive(Clone, Debug)]
 pub(crate) struct Copy {
     position: (u64, u64),
-    timeline: u64,
-    seal: bytes::Bytes,
+    told: Told,
     rows: Vec<Row>,
 }
 
 impl Copy {
     fn of(ledger: &Ledger) -> Copy {
+        let copy = ledger.snapshot(&[], 1).unwrap();
         Copy {
-            position: ledger.position().unwrap(),
-            timeline: ledger.timeline().unwrap(),
-            seal: ledger.epoch_seal().unwrap(),
-            rows: ledger.snapshot(&[], 1).unwrap().rows.into_values().flatten().collect(),
+            position: (copy.epoch, copy.cursor),
+            told: copy.told,
+            rows: copy.rows.into_values().flatten().collect(),
         }
     }
 
     fn back(&self, whole: bool) -> Ledger {
         let ledger = Ledger::in_memory().unwrap();
-        ledger.restore(self.position.0, self.position.1, &self.rows).unwrap();
-        if whole {
-            let changes = [Change::Seal(self.seal.clone()), Change::Timeline(self.timeline)];
-            ledger.commit(&changes).unwrap();
-        }
+        let told = if whole { self.told.clone() } else { Told::default() };
+        ledger.restore(self.position, &told, &self.rows).unwrap();
         ledger
     }
 }

@@ -11,12 +11,12 @@ use karmada_certs::Authority;
 use karmada_gateway::Options;
 use karmada_gateway::admission;
 use karmada_gateway::inbox::Report;
-use karmada_gateway::ports::{Batch, Position, Work, WorkEvent};
+use karmada_gateway::ports::{Batch, HeldDeletes, Position, Work, WorkEvent};
 use karmada_gateway::session::{self as gateway, Holding, Opening};
 use karmada_gateway::session::{Control, Effect};
 use karmada_proto::body::Assembly;
 use karmada_proto::cadence::Cadence;
-use karmada_proto::v1::{AgentFrame, HubFrame, agent_frame};
+use karmada_proto::v1::{AgentFrame, Hello, HubFrame, Seen, agent_frame};
 use proptest::prelude::*;
 use prost::Message;
 
@@ -57,9 +57,9 @@ pub(crate) struct Hub {
 }
 
 /// What the hub keeps of the deletes that it holds from the site.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Hold {
-    pub(crate) since: Option<Batch>,
+    pub(crate) since: Option<HeldDeletes>,
     /// A person was told of some.
     pub(crate) is_told: bool,
     pub(crate) is_confirmed: bool,
@@ -123,15 +123,24 @@ impl Hub {
         self.kept_from = self.revision;
     }
 
-    /// What is held from a site that says so of the lives that it saw.
-    fn holding(&mut self, saw_another_life: bool) -> Option<Holding> {
+    /// What is held from a site that says `hello`, and whether that is for lives of the hub for which nothing was held yet.
+    fn holding(&mut self, hello: &Hello) -> (bool, Option<Holding>) {
         let now = Batch { epoch: self.epoch, revision: self.revision, timeline: self.timeline() };
-        let waits = self.hold.since.is_some() && !self.hold.is_confirmed;
-        if self.holds && saw_another_life && !waits {
-            self.hold = Hold { since: Some(now), ..Hold::default() };
+        let others = self.other_lives(hello);
+        let held = self.hold.since.as_ref();
+        let waits = held.is_some() && !self.hold.is_confirmed;
+        let anew = admission::saw_another_life(hello, self.epoch, &others, held, waits);
+        if self.holds && anew {
+            self.hold = Hold { since: Some(HeldDeletes { batch: now, lives: others }), ..Hold::default() };
         }
         let passed = if self.hold.is_confirmed { Holding::ALL } else { 0 };
-        self.hold.since.map(|held| Holding { held, start: now.timeline, passed })
+        let held = self.hold.since.as_ref().map(|held| held.batch);
+        (anew, held.map(|held| Holding { held, start: now.timeline, passed }))
+    }
+
+    /// What the site was told that is none of this hub's past.
+    fn other_lives(&self, hello: &Hello) -> Vec<Seen> {
+        admission::lives(hello).filter(|life| !self.in_our_past(life.timeline, life.revision)).collect()
     }
 
     fn timeline(&self) -> u64 {
@@ -247,6 +256,7 @@ pub(crate) fn session(hub: &mut Hub, site: &mut Site, budget: usize) -> Passed {
         cursor,
         timeline: site.ledger.timeline().unwrap(),
         former_cursor: site.ledger.former_cursor().unwrap(),
+        seen: site.ledger.seen().unwrap(),
         epoch_seal: site.ledger.epoch_seal().unwrap(),
         seal_keys: hub.ca.seal_keys(),
         ..agent::Opening::default()
@@ -264,10 +274,8 @@ pub(crate) fn session(hub: &mut Hub, site: &mut Site, budget: usize) -> Passed {
     if admission::ahead(&hello, position, sealed) {
         hub.epoch = hello.epoch + 1;
     }
-    let in_our_past = hub.in_our_past(hello.timeline, hello.cursor);
-    let told_here = hub.in_our_past(hello.timeline, admission::newest_told(&hello));
-    let another_life = admission::saw_another_life(&hello, hub.epoch, told_here);
-    let holding = hub.holding(another_life);
+    let in_our_past = hub.in_our_past(hello.timeline, hello.cursor) && hub.other_lives(&hello).is_empty();
+    let (another_life, holding) = hub.holding(&hello);
     let resume = admission::resume(&hello, hub.epoch, in_our_past).filter(|_| holding.is_none());
     let (full, events) = hub.since(resume);
     let opening = Opening {
@@ -300,7 +308,11 @@ pub(crate) fn session(hub: &mut Hub, site: &mut Site, budget: usize) -> Passed {
                 passed.bodies += usize::from(!upsert.offer && upsert.offset == 0);
             }
             if passed.frames > budget {
-                // Cut: what was not committed is lost, and so is what was on its way.
+                // Cut: what was on its way is lost, and so is what was not committed, which may be all or nothing of what came.
+                if budget % 2 == 1 {
+                    site.ledger.commit(&agent.take_changes()).unwrap();
+                    site.reconcile();
+                }
                 let (_, _, assembly) = agent.into_parts();
                 site.assembly = assembly;
                 return passed;
@@ -340,7 +352,7 @@ pub(crate) fn session(hub: &mut Hub, site: &mut Site, budget: usize) -> Passed {
                 hub.finalize(key, uid);
             }
             if let Report::HoldEnds(held) = &report {
-                assert_eq!(hub.hold.since, Some(*held));
+                assert_eq!(hub.hold.since.as_ref().map(|stands| stands.batch), Some(*held));
                 hub.hold = Hold::default();
             }
             if let Report::Orphans(keys) = &report {

@@ -240,10 +240,10 @@ impl SessionStore for Fake {
         state.epoch = state.epoch.max(seen + 1);
         Ok(state.epoch)
     }
-    async fn hold_deletes(&self, _: &str, _: Batch) -> Result<(), PortError> {
+    async fn hold_deletes(&self, _: &str, _: &HeldDeletes) -> Result<(), PortError> {
         Ok(())
     }
-    async fn holds_deletes(&self, _: &str) -> Result<Option<Batch>, PortError> {
+    async fn holds_deletes(&self, _: &str) -> Result<Option<HeldDeletes>, PortError> {
         Ok(None)
     }
     fn seal(&self, epoch: u64) -> Bytes {

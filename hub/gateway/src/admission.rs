@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use karmada_proto::PROTOCOL;
-use karmada_proto::v1::{Close, CloseCode, Hello, RetryClass};
+use karmada_proto::v1::{Close, CloseCode, Hello, RetryClass, Seen};
 
-use crate::ports::{JoinRefusal, JoinRefusalCode, Position, SessionRefusal};
+use crate::ports::{HeldDeletes, JoinRefusal, JoinRefusalCode, Position, SessionRefusal};
 
 /// A clone asks again this seldom: a person must look.
 const CLONE_PAUSE: Duration = Duration::from_secs(300);
 /// Even a few agents come back spread over this.
 const LEAST_SPREAD: Duration = Duration::from_secs(2);
+/// Starts of the hub that a hello may name beside that of its cursor.
+const SEEN: usize = 16;
 /// Bytes of a boot id, which is kept as long as its session and shown: some random characters.
 const BOOT_ID: usize = 128;
 /// A hub that cannot tell now.
@@ -55,6 +57,10 @@ pub fn check(cluster: &str, hello: &Hello) -> Result<u32, Close> {
         let message = format!("a boot id has 1 to {BOOT_ID} bytes");
         return Err(close(CloseCode::Protocol, RetryClass::Fatal, Duration::ZERO, message));
     }
+    if hello.seen.len() > SEEN {
+        let message = format!("a hello names at most {SEEN} starts of the hub");
+        return Err(close(CloseCode::Protocol, RetryClass::Fatal, Duration::ZERO, message));
+    }
     Ok(version)
 }
 
@@ -66,22 +72,34 @@ pub fn ahead(hello: &Hello, position: Position, sealed: bool) -> bool {
 }
 
 /// Where the watch may resume: only within the epoch the agent has seen, and where the cursor `is_ours`: told to the agent of this very
-/// Cluster, in our past.
+/// Cluster, in our past, as is all of [`lives`].
 pub fn resume(hello: &Hello, epoch: u64, is_ours: bool) -> Option<u64> {
     (is_ours && hello.epoch == epoch && hello.cursor > 0).then_some(hello.cursor)
 }
 
-/// Whether the agent has seen a life of the hub that was taken back: it comes out of another epoch, or was told what it holds by a
-/// start that is none of this hub's past. What was to be deleted then may be so no more. A cursor of zero says nothing against it: a
-/// listing that was cut leaves it beside the start whose Works are held still. `in_our_past`: whether [`newest_told`] is.
-pub fn saw_another_life(hello: &Hello, epoch: u64, in_our_past: bool) -> bool {
-    let was_told = hello.timeline != 0 || hello.epoch == epoch && newest_told(hello) > 0;
-    hello.objects > 0 && (hello.epoch != 0 && hello.epoch != epoch || was_told && !in_our_past)
+/// Whether the agent has seen a life of the hub that was taken back, and nothing is `held` for that yet: it comes out of another epoch, or
+/// was told what it holds by a start that is none of this hub's past. What was to be deleted then may be so no more. A cursor of zero says
+/// nothing against it: a listing that was cut, or from which deletes were withheld, leaves it beside the start whose Works are held still.
+/// `others`: those of [`lives`] that are none of this hub's past; `waits`: what is held waits for a word still, in this very epoch.
+pub fn saw_another_life(
+    hello: &Hello,
+    epoch: u64,
+    others: &[Seen],
+    held: Option<&HeldDeletes>,
+    waits: bool,
+) -> bool {
+    let is_accounted_for = |life: &Seen| held.is_some_and(|held| held.accounts_for(life));
+    let is_of_another_epoch = hello.epoch != 0 && hello.epoch != epoch && !waits;
+    hello.objects > 0 && (is_of_another_epoch || !others.iter().all(is_accounted_for))
 }
 
-/// Up to where the agent holds what `timeline` told it, also while a listing that is unfinished begins its cursor anew.
-pub fn newest_told(hello: &Hello) -> u64 {
-    hello.cursor.max(hello.former_cursor)
+/// The starts of the hub that told the agent what it holds, each with the revision up to which it did: that of the cursor, also while a
+/// listing that is unfinished begins the cursor anew; and those of what came beyond it before a cut.
+pub fn lives(hello: &Hello) -> impl Iterator<Item = Seen> {
+    let newest = hello.cursor.max(hello.former_cursor);
+    let was_told = hello.timeline != 0 || hello.epoch != 0 && newest > 0;
+    let of_the_cursor = was_told.then_some(Seen { timeline: hello.timeline, revision: newest });
+    of_the_cursor.into_iter().chain(hello.seen.iter().copied())
 }
 
 /// When an agent that is sent away may come back: all `live` of them spread over the time that the hub takes for them.

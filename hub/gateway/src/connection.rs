@@ -11,14 +11,16 @@ use futures::future::Either;
 use futures::{Sink, Stream, StreamExt, stream};
 use karmada_certs::PeerIdentity;
 use karmada_proto::pulse::Pulse;
-use karmada_proto::v1::{AgentFrame, Close, CloseCode, Hello, HubFrame, RetryClass, agent_frame, hub_frame};
+use karmada_proto::v1::{
+    AgentFrame, Close, CloseCode, Hello, HubFrame, RetryClass, Seen, agent_frame, hub_frame,
+};
 use karmada_proto::{frame, quoted};
 
 use crate::admission::{self, LiveSession, close};
 use crate::door::Door;
 use crate::gateway::Gateway;
 use crate::links::Way;
-use crate::ports::{Batch, ClusterLife, Occurrence, PortError, Position, Told};
+use crate::ports::{Batch, ClusterLife, HeldDeletes, Occurrence, PortError, Position, Told};
 use crate::session::{Control, Holding, Opening, Session};
 use crate::stream::SessionStream;
 
@@ -224,23 +226,31 @@ async fn holds_deletes(
 ) -> Result<Option<Holding>, PortError> {
     let (sessions, statuses) = (&gateway.ports.sessions, &gateway.ports.statuses);
     let cluster = whose.cluster;
-    let told = sessions.told(whose, hello.timeline, admission::newest_told(hello));
-    let in_our_past = told != Told::InAnotherLife;
-    let mut held = sessions.holds_deletes(cluster).await?;
+    let stands = sessions.holds_deletes(cluster).await?;
+    let batch = stands.as_ref().map(|held| held.batch);
     // A word for an epoch that is still to come is none.
-    let counts = |word: &Batch| word.epoch <= now.epoch && word.is_of_this_history(&**sessions, held);
+    let counts = |word: &Batch| word.epoch <= now.epoch && word.is_of_this_history(&**sessions, batch);
     let confirmed = statuses.deletes_confirmed(cluster).filter(counts);
-    let open = |held: &Batch| confirmed.is_none_or(|confirmed| !confirmed.covers(*held));
-    let waits = held.as_ref().is_some_and(|held| open(held) && held.epoch == now.epoch);
-    if admission::saw_another_life(hello, now.epoch, in_our_past) && !waits {
-        sessions.hold_deletes(cluster, now).await?;
-        held = Some(now);
-    }
+    let is_open = |held: &Batch| confirmed.is_none_or(|confirmed| !confirmed.covers(*held));
+    let waits = batch.is_some_and(|held| is_open(&held) && held.epoch == now.epoch);
+    let others = other_lives(gateway, whose, hello);
+    let held = if admission::saw_another_life(hello, now.epoch, &others, stands.as_ref(), waits) {
+        sessions.hold_deletes(cluster, &HeldDeletes { batch: now, lives: others }).await?;
+        Some(now)
+    } else {
+        batch
+    };
     let passed = confirmed.filter(|confirmed| confirmed.epoch == now.epoch).map_or(0, |batch| batch.revision);
     Ok(held.map(|held| {
-        let passed = if open(&held) { passed } else { Holding::ALL };
+        let passed = if is_open(&held) { passed } else { Holding::ALL };
         Holding { held, start: now.timeline, passed }
     }))
+}
+
+/// What the agent was ever told that is not of the history that the hub has.
+fn other_lives(gateway: &Gateway, whose: ClusterLife<'_>, hello: &Hello) -> Vec<Seen> {
+    let told = |life: &Seen| gateway.ports.sessions.told(whose, life.timeline, life.revision);
+    admission::lives(hello).filter(|life| told(life) == Told::InAnotherLife).collect()
 }
 
 /// Where the hub stands and where to resume. Mints a new epoch where the agent was given one that the hub does not know.
@@ -262,7 +272,8 @@ async fn position(
                 "an agent names an epoch without proof: it is listed everything in this one"
             );
         }
-        let is_ours = sessions.told(whose, hello.timeline, hello.cursor) == Told::ThisCluster;
+        let is_ours = sessions.told(whose, hello.timeline, hello.cursor) == Told::ThisCluster
+            && other_lives(gateway, whose, hello).is_empty();
         return Ok((position, admission::resume(hello, position.epoch, is_ours)));
     }
     let epoch = sessions.mint_epoch_above(hello.epoch).await.map_err(busy)?;

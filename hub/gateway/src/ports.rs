@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use karmada_certs::{CertificateRequest, PeerIdentity};
+use karmada_proto::v1::Seen;
 use serde::Deserialize;
 
 /// Everything the gateway is given.
@@ -457,6 +458,46 @@ impl Batch {
     }
 }
 
+/// That deletes are held from a cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldDeletes {
+    /// Since when. A word for a listing at this revision or later lets all go.
+    pub batch: Batch,
+    /// For which starts of the hub, none of its past, and up to which revision of each: what the site was told there.
+    pub lives: Vec<Seen>,
+}
+
+impl HeldDeletes {
+    /// Whether it is for `life` that deletes are held.
+    pub fn accounts_for(&self, life: &Seen) -> bool {
+        let covers = |held: &Seen| held.timeline == life.timeline && held.revision >= life.revision;
+        self.lives.iter().any(covers)
+    }
+}
+
+/// The batch, then ` START:REVISION` for each life, as the store has it.
+impl std::fmt::Display for HeldDeletes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.batch)?;
+        self.lives.iter().try_for_each(|life| write!(f, " {:x}:{}", life.timeline, life.revision))
+    }
+}
+
+impl std::str::FromStr for HeldDeletes {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        // Earlier versions named no lives.
+        let mut parts = text.split(' ');
+        let batch = parts.next().unwrap_or_default().parse()?;
+        let life = |part: &str| {
+            let (timeline, revision) = part.split_once(':').unwrap_or((part, ""));
+            Ok(Seen { timeline: u64::from_str_radix(timeline, 16)?, revision: revision.parse()? })
+        };
+        Ok(HeldDeletes { batch, lives: parts.map(life).collect::<Result<_, _>>()? })
+    }
+}
+
 /// `EPOCH/REVISION/START`, as a person's word and the store have it.
 impl std::fmt::Display for Batch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -517,13 +558,13 @@ pub trait SessionStore: Send + Sync + 'static {
     /// Mints an epoch above `seen` (an agent knows more than the hub: the hub's file was copied back), persists
     /// it, and returns it. Where the epoch is already above, that one.
     async fn mint_epoch_above(&self, seen: u64) -> Result<u64, PortError>;
-    /// Remembers that `cluster` came into this epoch out of another life of the hub when the store was at this revision: the hub was
+    /// Remembers that `cluster` came into this epoch out of other lives of the hub when the store was at this revision: the hub was
     /// restored, and what it lists as deleted may have been taken back since.
-    async fn hold_deletes(&self, cluster: &str, since: Batch) -> Result<(), PortError>;
+    async fn hold_deletes(&self, cluster: &str, held: &HeldDeletes) -> Result<(), PortError>;
     /// The site has what was held so, or nothing of it concerned the site. Nothing changes where something else is held by now.
     async fn hold_ends(&self, cluster: &str, held: Batch) -> Result<(), PortError>;
     /// What [`SessionStore::hold_deletes`] was called with last, until it ends.
-    async fn holds_deletes(&self, cluster: &str) -> Result<Option<Batch>, PortError>;
+    async fn holds_deletes(&self, cluster: &str) -> Result<Option<HeldDeletes>, PortError>;
     /// The proof that this hub handed out `epoch`; empty where it cannot be made.
     fn seal(&self, epoch: u64) -> Bytes;
     /// Whether `seal` is such a proof.
@@ -552,6 +593,22 @@ mod tests {
         assert_eq!("5".parse(), Ok(Batch { epoch: 5, revision: 0, timeline: 0 }));
         for wrong in ["", "5/x", "5/8/xyz", "5/8/1/2"] {
             assert!(wrong.parse::<Batch>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_held_is_read_as_it_is_written_and_as_earlier_versions_wrote_it() {
+        let batch = Batch { epoch: 5, revision: 8, timeline: 0xbeef };
+        let lives = vec![Seen { timeline: 0xa1, revision: 7 }, Seen { timeline: u64::MAX, revision: 9 }];
+        let held = HeldDeletes { batch, lives };
+        assert_eq!(held.to_string(), "5/8/beef a1:7 ffffffffffffffff:9");
+        assert_eq!(held.to_string().parse(), Ok(held.clone()));
+        assert_eq!("5/8/beef".parse(), Ok(HeldDeletes { batch, lives: Vec::new() }));
+        for wrong in ["", "5/8/beef ", "5/8/beef a1", "5/8/beef a1:x", "5/8/beef x:1"] {
+            assert!(wrong.parse::<HeldDeletes>().is_err(), "{wrong}");
+        }
+        for (timeline, revision, accounts) in [(0xa1, 7, true), (0xa1, 8, false), (0xa2, 1, false)] {
+            assert_eq!(held.accounts_for(&Seen { timeline, revision }), accounts);
         }
     }
 

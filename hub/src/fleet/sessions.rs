@@ -11,7 +11,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use karmada_certs::Pin;
-use karmada_gateway::ports::{Batch, ClusterLife, PortError, Position, SessionStore, Told};
+use karmada_gateway::ports::{Batch, ClusterLife, HeldDeletes, PortError, Position, SessionStore, Told};
 use karmada_proto::body;
 use karmada_store::{Expect, Store, StoreError};
 use parking_lot::Mutex;
@@ -148,8 +148,8 @@ impl SessionStore for StoredSessions {
         self.store.raise_epoch(seen).await.map_err(|error| later(&error))
     }
 
-    async fn hold_deletes(&self, cluster: &str, since: Batch) -> Result<(), PortError> {
-        let (key, value) = (format!("{HELD}{cluster}"), Bytes::from(since.to_string()));
+    async fn hold_deletes(&self, cluster: &str, held: &HeldDeletes) -> Result<(), PortError> {
+        let (key, value) = (format!("{HELD}{cluster}"), Bytes::from(held.to_string()));
         let held = self.store.get(&key).await.map_err(|error| later(&error))?;
         if held.as_ref().is_some_and(|kv| kv.value == value) {
             return Ok(());
@@ -158,7 +158,7 @@ impl SessionStore for StoredSessions {
         self.store.put(&key, value, expect).await.map(drop).map_err(|error| later(&error))
     }
 
-    async fn holds_deletes(&self, cluster: &str) -> Result<Option<Batch>, PortError> {
+    async fn holds_deletes(&self, cluster: &str) -> Result<Option<HeldDeletes>, PortError> {
         let held = self.store.get(&format!("{HELD}{cluster}")).await.map_err(|error| later(&error))?;
         Ok(held.and_then(|kv| std::str::from_utf8(&kv.value).ok()?.parse().ok()))
     }
@@ -198,7 +198,8 @@ impl SessionStore for StoredSessions {
     async fn hold_ends(&self, cluster: &str, held: Batch) -> Result<(), PortError> {
         let key = format!("{HELD}{cluster}");
         let Some(now) = self.store.get(&key).await.map_err(|error| later(&error))? else { return Ok(()) };
-        if now.value != held.to_string() {
+        let stands = std::str::from_utf8(&now.value).ok().and_then(|text| text.parse::<HeldDeletes>().ok());
+        if stands.is_some_and(|stands| stands.batch != held) {
             return Ok(());
         }
         match self.store.delete(&key, now.mod_revision).await {
@@ -230,6 +231,8 @@ impl SessionStore for StoredSessions {
 
 #[cfg(test)]
 mod tests {
+    use karmada_proto::v1::Seen;
+
     use super::*;
 
     fn start(id: u64, first: u64) -> Start {
@@ -310,14 +313,15 @@ mod tests {
             assert!(next > last);
             last = next;
         }
-        let held = Batch { epoch: 4, revision: 1, timeline: 1 };
-        sessions.hold_deletes("north", held).await.unwrap();
-        sessions.hold_ends("north", Batch { revision: 2, ..held }).await.unwrap();
-        assert_eq!(sessions.holds_deletes("north").await.unwrap(), Some(held), "another one ends");
-        sessions.hold_ends("north", held).await.unwrap();
-        sessions.hold_ends("north", held).await.unwrap();
+        let batch = Batch { epoch: 4, revision: 1, timeline: 1 };
+        let held = HeldDeletes { batch, lives: vec![Seen { timeline: 9, revision: 5 }] };
+        sessions.hold_deletes("north", &held).await.unwrap();
+        sessions.hold_ends("north", Batch { revision: 2, ..batch }).await.unwrap();
+        assert_eq!(sessions.holds_deletes("north").await.unwrap(), Some(held.clone()), "another one ends");
+        sessions.hold_ends("north", batch).await.unwrap();
+        sessions.hold_ends("north", batch).await.unwrap();
         assert_eq!(sessions.holds_deletes("north").await.unwrap(), None);
-        sessions.hold_deletes("north", held).await.unwrap();
+        sessions.hold_deletes("north", &held).await.unwrap();
         sessions.next_session("south").await.unwrap();
         sessions.forget("north").await.unwrap();
         sessions.forget("north").await.unwrap();

@@ -519,7 +519,7 @@ impl Dispatch {
         self.listing = Listing::Told;
         let cursor = self.tell_cursor();
         self.withheld.listing_ends(cursor);
-        let end = v1::SnapshotEnd { epoch: self.epoch, cursor };
+        let end = v1::SnapshotEnd { epoch: self.epoch, cursor, withheld: self.withheld.any_waits() };
         Some(frame::hub(hub_frame::Body::SnapshotEnd(end)))
     }
 

@@ -89,6 +89,11 @@ impl Withheld {
         waits
     }
 
+    /// Whether any deletion waits.
+    pub(super) fn any_waits(&self) -> bool {
+        !self.deletes.is_empty()
+    }
+
     /// The deletion of `key` waits no more, as the hub has no such Work any more. True where it did.
     pub(super) fn drops(&mut self, key: &str) -> bool {
         self.deletes.remove(key)

@@ -39,7 +39,7 @@ struct Fake {
     minted: AtomicU64,
     confirmed: Mutex<Option<Batch>>,
     held: Mutex<Option<(Batch, u64)>>,
-    holding: Mutex<Option<Batch>>,
+    holding: Mutex<Option<HeldDeletes>>,
     decided: Mutex<Vec<(String, bool)>>,
     deleting: AtomicBool,
     /// Past the first: the store's revision, and that of what is deleted.
@@ -163,12 +163,12 @@ impl SessionStore for Fake {
         self.epoch.store(seen, Ordering::SeqCst);
         Ok(seen + 1)
     }
-    async fn hold_deletes(&self, _: &str, since: Batch) -> Result<(), PortError> {
-        *self.holding.lock() = Some(since);
+    async fn hold_deletes(&self, _: &str, held: &HeldDeletes) -> Result<(), PortError> {
+        *self.holding.lock() = Some(held.clone());
         Ok(())
     }
-    async fn holds_deletes(&self, _: &str) -> Result<Option<Batch>, PortError> {
-        Ok(*self.holding.lock())
+    async fn holds_deletes(&self, _: &str) -> Result<Option<HeldDeletes>, PortError> {
+        Ok(self.holding.lock().clone())
     }
     fn seal(&self, epoch: u64) -> Bytes {
         Bytes::from(format!("sealed {epoch}"))
@@ -177,7 +177,7 @@ impl SessionStore for Fake {
         *seal == self.seal(epoch)[..]
     }
     async fn hold_ends(&self, _: &str, held: Batch) -> Result<(), PortError> {
-        self.holding.lock().take_if(|now| *now == held);
+        self.holding.lock().take_if(|now| now.batch == held);
         Ok(())
     }
     fn in_our_past(&self, timeline: u64, cursor: u64) -> bool {

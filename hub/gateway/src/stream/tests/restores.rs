@@ -112,7 +112,8 @@ async fn a_word_of_an_earlier_version_counts_for_what_that_version_held() {
     for (timeline, told) in [(0, true), (1, false)] {
         let rig = Rig::new();
         rig.fake.deleting.store(true, Ordering::SeqCst);
-        *rig.fake.holding.lock() = Some(Batch { epoch: 1, revision: 1, timeline });
+        *rig.fake.holding.lock() =
+            Some(HeldDeletes { batch: Batch { epoch: 1, revision: 1, timeline }, lives: Vec::new() });
         *rig.fake.confirmed.lock() = Some(Batch { epoch: 1, revision: 1, timeline: 0 });
         let (_frames, mut session) = rig.open_with("m", |hello| hello.epoch = 1).await.unwrap();
         let said = turn(&mut session).await;
