@@ -88,7 +88,11 @@ impl Access {
                 let user = issuers.user(token).await.map_err(|_| refused)?;
                 Ok(crate::authenticate::known(user))
             }
-            (Ok(user), _, _) if user.name == ANONYMOUS && !self.anonymous.allows(path) => {
+            // A proxy's certificate without a user's name is a credential that is nobody's, as on kube-apiserver: none is another matter.
+            (Ok(user), _, _)
+                if user.name == ANONYMOUS
+                    && (proxy.is_some() && certificate.is_none() || !self.anonymous.allows(path)) =>
+            {
                 Err(Status::unauthorized())
             }
             (known, _, _) => known,

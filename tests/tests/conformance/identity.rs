@@ -52,8 +52,9 @@ fn a_proxy_in_front_says_who_asks_and_nobody_else_does() {
         who["status"]["userInfo"],
         json!({"username": "jane", "uid": "u1", "groups": ["people", "system:authenticated"], "extra": {"acme.com/team": ["a"]}})
     );
-    // The proxies' CA makes nobody a user, and no agent; a proxy of another name is nobody.
-    whoami(&front, &[]).is(403);
+    // The proxies' CA makes nobody a user, and no agent, and its certificates without a user are no credential; a proxy of another name is
+    // nobody.
+    whoami(&front, &[]).is(401);
     let other = admin.with(certificate_of(folder.path(), "other", &["system:masters"]));
     whoami(&other, &headers).is(401);
     let agent = admin.with(certificate_of(folder.path(), "system:admin", &["system:masters"]));
