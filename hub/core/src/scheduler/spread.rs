@@ -3,6 +3,8 @@
 //! In: candidates in order of preference. Out: those to use, in order. Groups are clusters, or regions with clusters
 //! in them; other groups are refused, as upstream refuses them.
 
+mod groups;
+
 use std::collections::BTreeMap;
 
 use karmada_api::binding::TargetCluster;
@@ -10,6 +12,7 @@ use karmada_api::policy::{
     Placement, ReplicaDivisionPreference, ReplicaSchedulingStrategy, ReplicaSchedulingType, SpreadConstraint,
 };
 
+use self::groups::Group;
 use super::division::Candidate;
 
 /// Why no selection satisfies the constraints. The text reaches the user.
@@ -177,7 +180,10 @@ impl Selection<'_> {
             .map(|(name, clusters)| Region { name: name.to_owned(), score: self.score(&clusters), clusters })
             .collect();
         regions.sort_by(|a, b| b.score.cmp(&a.score).then(a.name.cmp(&b.name)));
-        let chosen = choose(&regions, self.regions, self.clusters.min).ok_or_else(|| {
+        let groups: Vec<Group> =
+            regions.iter().map(|region| Group { score: region.score, size: region.clusters.len() }).collect();
+        let counts = (self.regions.min, self.regions.max);
+        let chosen = groups::choose(&groups, counts, self.clusters.min).ok_or_else(|| {
             SpreadError(
                 "the number of clusters is less than the cluster spreadConstraint.MinGroups".to_owned(),
             )
@@ -238,89 +244,5 @@ impl Selection<'_> {
             }
         }
         sum.min(share) * 1000 + score / count.max(1)
-    }
-}
-
-/// Chooses regions. `regions` stand best first. A choice grows region by region, in that order, and is complete as
-/// soon as it has enough regions and enough clusters: it never grows further. Among complete
-/// choices the highest mean score wins, then the most clusters, then the one with the earlier regions. The positions
-/// chosen, rising.
-fn choose(regions: &[Region<'_>], bounds: Bounds, min_clusters: usize) -> Option<Vec<usize>> {
-    let most = bounds.max.min(regions.len());
-    let choices = (bounds.min.max(1)..=most).filter_map(|count| {
-        Chooser { regions, min: bounds.min, count, known: BTreeMap::new() }.choose(min_clusters)
-    });
-    let mean = |a: &Choice, b: &Choice| {
-        let (a_count, b_count) = (a.positions.len() as i128, b.positions.len() as i128);
-        (i128::from(a.score) * b_count).cmp(&(i128::from(b.score) * a_count))
-    };
-    choices
-        .max_by(|a, b| {
-            mean(a, b).then(a.clusters.cmp(&b.clusters)).then_with(|| b.positions.cmp(&a.positions))
-        })
-        .map(|choice| choice.positions)
-}
-
-/// A complete choice.
-struct Choice {
-    score: i64,
-    clusters: usize,
-    positions: Vec<usize>,
-}
-
-/// How good the best completion of a choice is, and whether it takes the next region.
-#[derive(Clone, Copy)]
-struct Step {
-    score: i64,
-    clusters: usize,
-    take: bool,
-}
-
-/// Finds the best choice of exactly `count` regions. The best completion of every state is worked out once: listing
-/// all choices would take a lifetime with fifty regions.
-struct Chooser<'r, 'a> {
-    regions: &'r [Region<'a>],
-    min: usize,
-    count: usize,
-    /// By next region, regions taken, clusters missing.
-    known: BTreeMap<(usize, usize, usize), Option<Step>>,
-}
-
-impl Chooser<'_, '_> {
-    fn choose(mut self, min_clusters: usize) -> Option<Choice> {
-        let Step { score, clusters, .. } = self.best(0, 0, min_clusters)?;
-        let (mut positions, mut missing) = (Vec::new(), min_clusters);
-        for (position, region) in self.regions.iter().enumerate() {
-            if positions.len() == self.count {
-                break;
-            }
-            if self.best(position, positions.len(), missing)?.take {
-                positions.push(position);
-                missing = missing.saturating_sub(region.clusters.len());
-            }
-        }
-        Some(Choice { score, clusters, positions })
-    }
-
-    fn best(&mut self, next: usize, taken: usize, missing: usize) -> Option<Step> {
-        let complete = taken > 0 && taken >= self.min && missing == 0;
-        if complete || taken == self.count || next == self.regions.len() {
-            let here = complete && taken == self.count;
-            return here.then_some(Step { score: 0, clusters: 0, take: false });
-        }
-        if let Some(known) = self.known.get(&(next, taken, missing)) {
-            return *known;
-        }
-        let (score, size) = (self.regions[next].score, self.regions[next].clusters.len());
-        let with = self.best(next + 1, taken + 1, missing.saturating_sub(size)).map(|rest| Step {
-            score: rest.score + score,
-            clusters: rest.clusters + size,
-            take: true,
-        });
-        let without = self.best(next + 1, taken, missing).map(|rest| Step { take: false, ..rest });
-        let worth = |step: &Option<Step>| step.map(|step| (step.score, step.clusters));
-        let best = if worth(&with) >= worth(&without) { with } else { without };
-        self.known.insert((next, taken, missing), best);
-        best
     }
 }
