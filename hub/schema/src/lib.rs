@@ -12,6 +12,7 @@
 pub mod addresses;
 pub mod apply;
 mod arena;
+pub mod bounded;
 mod builtin;
 mod compile;
 pub mod condition;

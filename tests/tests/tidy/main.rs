@@ -21,7 +21,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("karmada-api", &[]),
     ("karmada-interpreter", &["karmada-api"]),
     ("karmada-certs", &[]),
-    ("karmada-core", &["karmada-api", "karmada-interpreter"]),
+    ("karmada-core", &["karmada-api", "karmada-interpreter", "karmada-schema"]),
     ("karmada-store", &[]),
     ("karmada-cel", &[]),
     ("karmada-encryption", &[]),

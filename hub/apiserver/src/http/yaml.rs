@@ -7,7 +7,11 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use karmada_definitions::status::Status;
+use karmada_schema::bounded::Bounded;
 use serde_json::Value;
+
+/// What a body may stand for, once its aliases are followed: four times what a body may have.
+const MOST: usize = 12 << 20;
 
 /// A body that was read.
 #[derive(Debug)]
@@ -31,7 +35,7 @@ pub(super) fn read(bytes: &Bytes) -> Result<Document, Status> {
         legacy_octal_numbers: true,
         budget: serde_saphyr::budget! { max_nodes: nodes, max_events: 4 * nodes },
     };
-    let (mut value, twice) = match serde_saphyr::from_str_with_options(&text, once) {
+    let (Bounded::<MOST>(mut value), twice) = match serde_saphyr::from_str_with_options(&text, once) {
         Ok(value) => (value, None),
         Err(error) => {
             let last = serde_saphyr::options! {
@@ -127,6 +131,12 @@ mod tests {
             text.push_str(&format!("{name}: &{name} [{nine}]\n"));
         }
         assert_eq!(parse(&text.into()).unwrap_err().code, 400);
+        // One long text, each alias of it a node, and as many anchors as the reader wants beside them.
+        let aliases: String = (0..600).map(|at| format!("&n{at} 1, {}", "*a, ".repeat(8))).collect();
+        let long = format!("a: &a {}\nb: [{aliases}]\n", "x".repeat(100_000));
+        let refused = parse(&long.into()).unwrap_err();
+        assert_eq!(refused.code, 400);
+        assert!(refused.message.contains("stands for more than 12582912 bytes"), "{}", refused.message);
         let plain = "a: &a {x: z}\nb: *a\nc: [*a, *a, *a]\n";
         assert_eq!(parse(&plain.into()).unwrap()["c"][2]["x"], "z");
         let long = format!("data: [{}]\n", vec!["x"; 100_000].join(","));

@@ -159,14 +159,15 @@ fn apply_stage<'a>(
         .filter(|(rank, _)| *rank != Rank::None)
         .collect();
     matching.sort_by(|(a_rank, a), (b_rank, b)| a_rank.cmp(b_rank).then(a.name().cmp(b.name())));
-    let mut applied = Applied::default();
+    let (mut applied, mut room) = (Applied::default(), field::Room::default());
     for (_, policy) in matching {
         for rule in rules(policy) {
             let here = rule.target_cluster.as_ref().is_none_or(|target| affinity_matches(target, cluster));
             if !here {
                 continue;
             }
-            let outcome = apply_overriders(manifest, &rule.overriders).and_then(|()| allows(manifest));
+            let outcome =
+                apply_overriders(manifest, &rule.overriders, &mut room).and_then(|()| allows(manifest));
             outcome.map_err(|message| OverrideError {
                 policy: karmada_api::names::namespaced_key(policy.namespace(), policy.name()),
                 message,
@@ -180,13 +181,17 @@ fn apply_stage<'a>(
 }
 
 /// All changes of one rule, in the order that the API promises.
-fn apply_overriders(manifest: &mut Value, overriders: &Overriders) -> Result<(), String> {
+fn apply_overriders(
+    manifest: &mut Value,
+    overriders: &Overriders,
+    room: &mut field::Room,
+) -> Result<(), String> {
     overriders.image_overrider.iter().try_for_each(|overrider| image::apply(manifest, overrider))?;
     overriders.command_overrider.iter().for_each(|o| containers::apply(manifest, o, "command"));
     overriders.args_overrider.iter().for_each(|o| containers::apply(manifest, o, "args"));
     overriders.labels_overrider.iter().for_each(|o| apply_map(manifest, o, "labels"));
     overriders.annotations_overrider.iter().for_each(|o| apply_map(manifest, o, "annotations"));
-    overriders.field_overrider.iter().try_for_each(|overrider| field::apply(manifest, overrider))?;
+    overriders.field_overrider.iter().try_for_each(|overrider| field::apply(manifest, overrider, room))?;
     apply_plaintext(manifest, &overriders.plaintext)
 }
 
