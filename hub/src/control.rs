@@ -2,6 +2,7 @@
 //!
 //! In: the registry behind its port, the links of the fleet. Out: running tasks that end with the stop signal.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +27,7 @@ use tokio_util::task::TaskTracker;
 use crate::access::HubTokens;
 use crate::api_port::RegistryApi;
 use crate::certificates::HubSigner;
+use crate::controller_threads::ControllerThreads;
 use crate::data_dir::DataDir;
 use crate::fleet::{Agents, ClusterLinks, Contacts, Models, Repair, SessionGuard, Woken};
 use crate::other_servers::Aggregated;
@@ -55,17 +57,21 @@ pub struct Control {
     /// How the loops' queues fare.
     pub workqueues: Arc<Workqueues>,
     tasks: TaskTracker,
+    threads: ControllerThreads,
     stop: CancellationToken,
 }
 
 impl Control {
     /// Lays everything out; nothing runs yet.
+    ///
+    /// # Errors
+    /// Threads cannot be started.
     pub fn new(
         registry: &Arc<Registry>,
         clock: &Clock,
         tasks: &TaskTracker,
         stop: &CancellationToken,
-    ) -> Control {
+    ) -> std::io::Result<Control> {
         let workqueues = Arc::new(Workqueues::default());
         let door = RegistryApi::new(registry.clone(), "karmada-controller-manager", workqueues.clone());
         let api: Arc<dyn Api> = Arc::new(door);
@@ -77,7 +83,7 @@ impl Control {
         let sources = Sources::new(move || wall(), randomness::number);
         let links =
             Links::new(sources, Grace::default().silence, move |cluster, who| wakes.wake(cluster, who));
-        Control {
+        Ok(Control {
             shared,
             informers,
             recorder,
@@ -85,8 +91,14 @@ impl Control {
             woken,
             workqueues,
             tasks: tasks.clone(),
+            threads: ControllerThreads::start()?,
             stop: stop.clone(),
-        }
+        })
+    }
+
+    /// The threads that the loops run on, to be kept as long as they run.
+    pub fn into_threads(self) -> ControllerThreads {
+        self.threads
     }
 
     /// Starts every loop.
@@ -99,7 +111,7 @@ impl Control {
     ) -> anyhow::Result<()> {
         let recorder = self.recorder.clone();
         let stop = self.stop.clone();
-        self.tasks.spawn(async move { recorder.run(stop).await });
+        self.spawn(async move { recorder.run(stop).await });
         if serves == Serves::Fleet {
             self.fleet().await?;
         }
@@ -118,10 +130,17 @@ impl Control {
             contacts: Arc::new(Contacts(self.links.clone())),
             clusters: self.woken.clusters.clone(),
         };
-        for running in propagation::loops(&self.informers, &self.shared, agents, &self.stop).await? {
-            self.tasks.spawn(running);
+        let (informers, shared, stop) = (self.informers.clone(), self.shared.clone(), self.stop.clone());
+        let loops = async move { propagation::loops(&informers, &shared, agents, &stop).await };
+        // What hears of changes runs where it was begun.
+        for running in self.threads.handle().spawn(loops).await?? {
+            self.spawn(running);
         }
         Ok(())
+    }
+
+    fn spawn(&self, running: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn_on(running, self.threads.handle());
     }
 
     fn run<C: runner::Controller>(
@@ -131,7 +150,7 @@ impl Control {
         sources: Vec<Source<C::Key>>,
     ) {
         let informers = self.informers.clone();
-        self.tasks.spawn(runner::run(informers, controller, queue, sources, WORKERS, self.stop.clone()));
+        self.spawn(runner::run(informers, controller, queue, sources, WORKERS, self.stop.clone()));
     }
 
     /// Starts the loop that tells agents by which grades to count their nodes.
@@ -146,7 +165,7 @@ impl Control {
 
     /// Starts the loops that show links to people.
     pub fn cluster_links(&self, links: Arc<ClusterLinks>) {
-        self.tasks.spawn(links.clone().run(self.stop.clone()));
+        self.spawn(links.clone().run(self.stop.clone()));
         self.run(links, self.woken.links.clone(), ClusterLinks::sources());
     }
 
@@ -174,6 +193,6 @@ impl Control {
             others: Arc::new(Aggregated(others.clone())),
             ca_pem,
         };
-        self.tasks.spawn(kube_controller_manager::run(self.informers.clone(), parts, self.stop.clone()));
+        self.spawn(kube_controller_manager::run(self.informers.clone(), parts, self.stop.clone()));
     }
 }

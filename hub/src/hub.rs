@@ -36,6 +36,7 @@ use crate::access::HubTokens;
 use crate::addresses::{public_address, url};
 use crate::at_rest::Encryption;
 use crate::control::Control;
+use crate::controller_threads::ControllerThreads;
 use crate::data_dir::DataDir;
 use crate::fleet::{
     Agents, CachedWorks, ClusterLinks, ClusterProxy, Contacts, DeletionProtection, EXEMPT, HubRegistrar,
@@ -79,6 +80,7 @@ pub struct Hub {
     following: tokio::task::JoinHandle<()>,
     gateway: Arc<Gateway>,
     audit_log: Option<Arc<AuditLog>>,
+    _controller_threads: ControllerThreads,
 }
 
 impl Hub {
@@ -169,7 +171,8 @@ impl Hub {
             .open_at(settings.access.anonymous.clone());
         let seats = settings.access.seats.map(|seats| Fairness::new(registry.cache(), seats));
         let audit_log = audit.as_ref().map(|audit| audit.log().clone());
-        let control = Control::new(&registry, &clock, &tasks, &stop);
+        let control =
+            Control::new(&registry, &clock, &tasks, &stop).context("starting the controllers' threads")?;
         let (bundle, told_bundle) = watch::channel(data.authorities().bundle_pem().into());
         if settings.controllers {
             control
@@ -252,6 +255,7 @@ impl Hub {
             tasks,
             gateway,
             audit_log,
+            _controller_threads: control.into_threads(),
         })
     }
 

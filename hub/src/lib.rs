@@ -12,6 +12,7 @@ mod certificates;
 pub mod certs_command;
 mod cluster_info;
 mod control;
+mod controller_threads;
 mod data_dir;
 pub mod demo;
 mod extension_servers;

@@ -180,6 +180,9 @@ impl Controller for Binding {
         if works.iter().any(|work| places.goes_first(&work.key.namespace)) {
             return Ok(Action::RequeueAfter(PURGE_WAIT));
         }
+        if let Some(why) = belonging::out_of_reach(&binding) {
+            return self.withhold(&binding, &works, &why).await;
+        }
         drop(works);
         let reference = &binding.spec.resource;
         let Some(kind) = api.resource_of(&reference.api_version, &reference.kind) else {
@@ -193,11 +196,27 @@ impl Controller for Binding {
         let Some(template) = template.filter(|template| !belonging::is_of_another(&binding, template)) else {
             return Ok(Action::Done);
         };
+        if belonging::is_the_hubs_own(&template) {
+            return Ok(Action::Done);
+        }
         self.make_works(&binding, &template).await
     }
 }
 
 impl Binding {
+    /// Nothing of what the binding names is placed, and nothing stays that was.
+    async fn withhold(
+        &self,
+        binding: &ResourceBinding,
+        works: &[Arc<Object>],
+        why: &str,
+    ) -> Result<Action, Error> {
+        let about = Reference::of(&fetch::to_value(binding)?);
+        self.shared.recorder.record(&about, EventType::Warning, events::SYNC_WORK_FAILED, why);
+        self.remove_works(works.iter()).await?;
+        Ok(Action::Done)
+    }
+
     /// Makes the Works side by side: they share the store's commits. Each is rendered when its turn to be written comes. One cluster's
     /// trouble is not the others': all are tried, the first failure is reported.
     async fn make_works(&self, binding: &ResourceBinding, template: &Value) -> Result<Action, Error> {

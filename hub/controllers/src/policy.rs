@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use karmada_api::object;
 use karmada_api::policy::PropagationPolicy;
-use karmada_api::strings::{finalizers, labels};
+use karmada_api::strings::finalizers;
 use karmada_core::detector::{self, Rank, Subject};
 use serde_json::Value;
 
+use crate::claims_index;
 use crate::fetch::{self, kinds};
 use crate::port::{Api, Change, Key, Resource, TemplateKey};
 use crate::queue::Queue;
@@ -48,8 +49,7 @@ impl Policy {
     /// Wakes every template that the policy means, or has. Only objects of its kinds are looked at, and only their labels.
     async fn wake(&self, policy: &PropagationPolicy) -> Result<(), Error> {
         let api = &*self.shared.api;
-        let id = claim_label(policy).map(|(_, id)| id).unwrap_or_default();
-        self.shared.claims.of(&id).into_iter().for_each(|template| self.templates.add(template));
+        self.shared.claims.of(policy).into_iter().for_each(|template| self.templates.add(template));
         let selectors = &policy.spec.resource_selectors;
         for resource in api.resources().iter() {
             let api_version = resource.api_version();
@@ -80,16 +80,19 @@ impl Policy {
         mut whole: Value,
     ) -> Result<(), Error> {
         let api = &*self.shared.api;
-        let Some((key, id)) = claim_label(policy) else { return self.let_go(resource, &mut whole).await };
-        for namespace in ["any", ""] {
+        let Some((key, id)) = claims_index::mark_of(policy) else {
+            return self.let_go(resource, &mut whole).await;
+        };
+        let all: &[&str] = if policy.namespace().is_empty() { &["any", ""] } else { &["any"] };
+        for namespace in all {
             let bindings = kinds::bindings(api, namespace)?;
-            for object in api.list(&bindings, "").await? {
+            for object in api.list(&bindings, policy.namespace()).await? {
                 if object.labels.get(key) == Some(&id) {
                     self.unclaim(&bindings, object.value()?).await?;
                 }
             }
         }
-        for template in self.shared.claims.of(&id) {
+        for template in self.shared.claims.of(policy) {
             let at = &template.key;
             let found = fetch::get::<Value>(api, &template.resource, &at.namespace, &at.name).await?;
             if let Some(value) = found {
@@ -115,16 +118,6 @@ impl Policy {
         }
         Ok(())
     }
-}
-
-/// The label by which a policy's claims are found, and its value.
-fn claim_label(policy: &PropagationPolicy) -> Option<(&'static str, String)> {
-    let key = if policy.namespace().is_empty() {
-        labels::CLUSTER_PROPAGATION_POLICY_ID
-    } else {
-        labels::PROPAGATION_POLICY_ID
-    };
-    policy.label(key).filter(|id| !id.is_empty()).map(|id| (key, id.to_owned()))
 }
 
 #[async_trait::async_trait]

@@ -123,7 +123,7 @@ impl Shared {
         Ok(())
     }
 
-    /// The Works that carry a binding's id, as they lie in the cache.
+    /// The Works that carry a binding's id, as they lie in the cache. The hub gave the id, and nobody else can: see its gates.
     pub async fn works_of(&self, of: &ResourceBinding) -> Result<Vec<Arc<Object>>, Error> {
         let resource = kinds::works(&*self.api)?;
         let (_, id) = binding::work_selector(of);

@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use karmada_api::binding::{AggregatedStatusItem, ObjectReference, ResourceBinding};
 use karmada_api::strings::events;
 use karmada_api::work::{Work, WorkSpec, WorkStatus};
+use karmada_core::belonging;
 use karmada_core::{binding, status};
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -186,6 +187,9 @@ impl BindingStatus {
 
     /// Writes the template's status where it changed; the revision that the template has then, 0 where there is none.
     async fn tell_template(&self, binding: &ResourceBinding) -> Result<u64, Error> {
+        if belonging::out_of_reach(binding).is_some() {
+            return Ok(0);
+        }
         let Some((kind, found)) = self.template(&binding.spec.resource).await? else { return Ok(0) };
         let (_, id) = binding::work_selector(binding);
         if !status::tells_the_template(binding, !self.shared.works.of(&id).is_empty()) {

@@ -1,10 +1,34 @@
-//! Whether a binding still belongs to the template that it was made for.
+//! Whether a binding may have the template that it names, and still belongs to the one that it was made for.
 //!
-//! In: a binding, and the object that has its template's name now. Out: whether it is that object's, another's, or nobody's.
+//! In: a binding, and the object that has its template's name now. Out: whether it is within reach; whether it is that object's, another's, or
+//! nobody's.
 
 use karmada_api::binding::ResourceBinding;
 use karmada_api::object;
 use serde_json::Value;
+
+use crate::skip::{self, SkipRules};
+
+/// Why a binding places nothing of what it names, and tells nothing of it: whoever may write bindings in one namespace has no right to
+/// another's objects, nor to those of the whole cluster; and what the hub made for itself, or keeps as its own state, goes nowhere.
+pub fn out_of_reach(binding: &ResourceBinding) -> Option<String> {
+    let (own, resource) = (binding.namespace(), &binding.spec.resource);
+    if own != resource.namespace {
+        let place = |namespace: &str| match namespace {
+            "" => "the whole cluster".to_owned(),
+            namespace => format!("namespace {namespace}"),
+        };
+        let (own, other) = (place(own), place(&resource.namespace));
+        return Some(format!("a binding of {own} places no object of {other}"));
+    }
+    let never = SkipRules::default().skips_kind(&resource.api_version, &resource.kind);
+    never.then(|| format!("objects of {} {} are never propagated", resource.api_version, resource.kind))
+}
+
+/// Whether the hub made `template` for itself, so that no binding places it.
+pub fn is_the_hubs_own(template: &Value) -> bool {
+    skip::is_the_hubs_own(template)
+}
 
 /// Whether a binding was made for another object than the one that has the template's name now. It places nothing of the newer one: what
 /// cannot be changed in a member (a Job) must be removed there first, and made anew for a binding of its own.
@@ -21,4 +45,32 @@ pub fn is_left_over(binding: &ResourceBinding, template: Option<&Value>) -> bool
         binding.metadata.owner_references.iter().flatten().any(|owner| owner.controller == Some(true));
     let gone = template.is_none_or(|template| is_of_another(binding, template));
     !owned && !binding.spec.resource.uid.is_empty() && gone
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_binding_reaches_what_is_in_its_own_namespace() {
+        let why = |own: &str, namespace: &str, api_version: &str, kind: &str| {
+            let binding = json!({"metadata": {"name": "b", "namespace": own},
+                "spec": {"resource": {"apiVersion": api_version, "kind": kind, "namespace": namespace, "name": "x"}}});
+            out_of_reach(&serde_json::from_value(binding).unwrap())
+        };
+        assert_eq!(why("a", "a", "v1", "Secret"), None);
+        assert_eq!(why("", "", "v1", "Namespace"), None);
+        assert_eq!(
+            why("a", "b", "v1", "Secret").unwrap(),
+            "a binding of namespace a places no object of namespace b"
+        );
+        assert_eq!(
+            why("a", "", "rbac.authorization.k8s.io/v1", "ClusterRole").unwrap(),
+            "a binding of namespace a places no object of the whole cluster"
+        );
+        assert!(why("", "b", "v1", "Secret").is_some());
+        assert!(why("a", "a", "work.karmada.io/v1alpha1", "Work").is_some());
+    }
 }

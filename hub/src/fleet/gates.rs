@@ -4,10 +4,13 @@
 //! In: a write of any kind. Out: the object completed, or a 422 with every wrong field; a 403 for what is protected. Other kinds pass.
 
 use karmada_api::admission::{self as karmada, Context};
+use karmada_api::object;
+use karmada_api::strings::labels;
 use karmada_definitions::status::{Cause, Status};
 use karmada_registry::admission::Admission;
 use karmada_registry::{AdmissionRequest, Operation, Served};
 use karmada_schema::object::meta;
+use serde_json::Value;
 
 /// Groups of the fleet's own machinery, which controllers alone write (Works, bindings, Clusters): no webhook and no policy judges it.
 pub const EXEMPT: &[&str] = &["work.karmada.io", "cluster.karmada.io"];
@@ -30,6 +33,7 @@ impl Admission for KarmadaPolicies {
         }
         let (group, kind) = (&*request.definition.group, &*request.definition.kind);
         let context = Context { now: served.now(), new_uuid: &|| served.new_uid() };
+        keep_permanent_id(kind, request.object, request.old, &|| served.new_uid());
         karmada::mutate(group, kind, operation, request.object, request.old, &context);
         let errors = karmada::validate(group, kind, operation, request.object, request.old);
         if errors.is_empty() {
@@ -52,6 +56,20 @@ impl Admission for KarmadaPolicies {
     }
 }
 
+/// A binding's permanent id is what its Works are found by: the hub gives it and nobody else, so that nobody's binding can say that another's
+/// Works are its own. (Karmada takes what the client says.)
+fn keep_permanent_id(kind: &str, object: &mut Value, old: Option<&Value>, new_uid: &dyn Fn() -> String) {
+    let key = match kind {
+        "ResourceBinding" => labels::RESOURCE_BINDING_ID,
+        "ClusterResourceBinding" => labels::CLUSTER_RESOURCE_BINDING_ID,
+        _ => return,
+    };
+    match old.and_then(|old| object::label(old, key)) {
+        Some(given) => object::set_label(object, key, given),
+        None => object::set_label(object, key, &new_uid()),
+    }
+}
+
 /// Protection from deletion.
 pub struct DeletionProtection;
 
@@ -63,5 +81,33 @@ impl Admission for DeletionProtection {
         }
         let why = format!("This resource is protected, please make sure to remove the label: {PROTECTED}");
         Err(Status::forbidden(request.definition, &request.key.name, &why))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_bindings_permanent_id_is_given_once_and_by_the_hub() {
+        let (key, new) = (labels::RESOURCE_BINDING_ID, || "new".to_owned());
+        let of = |labels: Value| json!({"metadata": {"name": "b", "namespace": "a", "labels": labels}});
+        let [own, none] = [of(json!({key: "own"})), of(json!({}))];
+        for (old, said, is) in [
+            (None, json!({key: "another's"}), "new"),
+            (None, json!({}), "new"),
+            (Some(&own), json!({key: "another's"}), "own"),
+            (Some(&own), json!({}), "own"),
+            (Some(&none), json!({key: "another's"}), "new"),
+        ] {
+            let mut binding = of(said);
+            keep_permanent_id("ResourceBinding", &mut binding, old, &new);
+            assert_eq!(object::label(&binding, key), Some(is));
+        }
+        let mut map = of(json!({key: "text"}));
+        keep_permanent_id("ConfigMap", &mut map, None, &new);
+        assert_eq!(map, of(json!({key: "text"})));
     }
 }

@@ -61,7 +61,7 @@ pub fn mutate(
 pub fn validate(
     group: &str,
     kind: &str,
-    _operation: Operation,
+    operation: Operation,
     new: &Value,
     old: Option<&Value>,
 ) -> Vec<FieldError> {
@@ -77,7 +77,11 @@ pub fn validate(
             validation::override_policy::validate_override_policy(new)
         }
         (WORK_GROUP, "ResourceBinding" | "ClusterResourceBinding") => {
-            validation::binding::validate_binding(new)
+            let mut errors = validation::binding::validate_binding(new);
+            if operation == Operation::Create {
+                errors.extend(validation::binding::validate_reach(new));
+            }
+            errors
         }
         (CLUSTER_GROUP, "Cluster") => validation::cluster::validate_cluster(new),
         _ => Vec::new(),

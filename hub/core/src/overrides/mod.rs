@@ -122,27 +122,43 @@ fn rules(policy: &OverridePolicy) -> Vec<RuleWithCluster> {
     }]
 }
 
-/// Which object a manifest is.
-struct Identity(String);
+/// Which object a manifest is, and what it grants.
+struct Identity {
+    named: String,
+    /// Of a Role or RoleBinding: everything but its metadata.
+    grants: Option<Value>,
+}
 
 impl Identity {
     fn of(manifest: &Value) -> Self {
         let [api_version, kind] = ["apiVersion", "kind"].map(|field| manifest[field].to_string());
         let [namespace, name] = ["namespace", "name"].map(|field| manifest["metadata"][field].to_string());
-        Self(format!("apiVersion {api_version}, kind {kind}, namespace {namespace}, name {name}"))
+        let named = format!("apiVersion {api_version}, kind {kind}, namespace {namespace}, name {name}");
+        let (group, _) = object::group_version(object::api_version(manifest));
+        let grants = (group == "rbac.authorization.k8s.io").then(|| {
+            let mut granted = manifest.clone();
+            granted.as_object_mut().and_then(|fields| fields.remove("metadata"));
+            granted
+        });
+        Self { named, grants }
     }
 
     /// Whoever may write an OverridePolicy has rights in one namespace and over the kinds that are theirs; the agent that applies the manifest may
     /// apply any. Making another object of it is left to ClusterOverridePolicies.
     fn is_kept_by(&self, manifest: &Value) -> Result<(), String> {
-        let Self(made) = Self::of(manifest);
-        if made == self.0 {
-            return Ok(());
+        let made = Self::of(manifest);
+        if made.named != self.named {
+            let (made, own) = (made.named, &self.named);
+            return Err(format!(
+                "it makes another object ({made}) of this one ({own}), which a ClusterOverridePolicy alone may do"
+            ));
         }
-        Err(format!(
-            "it makes another object ({made}) of this one ({}), which a ClusterOverridePolicy alone may do",
-            self.0
-        ))
+        if made.grants != self.grants {
+            return Err(
+                "it changes what this object grants, which a ClusterOverridePolicy alone may do".to_owned()
+            );
+        }
+        Ok(())
     }
 }
 

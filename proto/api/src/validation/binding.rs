@@ -30,3 +30,33 @@ pub fn validate_binding(new: &Value) -> Vec<FieldError> {
     }
     errors
 }
+
+/// What is wrong with what a new binding names: it must be in the binding's own namespace, as whoever may write bindings there has no right
+/// to other namespaces' objects. (Karmada takes such a binding and sends the other namespace's object.)
+pub fn validate_reach(new: &Value) -> Option<FieldError> {
+    let named = new.pointer("/spec/resource/namespace").and_then(Value::as_str).unwrap_or("");
+    let why = match object::namespace(new) {
+        own if own == named => return None,
+        "" => "a ClusterResourceBinding names objects of the whole cluster",
+        _ => "a ResourceBinding names objects of its own namespace",
+    };
+    Some(FieldError::invalid("spec.resource.namespace", named, why))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_binding_names_what_is_in_its_own_namespace() {
+        for (own, named, stands) in
+            [("a", "a", true), ("", "", true), ("a", "b", false), ("a", "", false), ("", "b", false)]
+        {
+            let binding = json!({"metadata": {"name": "x", "namespace": own}, "spec": {"resource": {"namespace": named}}});
+            assert_eq!(validate_reach(&binding).is_none(), stands, "{own} {named}");
+        }
+        assert!(validate_reach(&json!({"metadata": {"name": "x"}, "spec": {"resource": {}}})).is_none());
+    }
+}
