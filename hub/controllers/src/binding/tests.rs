@@ -51,6 +51,24 @@ impl Stage {
     }
 }
 
+/// As somebody writes it who may write bindings in one namespace, or as an earlier version stored it.
+#[tokio::test(start_paused = true)]
+async fn a_binding_places_nothing_of_another_namespace_and_takes_back_what_it_did() {
+    let stage = Stage::new().await;
+    stage.place("n1", "web");
+    stage.reconcile("n1", "web").await.unwrap();
+    assert_eq!(stage.works().len(), 1);
+    let mut binding = stage.0.api.value(BINDING_API, "ResourceBinding", "n1", "web-configmap").unwrap();
+    stage.place("n2", "web");
+    binding["spec"]["resource"]["namespace"] = json!("n2");
+    stage.0.api.seed(binding);
+    stage.reconcile("n1", "web").await.unwrap();
+    stage.0.quiet().await;
+    stage.reconcile("n1", "web").await.unwrap();
+    let left = stage.0.api.values(WORK_API, "Work");
+    assert!(left.iter().all(|work| !work["metadata"]["deletionTimestamp"].is_null()), "{left:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn two_bindings_whose_works_would_have_one_name_have_a_work_each() {
     let stage = Stage::new().await;

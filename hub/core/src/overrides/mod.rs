@@ -144,7 +144,8 @@ impl Identity {
     }
 
     /// Whoever may write an OverridePolicy has rights in one namespace and over the kinds that are theirs; the agent that applies the manifest may
-    /// apply any. Making another object of it is left to ClusterOverridePolicies.
+    /// apply any, and no rule against escalation judges there what it grants. Making another object of it, or one that grants something else,
+    /// is left to ClusterOverridePolicies.
     fn is_kept_by(&self, manifest: &Value) -> Result<(), String> {
         let made = Self::of(manifest);
         if made.named != self.named {

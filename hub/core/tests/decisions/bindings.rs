@@ -188,6 +188,34 @@ fn a_cluster_on_its_way_out_gets_no_work() {
     assert!(wanted[1].work.is_ok());
 }
 
+/// The rule against escalation judges what is written to the hub; what an agent applies, it does not see.
+#[test]
+fn an_override_policy_changes_nothing_of_what_a_role_or_its_binding_grants() {
+    let cluster = Cluster::default();
+    let granting = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        "metadata": {"name": "a", "namespace": "default"}, "subjects": [],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}});
+    for (path, value, stands) in [
+        ("/roleRef/name", json!("cluster-admin"), false),
+        ("/subjects", json!([{"kind": "User", "name": "mallory"}]), false),
+        ("/rules", json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]), false),
+        ("/metadata/labels", json!({"team": "a"}), true),
+        ("/metadata/annotations", json!({"work.karmada.io/conflict-resolution": "overwrite"}), true),
+    ] {
+        let mut policy: OverridePolicy = serde_json::from_value(
+            json!({"metadata": {"name": "o", "namespace": "default"}, "spec": {"overrideRules": [
+            {"overriders": {"plaintext": [{"path": path, "operator": "add", "value": value}]}}]}}),
+        )
+        .unwrap();
+        let mut manifest = granting.clone();
+        let applied = overrides::apply(&mut manifest, &cluster, &[], std::slice::from_ref(&policy));
+        assert_eq!(applied.is_ok(), stands, "{path}");
+        assert!(applied.is_ok_and(|_| manifest != granting) == stands, "{path}");
+        policy.metadata.namespace = None;
+        assert!(overrides::apply(&mut granting.clone(), &cluster, &[policy], &[]).is_ok(), "{path}");
+    }
+}
+
 /// Who may write in one namespace must not reach others, nor kinds that they have no right to, by way of an agent that may apply everything.
 #[test]
 fn an_override_policy_makes_no_other_object_of_its_own() {
