@@ -24,6 +24,7 @@ use karmada_registry::admission::{
 use karmada_registry::cache::Cache;
 use karmada_registry::crd::DefinitionController;
 use karmada_registry::{Clock, Origin, Parts, Registry, User, WriteOptions};
+use karmada_schema::KUBERNETES_VERSION;
 use karmada_store::{MemoryStore, SqliteOptions, SqliteStore, Store};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -49,9 +50,6 @@ use crate::randomness;
 use crate::renewal::{Holders, Renewal};
 use crate::settings::{AuditSettings, Serves, Settings, StoreKind};
 use crate::{certificates, cluster_info, extension_servers, metrics};
-
-/// The Kubernetes version that clients see: kubectl picks its behaviour by it.
-const KUBERNETES_VERSION: &str = "v1.34.4";
 
 /// Namespaces that exist from the first start; those after the third on a hub of a fleet alone.
 const NAMESPACES: [&str; 5] = ["default", "kube-system", "kube-public", "karmada-system", "karmada-cluster"];

@@ -13,11 +13,11 @@ use crate::process::find_in_path;
 pub struct Programs {
     /// etcd 3.6.
     pub etcd: PathBuf,
-    /// kube-apiserver 1.34.
+    /// kube-apiserver, of the version in `tests/kube/go.mod`.
     pub kube_apiserver: PathBuf,
-    /// kube-controller-manager 1.34.
+    /// kube-controller-manager, of the same.
     pub kube_controller_manager: PathBuf,
-    /// kube-scheduler 1.34.
+    /// kube-scheduler, of the same.
     pub kube_scheduler: PathBuf,
     /// kwok, which plays the nodes.
     pub kwok: PathBuf,

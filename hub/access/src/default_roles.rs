@@ -190,7 +190,6 @@ fn view() -> Vec<Value> {
     ];
     let facts = [
         "bindings",
-        "events",
         "limitranges",
         "namespaces/status",
         "pods/log",
@@ -217,6 +216,7 @@ fn view() -> Vec<Value> {
         rule(READ, &[""], &core),
         rule(READ, &[""], &facts),
         rule(READ, &[""], &["namespaces"]),
+        rule(READ, &["", "events.k8s.io"], &["events"]),
         rule(READ, &["discovery.k8s.io"], &["endpointslices"]),
         rule(READ, &["apps"], &apps),
         rule(READ, &["autoscaling"], &["horizontalpodautoscalers", "horizontalpodautoscalers/status"]),
@@ -232,7 +232,6 @@ fn edit() -> Vec<Value> {
     let pods = ["pods", "pods/attach", "pods/exec", "pods/portforward", "pods/proxy"];
     let core = [
         "configmaps",
-        "events",
         "persistentvolumeclaims",
         "replicationcontrollers",
         "replicationcontrollers/scale",
@@ -258,6 +257,7 @@ fn edit() -> Vec<Value> {
         rule(&["create"], &[""], &["pods/eviction"]),
         rule(WRITE, &[""], &core),
         rule(&["create"], &[""], &["serviceaccounts/token"]),
+        rule(WRITE, &["", "events.k8s.io"], &["events"]),
         rule(WRITE, &["apps"], &apps),
         rule(WRITE, &["autoscaling"], &["horizontalpodautoscalers"]),
         rule(WRITE, &["batch"], &["cronjobs", "jobs"]),

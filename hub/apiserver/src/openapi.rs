@@ -21,7 +21,7 @@ use bytes::Bytes;
 use karmada_definitions::description::Resource;
 use karmada_definitions::resource::Catalogue;
 use karmada_kinds::catalogue;
-use karmada_schema::{SchemaRef, Schemas};
+use karmada_schema::{KUBERNETES_VERSION, SchemaRef, Schemas};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -184,7 +184,7 @@ pub(crate) fn v2_protobuf(resources: &[ServedResource<'_>], more: &More) -> Byte
 }
 
 fn info() -> Value {
-    json!({"title": "Kubernetes", "version": "v1.34.4"})
+    json!({"title": "Kubernetes", "version": KUBERNETES_VERSION})
 }
 
 fn write_paths<'a>(

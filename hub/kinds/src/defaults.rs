@@ -1,4 +1,4 @@
-//! kube-apiserver's defaulting of built-in kinds (the `SetDefaults_…` functions of v1.34).
+//! kube-apiserver's defaulting of built-in kinds (its `SetDefaults_…` functions).
 //!
 //! In: a decoded object. Out: the same with its defaults in place. Walks the object by its schema and, at every named
 //! type it meets, runs that type's rule, parents before children, as the generated Go code does; then defaults that

@@ -1,10 +1,8 @@
-//! Fields that kube-apiserver takes and forgets: those of features that are off by default in 1.34, and those that it fills in or
+//! Fields that kube-apiserver takes and forgets: those of features that are off by default, and those that it fills in or
 //! clears itself before it judges an object.
 //!
 //! In: the object to be stored and, on update, the one that stands. Out: the object without what is off. What was stored stays.
 //! Field ownership was recorded before, so that a manager owns what was forgotten: so kube-apiserver has it.
-
-use std::collections::HashSet;
 
 use karmada_definitions::resource::ResourceDefinition;
 use serde_json::{Map, Value, json};
@@ -14,13 +12,6 @@ pub fn settle(definition: &ResourceDefinition, part: &str, new: &mut Value, old:
     if definition.is_structural() {
         return;
     }
-    if (&*definition.plural, part) == ("volumeattachments", "status") {
-        for field in ["attachError", "detachError"] {
-            if let Some(status) = new.get_mut("status") {
-                remove(status, field, "errorCode");
-            }
-        }
-    }
     if !matches!(part, "" | "ephemeralcontainers" | "resize") {
         return;
     }
@@ -28,14 +19,6 @@ pub fn settle(definition: &ResourceDefinition, part: &str, new: &mut Value, old:
         ("apps", "statefulsets") => {
             at(new, old, "/spec/template/spec", pod);
             at(new, old, "/spec/updateStrategy", rolling);
-        }
-        ("autoscaling", "horizontalpodautoscalers") => {
-            for pointer in ["/spec/behavior/scaleUp", "/spec/behavior/scaleDown"] {
-                let stood = old.is_some_and(|old| has_tolerance(&old["spec"]["behavior"]));
-                if !stood && let Some(rules) = new.pointer_mut(pointer).and_then(Value::as_object_mut) {
-                    rules.remove("tolerance");
-                }
-            }
         }
         ("", "pods") => {
             pod(&mut new["spec"], old.map(|old| &old["spec"]));
@@ -56,22 +39,12 @@ pub fn settle(definition: &ResourceDefinition, part: &str, new: &mut Value, old:
         }
         ("", "nodes") => forget(new, old, "spec", &["configSource"]),
         ("coordination.k8s.io", "leases") => forget(new, old, "spec", &["strategy", "preferredHolder"]),
-        ("storage.k8s.io", "csidrivers") => {
-            forget(new, old, "spec", &["nodeAllocatableUpdatePeriodSeconds"]);
-        }
-        ("storage.k8s.io", "volumeattachments") => {
-            for field in ["attachError", "detachError"] {
-                remove(&mut new["status"], field, "errorCode");
-            }
-        }
+        ("storage.k8s.io", "csidrivers") => forget(new, old, "spec", &["preventPodSchedulingIfMissing"]),
         ("discovery.k8s.io", "endpointslices")
             if old.is_none_or(|old| old["endpoints"] != new["endpoints"]) =>
         {
             each(new, "endpoints").for_each(|one| drop(one.remove("deprecatedTopology")));
         }
-        ("resource.k8s.io", "deviceclasses") => forget(new, old, "spec", &["extendedResourceName"]),
-        ("resource.k8s.io", "resourceclaims") => at(new, old, "/spec/devices", devices),
-        ("resource.k8s.io", "resourceclaimtemplates") => at(new, old, "/spec/spec/devices", devices),
         ("resource.k8s.io", "resourceslices") => at(new, old, "/spec", slice),
         _ => {}
     }
@@ -103,32 +76,10 @@ fn each<'v>(of: &'v mut Value, field: &str) -> impl Iterator<Item = &'v mut Map<
     of.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
-/// The spec of a Pod: rules of restarts, images as volumes, names of its own.
+/// The spec of a Pod: signals that stop it, volumes of certificates, and with whom it is scheduled.
 fn pod(spec: &mut Value, old: Option<&Value>) {
     if !spec.is_object() {
         return;
-    }
-    let has = |of: &Value, kinds: &[&str], found: &dyn Fn(&Value) -> bool| {
-        kinds.iter().any(|kind| of[*kind].as_array().into_iter().flatten().any(found))
-    };
-    let odd = |one: &Value| !matches!(one["restartPolicy"].as_str(), None | Some("Always"));
-    let ruled = old.is_some_and(|old| {
-        has(old, &["containers"], &|one| !one["restartPolicy"].is_null())
-            || has(old, &["initContainers"], &odd)
-    });
-    if !ruled {
-        for kind in ["containers", "ephemeralContainers"] {
-            for container in each(spec, kind) {
-                container.remove("restartPolicy");
-                container.remove("restartPolicyRules");
-            }
-        }
-        for container in each(spec, "initContainers") {
-            container.remove("restartPolicyRules");
-            if container.get("restartPolicy").is_some_and(|policy| policy != "Always") {
-                container.remove("restartPolicy");
-            }
-        }
     }
     for kind in KINDS {
         for container in each(spec, kind) {
@@ -139,13 +90,10 @@ fn pod(spec: &mut Value, old: Option<&Value>) {
         }
     }
     sources(spec, old);
-    if old.is_none_or(|old| old["hostnameOverride"].is_null())
+    if old.is_none_or(|old| old["schedulingGroup"].is_null())
         && let Some(fields) = spec.as_object_mut()
     {
-        fields.remove("hostnameOverride");
-    }
-    if !old.is_some_and(|old| has(old, &["volumes"], &|one| one["image"].is_object())) {
-        images(spec);
+        fields.remove("schedulingGroup");
     }
 }
 
@@ -156,33 +104,14 @@ fn rolling(strategy: &mut Value, old: Option<&Value>) {
     }
 }
 
-fn has_tolerance(behavior: &Value) -> bool {
-    ["scaleUp", "scaleDown"].iter().any(|way| !behavior[*way]["tolerance"].is_null())
-}
-
 /// What a Pod calls its containers.
 const KINDS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
-/// Variables from files, and volumes of certificates.
+/// Volumes of certificates.
 fn sources(spec: &mut Value, old: Option<&Value>) {
     let some = |of: &Value, field: &str, found: &dyn Fn(&Value) -> bool| {
         of[field].as_array().into_iter().flatten().any(found)
     };
-    let from_file = |variable: &Value| !variable["valueFrom"]["fileKeyRef"].is_null();
-    let reads_files = |old: &Value| {
-        KINDS.iter().any(|kind| some(old, kind, &|container| some(container, "env", &from_file)))
-    };
-    if !old.is_some_and(reads_files) {
-        for kind in KINDS {
-            for container in spec.get_mut(kind).and_then(Value::as_array_mut).into_iter().flatten() {
-                for variable in each(container, "env") {
-                    if let Some(from) = variable.get_mut("valueFrom").and_then(Value::as_object_mut) {
-                        from.remove("fileKeyRef");
-                    }
-                }
-            }
-        }
-    }
     for field in ["clusterTrustBundle", "podCertificate"] {
         let projects =
             |volume: &Value| some(&volume["projected"], "sources", &|source| !source[field].is_null());
@@ -194,31 +123,6 @@ fn sources(spec: &mut Value, old: Option<&Value>) {
                 each(projected, "sources").for_each(|source| drop(source.remove(field)));
             }
         }
-    }
-}
-
-/// Volumes that are images go, and what mounts them.
-fn images(spec: &mut Value) {
-    let named = |volume: &Value| volume["image"].is_object().then(|| volume["name"].clone());
-    let gone: HashSet<Value> = spec["volumes"].as_array().into_iter().flatten().filter_map(named).collect();
-    if gone.is_empty() {
-        return;
-    }
-    retain(spec, "volumes", &|volume| !volume["image"].is_object());
-    for kind in KINDS {
-        for container in spec.get_mut(kind).and_then(Value::as_array_mut).into_iter().flatten() {
-            retain(container, "volumeMounts", &|mount| !gone.contains(&mount["name"]));
-        }
-    }
-}
-
-/// Keeps some of a list; an empty one goes.
-fn retain(of: &mut Value, field: &str, keep: &dyn Fn(&Value) -> bool) {
-    let Some(fields) = of.as_object_mut() else { return };
-    let Some(all) = fields.get_mut(field).and_then(Value::as_array_mut) else { return };
-    all.retain(|one| keep(one));
-    if all.is_empty() {
-        fields.remove(field);
     }
 }
 
@@ -255,41 +159,16 @@ fn claim(spec: &mut Value, old: Option<&Value>) {
     }
 }
 
-fn devices(devices: &mut Value, _old: Option<&Value>) {
-    for request in devices.get_mut("requests").and_then(Value::as_array_mut).into_iter().flatten() {
-        if let Some(exactly) = request.get_mut("exactly").and_then(Value::as_object_mut) {
-            exactly.remove("capacity");
-        }
-        for one in each(request, "firstAvailable") {
-            one.remove("capacity");
-        }
-    }
-}
-
+/// What devices of a slice tell in lists, and what of a node they stand for.
 fn slice(spec: &mut Value, _old: Option<&Value>) {
     for one in each(spec, "devices") {
-        for capacity in one.get_mut("capacity").and_then(Value::as_object_mut).into_iter().flatten() {
-            if let Some(fields) = capacity.1.as_object_mut() {
-                fields.remove("requestPolicy");
+        one.remove("nodeAllocatableResourceMappings");
+        for (_, attribute) in one.get_mut("attributes").and_then(Value::as_object_mut).into_iter().flatten() {
+            if let Some(fields) = attribute.as_object_mut() {
+                fields
+                    .retain(|field, _| !matches!(field.as_str(), "bools" | "ints" | "strings" | "versions"));
             }
         }
-        for field in [
-            "taints",
-            "consumesCounters",
-            "nodeName",
-            "nodeSelector",
-            "allNodes",
-            "bindsToNode",
-            "bindingConditions",
-            "bindingFailureConditions",
-            "allowMultipleAllocations",
-        ] {
-            one.remove(field);
-        }
-    }
-    if let Some(fields) = spec.as_object_mut() {
-        fields.remove("sharedCounters");
-        fields.remove("perDeviceNodeSelection");
     }
 }
 
@@ -309,13 +188,5 @@ mod tests {
             json!({"dataSourceRef": {"apiGroup": "a.b", "kind": "X", "name": "a", "namespace": "b"}});
         claim(&mut spec, None);
         assert_eq!(spec, json!({}));
-    }
-
-    #[test]
-    fn images_go_with_their_mounts() {
-        let mut spec = json!({"volumes": [{"name": "v", "image": {"reference": "i"}}],
-            "containers": [{"name": "c", "restartPolicy": "Always", "volumeMounts": [{"name": "v", "mountPath": "/a"}]}]});
-        pod(&mut spec, None);
-        assert_eq!(spec, json!({"containers": [{"name": "c"}]}));
     }
 }

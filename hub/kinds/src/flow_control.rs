@@ -1,5 +1,5 @@
 //! The FlowSchemas and PriorityLevelConfigurations that are there from the first start: mandatory and suggested ones, as
-//! kube-apiserver 1.34 lays them down.
+//! kube-apiserver lays them down.
 //!
 //! Facts, as JSON objects. Nothing here acts.
 

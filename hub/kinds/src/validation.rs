@@ -10,6 +10,7 @@ mod autoscaling;
 mod cluster;
 mod core;
 mod cron_job;
+mod device_slices;
 mod devices;
 mod disruption_budget;
 mod endpoints;
@@ -53,8 +54,7 @@ pub use warnings::{owners as owners_twice, warnings};
 /// What objects of a kind may be called.
 fn name_rule(group: &str, kind: &str) -> NameRule {
     match (group, kind) {
-        ("", "Namespace") | ("apps", "StatefulSet") => NameRule::Label,
-        ("", "Service") => NameRule::Label1035,
+        ("", "Namespace" | "Service") | ("apps", "StatefulSet") => NameRule::Label,
         ("rbac.authorization.k8s.io", _) | ("apiregistration.k8s.io", _) => NameRule::PathSegment,
         ("certificates.k8s.io", _) => NameRule::Any,
         ("networking.k8s.io", "IPAddress") => NameRule::Address,

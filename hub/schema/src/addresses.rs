@@ -1,6 +1,7 @@
-//! Addresses and their ranges, as they were always taken and as new fields want them.
+//! Addresses and their ranges, as older fields take them and as new fields want them.
 //!
-//! Older fields take leading zeros (`010.0.0.1` is `10.0.0.1`), which is warned of; newer ones take the canonical form alone.
+//! What stands in older fields may have leading zeros (`010.0.0.1` is `10.0.0.1`), and stays; what is written anew has none. Newer
+//! fields take the canonical form alone.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -52,49 +53,57 @@ pub fn contains(range: (IpAddr, u32), address: IpAddr) -> bool {
     range.0.is_ipv4() == address.is_ipv4() && masked(range.0, range.1) == masked(address, range.1)
 }
 
-/// An address in an older field. `known`: those that stand there already.
-pub fn lenient(text: &str, known: &[&str], path: &Path<'_>, errors: &mut Errors) -> bool {
-    let good = known.contains(&text) || parse(text).is_some();
-    if !good {
-        errors.push(FieldError::invalid(path, text, ADDRESS));
-    }
+/// An address in an older field, whose form need not be the canonical one. `known`: those that stand there already.
+pub fn usable(text: &str, known: &[&str], path: &Path<'_>, errors: &mut Errors) -> bool {
+    let problem = if known.contains(&text) { None } else { unusable(text) };
+    let good = problem.is_none();
+    errors.extend(problem.map(|detail| FieldError::invalid(path, text, detail)));
     good
 }
 
 /// A range in an older field.
-pub fn lenient_range(text: &str, known: &[&str], path: &Path<'_>, errors: &mut Errors) {
-    if !known.contains(&text) && parse_range(text).is_none() {
-        errors.push(FieldError::invalid(path, text, RANGE));
+pub fn usable_range(text: &str, known: &[&str], path: &Path<'_>, errors: &mut Errors) {
+    let problem = if known.contains(&text) { None } else { unusable_range(text) };
+    errors.extend(problem.map(|detail| FieldError::invalid(path, text, detail)));
+}
+
+fn unusable(text: &str) -> Option<&'static str> {
+    let Some(address) = parse(text) else { return Some(ADDRESS) };
+    if text.parse::<IpAddr>().is_err() {
+        return Some("must not have leading 0s");
     }
+    let mapped = matches!(address, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some());
+    mapped.then_some("must not be an IPv4-mapped IPv6 address")
+}
+
+fn unusable_range(text: &str) -> Option<&'static str> {
+    let Some((address, length)) = parse_range(text) else { return Some(RANGE) };
+    let (written, digits) = text.split_once('/').unwrap_or((text, ""));
+    if written.parse::<IpAddr>().is_err() || (digits.len() > 1 && digits.starts_with('0')) {
+        return Some("must not have leading 0s in IP or prefix length");
+    }
+    if matches!(address, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some()) {
+        return Some("must not have an IPv4-mapped IPv6 address");
+    }
+    (masked(address, length) != address).then_some("must not have bits set beyond the prefix length")
 }
 
 /// What is wrong with an address in a newer field.
 pub fn strict(text: &str) -> Vec<String> {
-    let Some(address) = parse(text) else { return vec![ADDRESS.to_owned()] };
-    if text.parse::<IpAddr>().is_err() {
-        return vec!["must not have leading 0s".to_owned()];
+    if let Some(problem) = unusable(text) {
+        return vec![problem.to_owned()];
     }
-    if matches!(address, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some()) {
-        return vec!["must not be an IPv4-mapped IPv6 address".to_owned()];
-    }
-    let canonical = address.to_string();
+    let canonical = parse(text).map_or_else(String::new, |address| address.to_string());
     if canonical == text { Vec::new() } else { vec![format!("must be in canonical form ({canonical:?})")] }
 }
 
 /// What is wrong with a range in a newer field.
 pub fn strict_range(text: &str) -> Vec<String> {
-    let Some((address, length)) = parse_range(text) else { return vec![RANGE.to_owned()] };
-    let (written, digits) = text.split_once('/').unwrap_or((text, ""));
-    if written.parse::<IpAddr>().is_err() || (digits.len() > 1 && digits.starts_with('0')) {
-        return vec!["must not have leading 0s in IP or prefix length".to_owned()];
+    if let Some(problem) = unusable_range(text) {
+        return vec![problem.to_owned()];
     }
-    if matches!(address, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some()) {
-        return vec!["must not have an IPv4-mapped IPv6 address".to_owned()];
-    }
-    if masked(address, length) != address {
-        return vec!["must not have bits set beyond the prefix length".to_owned()];
-    }
-    let canonical = format!("{address}/{length}");
+    let canonical =
+        parse_range(text).map_or_else(String::new, |(address, length)| format!("{address}/{length}"));
     if canonical == text { Vec::new() } else { vec![format!("must be in canonical form ({canonical:?})")] }
 }
 

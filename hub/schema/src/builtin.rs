@@ -13,6 +13,9 @@ use super::arena::Arena;
 use super::compile::{Compiler, SchemaError};
 use super::navigate::SchemaRef;
 
+/// The version of Kubernetes whose facts these are, and that the hub says it is: clients choose their behaviour by it.
+pub const KUBERNETES_VERSION: &str = include_str!("../data/kubernetes-version").trim_ascii();
+
 static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/schemas.tsv.zz"));
 
 /// Group, version and kind.

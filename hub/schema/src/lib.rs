@@ -47,7 +47,7 @@ pub mod time;
 mod validate;
 
 pub use arena::{Format, ListType, MapType, Type};
-pub use builtin::Schemas;
+pub use builtin::{KUBERNETES_VERSION, Schemas};
 pub use compile::SchemaError;
 pub use decode::forget_empties;
 pub use decode::go_kind;

@@ -15,8 +15,6 @@ pub enum NameRule {
     Subdomain,
     /// A DNS label.
     Label,
-    /// A DNS label that starts with a letter.
-    Label1035,
     /// A segment of a URL path.
     PathSegment,
     /// An IP address.
@@ -39,7 +37,7 @@ impl NameRule {
         if prefix
             && name.len() > 1
             && name.ends_with('-')
-            && matches!(self, NameRule::Subdomain | NameRule::Label | NameRule::Label1035)
+            && matches!(self, NameRule::Subdomain | NameRule::Label)
         {
             name.pop();
             name.push('a');
@@ -47,7 +45,6 @@ impl NameRule {
         match self {
             NameRule::Subdomain => names::dns_subdomain(&name),
             NameRule::Label => names::dns_label(&name),
-            NameRule::Label1035 => names::dns_1035_label(&name),
             NameRule::PathSegment => names::path_segment(&name),
             NameRule::Address => addresses::strict(&name),
             NameRule::Any | NameRule::Late => Vec::new(),

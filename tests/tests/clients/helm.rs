@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use karmada_schema::KUBERNETES_VERSION;
 use serde_json::{Value, json};
 use tests::clients::{programs_or_skip, run};
 use tests::kubectl::{Kubectl, Output};
@@ -67,7 +68,7 @@ fn a_release_comes_changes_and_goes() {
     let installed = helm.ok(&["install", "shop", "CHART"]);
     assert!(installed.contains("STATUS: deployed") && installed.contains("shop is red."), "{installed}");
     let fleet = if is_hub() { "true" } else { "false" };
-    let expected = json!({"colour": "red", "revision": "1", "version": "34", "apps": "true", "fleet": fleet,
+    let expected = json!({"colour": "red", "revision": "1", "version": KUBERNETES_VERSION.split('.').nth(1), "apps": "true", "fleet": fleet,
         "namespace": helm.namespace});
     assert_eq!(helm.data("shop-config"), expected);
     assert_eq!(kubectl.field(&["lamp", "shop"], "{.spec}"), r#"{"colour":"red","watts":5}"#);

@@ -1,7 +1,7 @@
 //! The APIServices of the groups that are served here: made by the hub, labelled so, and gone with their group.
 //!
 //! Pure. In: the catalogue. Out: the objects, with the priorities that order groups and versions in discovery as in
-//! kube-apiserver 1.34.
+//! kube-apiserver.
 
 use karmada_definitions::resource::{Catalogue, Family};
 use karmada_kinds::api_service::GROUP;

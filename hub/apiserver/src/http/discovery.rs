@@ -20,9 +20,11 @@ use crate::openapi::Document;
 /// `/version`.
 pub(super) fn version(options: &ServerOptions) -> Value {
     let mut numbers = options.git_version.trim_start_matches('v').split('.');
+    let (major, minor) = (numbers.next().unwrap_or(""), numbers.next().unwrap_or(""));
+    let before = minor.parse::<u32>().unwrap_or(0).saturating_sub(1).to_string();
     json!({
-        "major": numbers.next().unwrap_or(""), "minor": numbers.next().unwrap_or(""),
-        "emulationMajor": "1", "emulationMinor": "34", "minCompatibilityMajor": "1", "minCompatibilityMinor": "33",
+        "major": major, "minor": minor, "emulationMajor": major, "emulationMinor": minor,
+        "minCompatibilityMajor": major, "minCompatibilityMinor": before,
         "gitVersion": options.git_version, "gitCommit": options.git_commit, "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z", "goVersion": "none", "compiler": "rustc", "platform": "linux/amd64",
     })
@@ -204,7 +206,7 @@ fn verbs(definition: &ResourceDefinition) -> Vec<&str> {
 fn storage_hash(definition: &ResourceDefinition) -> String {
     use base64::Engine;
     let stored = match &*definition.plural {
-        // As kube-apiserver 1.34 stores them, whatever we do.
+        // As kube-apiserver stores them, whatever we do.
         "volumeattributesclasses" => "storage.k8s.io/v1beta1".into(),
         _ => definition.storage_api_version(),
     };

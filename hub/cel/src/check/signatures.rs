@@ -1,6 +1,6 @@
 //! What functions there are, of which types they are and what they yield.
 //!
-//! In: a function's name. Out: its overloads in order. The table is what kube-apiserver 1.34 takes in new expressions:
+//! In: a function's name. Out: its overloads in order. The table is what kube-apiserver takes in new expressions:
 //! what its version before knew too.
 
 use std::collections::HashMap;

@@ -17,7 +17,7 @@ pub(super) fn secret(row: Row<'_>) -> Vec<Value> {
 }
 
 pub(super) fn service_account(row: Row<'_>) -> Vec<Value> {
-    vec![row.name(), row.list("/secrets").len().into(), row.age()]
+    vec![row.name(), row.age()]
 }
 
 pub(super) fn namespace(row: Row<'_>) -> Vec<Value> {

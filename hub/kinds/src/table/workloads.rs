@@ -310,15 +310,20 @@ fn init_containers(row: Row<'_>, tally: &mut Tally, sidecars: &mut Tally) -> Opt
     None
 }
 
-/// Main containers: the reason to show, later containers first.
+/// Main containers: the reason to show, later containers first. One that failed is not hidden by others that are done.
 fn main_containers(row: Row<'_>, tally: &mut Tally, mut reason: String) -> String {
-    let mut running = false;
+    let (mut running, mut failed) = (false, None);
     for status in row.list("/status/containerStatuses").iter().rev() {
         tally.count(status);
         let state = &status["state"];
         match state["waiting"]["reason"].as_str() {
             Some(waiting) if !waiting.is_empty() => reason = waiting.to_owned(),
-            _ if state["terminated"].is_object() => reason = exit("", &state["terminated"]),
+            _ if state["terminated"].is_object() => {
+                reason = exit("", &state["terminated"]);
+                if state["terminated"]["exitCode"].as_i64().unwrap_or(0) != 0 {
+                    failed = Some(reason.clone());
+                }
+            }
             _ if status["ready"] == true && state["running"].is_object() => {
                 running = true;
                 tally.ready += 1;
@@ -326,11 +331,16 @@ fn main_containers(row: Row<'_>, tally: &mut Tally, mut reason: String) -> Strin
             _ => {}
         }
     }
-    if reason == "Completed" && running {
-        let ready = row.condition("Ready").is_some_and(|condition| condition["status"] == "True");
-        reason = if ready { "Running".to_owned() } else { "NotReady".to_owned() };
+    if reason != "Completed" {
+        return reason;
     }
-    reason
+    let ready = row.condition("Ready").is_some_and(|condition| condition["status"] == "True");
+    match (running && ready, failed) {
+        (true, _) => "Running".to_owned(),
+        (_, Some(failed)) => failed,
+        _ if running => "NotReady".to_owned(),
+        _ => reason,
+    }
 }
 
 pub(super) fn pod(row: Row<'_>) -> Vec<Value> {

@@ -19,7 +19,9 @@ pub(super) fn horizontal_pod_autoscaler(new: &Value, old: Option<&Value>, errors
         let detail = "must be greater than or equal to 1";
         errors.push(FieldError::invalid(&path.child("minReplicas"), minimum, detail));
     }
-    if maximum < 1 {
+    if maximum == 0 {
+        errors.push(FieldError::required(&path.child("maxReplicas"), ""));
+    } else if maximum < 0 {
         errors.push(FieldError::invalid(&path.child("maxReplicas"), maximum, "must be greater than 0"));
     }
     if minimum.is_some_and(|minimum| maximum < minimum) {
@@ -255,5 +257,10 @@ fn rules(rules: &Value, path: &Path<'_>, errors: &mut Errors) {
                 errors.push(FieldError::invalid(&at.child(field), number, detail));
             }
         }
+    }
+    let tolerance = &rules["tolerance"];
+    if Quantity::from_value(tolerance).is_some_and(|tolerance| tolerance.nanos() < 0) {
+        let detail = "must be greater than or equal to 0";
+        errors.push(FieldError::invalid(&path.child("tolerance"), tolerance.clone(), detail));
     }
 }

@@ -13,7 +13,11 @@ use super::{Errors, immutable, invalid_each, list, names, resources, text};
 
 pub(super) fn runtime_class(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let handler = text(new, "handler");
-    invalid_each(errors, &Path::field("handler"), handler, names::dns_label(handler));
+    if handler.is_empty() {
+        errors.push(FieldError::required(&Path::field("handler"), ""));
+    } else {
+        invalid_each(errors, &Path::field("handler"), handler, names::dns_label(handler));
+    }
     if new["overhead"].is_object() {
         let limits = serde_json::json!({"limits": new["overhead"]["podFixed"]});
         resources::requirements(&limits, &Path::field("overhead"), errors);
@@ -29,8 +33,7 @@ pub(super) fn runtime_class(new: &Value, old: Option<&Value>, errors: &mut Error
 }
 
 fn tolerations_of_class(scheduling: &Value, path: &Path<'_>, errors: &mut Errors) {
-    // One name too many in the path: so kube-apiserver says it.
-    super::scheduling::tolerations(scheduling, &path.child("tolerations"), errors);
+    super::scheduling::tolerations(scheduling, path, errors);
     let key = |one: &Value| ["key", "operator", "value", "effect"].map(|field| text(one, field).to_owned());
     let mut seen = HashSet::new();
     for (index, one) in list(scheduling, "tolerations").iter().enumerate() {

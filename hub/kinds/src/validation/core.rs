@@ -312,21 +312,9 @@ pub(super) fn storage_class(new: &Value, old: Option<&Value>, errors: &mut Error
     }
     topologies(new, &Path::field("allowedTopologies"), errors);
     let Some(old) = old else { return };
-    for (field, detail) in [
-        ("parameters", "updates to parameters are forbidden."),
-        ("provisioner", "updates to provisioner are forbidden."),
-        ("reclaimPolicy", "updates to reclaimPolicy are forbidden."),
-    ] {
-        if new[field] != old[field] {
-            errors.push(FieldError::forbidden(&Path::field(field), detail));
-        }
+    for field in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
+        immutable(&new[field], &old[field], &Path::field(field), errors);
     }
-    immutable(
-        &new["volumeBindingMode"],
-        &old["volumeBindingMode"],
-        &Path::field("volumeBindingMode"),
-        errors,
-    );
 }
 
 /// A term by what it says: each key with its values.

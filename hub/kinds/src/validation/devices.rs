@@ -18,7 +18,7 @@ const MOST: usize = 32;
 /// What one request offers to choose among.
 const MOST_OFFERED: usize = 8;
 
-fn label(name: &str, path: &Path<'_>, errors: &mut Errors) {
+pub(super) fn label(name: &str, path: &Path<'_>, errors: &mut Errors) {
     invalid_each(errors, path, name, names::dns_label(name));
 }
 
@@ -35,18 +35,21 @@ fn pool_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn too_many(all: &[Value], most: usize, path: &Path<'_>, errors: &mut Errors) {
-    if all.len() > most {
+/// A list, of which nothing is judged where it is too long: whether it is judged.
+pub(super) fn fits(all: &[Value], most: usize, path: &Path<'_>, errors: &mut Errors) -> bool {
+    let fits = all.len() <= most;
+    if !fits {
         errors.push(FieldError::too_many(path, all.len() as u64, most as u64));
     }
+    fits
 }
 
 /// Tells what has the name of one before.
-fn once(all: &[Value], field: &str, path: &Path<'_>, errors: &mut Errors) {
+pub(super) fn once(all: &[Value], field: &str, path: &Path<'_>, errors: &mut Errors) {
     let mut seen = HashSet::new();
     for (index, one) in all.iter().enumerate() {
         if !seen.insert(&one[field]) {
-            errors.push(FieldError::duplicate(&path.index(index).child(field), one[field].clone()));
+            errors.push(FieldError::duplicate(&path.index(index), one[field].clone()));
         }
     }
 }
@@ -65,16 +68,18 @@ fn names_of_a_device() -> Declarations {
     Declarations::new().with("device", Type::Object(Arc::new(device)))
 }
 
-/// Judged are as many as there may be: each is compiled.
+/// None is judged where there are too many: each is compiled.
 fn selectors(of: &Value, path: &Path<'_>, compiling: &Compiling, errors: &mut Errors) {
     let all = list(of, "selectors");
     let path = path.child("selectors");
+    if !fits(all, MOST, &path, errors) {
+        return;
+    }
     let names = names_of_a_device();
-    for (index, one) in all.iter().take(MOST).enumerate() {
+    for (index, one) in all.iter().enumerate() {
         let at = path.index(index);
         selector(one, &names, &at.child("cel"), compiling, errors);
     }
-    too_many(all, MOST, &path, errors);
 }
 
 fn selector(one: &Value, names: &Declarations, at: &Path<'_>, compiling: &Compiling, errors: &mut Errors) {
@@ -120,11 +125,20 @@ fn opaque(config: &Value, path: &Path<'_>, errors: &mut Errors) {
 pub(super) fn device_class(new: &Value, compiling: &Compiling, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
     selectors(spec, &path, compiling, errors);
-    let at = path.child("config");
-    for (index, config) in list(spec, "config").iter().enumerate() {
-        opaque(config, &at.index(index), errors);
+    let (all, at) = (list(spec, "config"), path.child("config"));
+    if fits(all, MOST, &at, errors) {
+        all.iter().enumerate().for_each(|(index, config)| opaque(config, &at.index(index), errors));
     }
-    too_many(list(spec, "config"), MOST, &at, errors);
+    if let Some(name) = spec["extendedResourceName"].as_str().filter(|name| !is_extended(name)) {
+        let detail = "must be a valid extended resource name";
+        errors.push(FieldError::invalid(&path.child("extendedResourceName"), name, detail));
+    }
+}
+
+/// Whether a resource of nodes is nobody's of Kubernetes' own.
+fn is_extended(name: &str) -> bool {
+    let native = !name.contains('/') || name.contains("kubernetes.io/");
+    !native && !name.starts_with("requests.") && names::qualified_name(&format!("requests.{name}")).is_empty()
 }
 
 pub(super) fn resource_claim(new: &Value, old: Option<&Value>, compiling: &Compiling, errors: &mut Errors) {
@@ -206,10 +220,12 @@ fn reference(name: &str, requests: &Requests, path: &Path<'_>, errors: &mut Erro
 
 fn references(of: &Value, requests: &Requests, path: &Path<'_>, errors: &mut Errors) {
     let (all, at) = (list(of, "requests"), path.child("requests"));
+    if !fits(all, MOST, &at, errors) {
+        return;
+    }
     for (index, name) in all.iter().filter_map(Value::as_str).enumerate() {
         reference(name, requests, &at.index(index), errors);
     }
-    too_many(all, MOST, &at, errors);
     let mut seen = HashSet::new();
     for (index, name) in all.iter().enumerate() {
         if !seen.insert(name) {
@@ -221,52 +237,47 @@ fn references(of: &Value, requests: &Requests, path: &Path<'_>, errors: &mut Err
 fn claim_spec(spec: &Value, path: &Path<'_>, compiling: &Compiling, errors: &mut Errors) {
     let (devices, path) = (&spec["devices"], path.child("devices"));
     let (all, at) = (list(devices, "requests"), path.child("requests"));
-    for (index, one) in all.iter().take(MOST).enumerate() {
-        request(one, &at.index(index), compiling, errors);
+    if fits(all, MOST, &at, errors) {
+        all.iter().enumerate().for_each(|(index, one)| request(one, &at.index(index), compiling, errors));
+        once(all, "name", &at, errors);
     }
-    too_many(all, MOST, &at, errors);
-    once(all, "name", &at, errors);
     let known = Requests::of(devices);
     let (all, at) = (list(devices, "constraints"), path.child("constraints"));
-    for (index, one) in all.iter().enumerate() {
-        let at = at.index(index);
-        references(one, &known, &at, errors);
-        let given = ["matchAttribute", "distinctAttribute"].into_iter();
-        match given.filter_map(|field| Some((field, one[field].as_str()?))).next() {
-            None => errors.push(FieldError::required(&at.child("matchAttribute"), "")),
-            Some((field, name)) => {
-                let at = at.child(field);
-                attribute_name(name, &at, errors);
-                if !name.is_empty() && !name.contains('/') {
-                    errors.push(FieldError::invalid(&at, name, "must include a domain"));
-                }
+    if fits(all, MOST, &at, errors) {
+        all.iter().enumerate().for_each(|(index, one)| constraint(one, &known, &at.index(index), errors));
+    }
+    let (all, at) = (list(devices, "config"), path.child("config"));
+    if fits(all, MOST, &at, errors) {
+        for (index, one) in all.iter().enumerate() {
+            references(one, &known, &at.index(index), errors);
+            opaque(one, &at.index(index), errors);
+        }
+    }
+}
+
+/// What devices that are given together must share, or must not.
+fn constraint(one: &Value, known: &Requests, path: &Path<'_>, errors: &mut Errors) {
+    references(one, known, path, errors);
+    let given = ["matchAttribute", "distinctAttribute"].into_iter();
+    match given.filter_map(|field| Some((field, one[field].as_str()?))).next() {
+        None => {
+            let detail = "exactly one of \"matchAttribute\" or \"distinctAttribute\" is required, but multiple \
+                          fields are set";
+            errors.push(FieldError::required(path, detail));
+        }
+        Some((field, name)) => {
+            let at = path.child(field);
+            attribute_name(name, &at, errors);
+            if !name.is_empty() && !name.contains('/') {
+                errors.push(FieldError::invalid(&at, name, "must include a domain"));
             }
         }
     }
-    too_many(all, MOST, &at, errors);
-    let (all, at) = (list(devices, "config"), path.child("config"));
-    for (index, one) in all.iter().enumerate() {
-        references(one, &known, &at.index(index), errors);
-        opaque(one, &at.index(index), errors);
-    }
-    too_many(all, MOST, &at, errors);
 }
 
 fn request(request: &Value, path: &Path<'_>, compiling: &Compiling, errors: &mut Errors) {
     label(text(request, "name"), &path.child("name"), errors);
     let (first, exactly) = (list(request, "firstAvailable"), request["exactly"].is_object());
-    if !first.is_empty() {
-        let at = path.child("firstAvailable");
-        for (index, one) in first.iter().take(MOST_OFFERED).enumerate() {
-            label(text(one, "name"), &at.index(index).child("name"), errors);
-            wanted(one, &at.index(index), compiling, errors);
-        }
-        too_many(first, MOST_OFFERED, &at, errors);
-        once(first, "name", &at, errors);
-    }
-    if exactly {
-        wanted(&request["exactly"], &path.child("exactly"), compiling, errors);
-    }
     const ONE: &str = "exactly one of `exactly` or `firstAvailable` is required";
     match (first.is_empty(), exactly) {
         (true, false) => errors.push(FieldError::required(path, ONE)),
@@ -274,7 +285,17 @@ fn request(request: &Value, path: &Path<'_>, compiling: &Compiling, errors: &mut
             let detail = format!("{ONE}, but multiple fields are set");
             errors.push(FieldError::invalid(path, Value::Null, detail));
         }
-        _ => {}
+        (true, true) => wanted(&request["exactly"], &path.child("exactly"), compiling, errors),
+        (false, false) => {
+            let at = path.child("firstAvailable");
+            if fits(first, MOST_OFFERED, &at, errors) {
+                for (index, one) in first.iter().enumerate() {
+                    label(text(one, "name"), &at.index(index).child("name"), errors);
+                    wanted(one, &at.index(index), compiling, errors);
+                }
+                once(first, "name", &at, errors);
+            }
+        }
     }
 }
 
@@ -309,6 +330,9 @@ fn wanted(of: &Value, path: &Path<'_>, compiling: &Compiling, errors: &mut Error
     }
 }
 
+/// What a taint of a device does.
+pub(super) const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
+
 /// What taints of devices are put up with.
 fn toleration(one: &Value, path: &Path<'_>, errors: &mut Errors) {
     let (key, value, effect) = (text(one, "key"), text(one, "value"), text(one, "effect"));
@@ -322,18 +346,18 @@ fn toleration(one: &Value, path: &Path<'_>, errors: &mut Errors) {
         }
         "Exists" => {}
         "Equal" => invalid_each(errors, &at, value, names::label_value(value)),
+        "" => errors.push(FieldError::required(&path.child("operator"), "")),
         other => {
             errors.push(FieldError::not_supported(&path.child("operator"), other, &["Equal", "Exists"]));
         }
     }
-    if !matches!(effect, "" | "NoExecute" | "NoSchedule") {
-        let known = ["NoExecute", "NoSchedule"];
-        errors.push(FieldError::not_supported(&path.child("effect"), effect, &known));
+    if !effect.is_empty() && !EFFECTS.contains(&effect) {
+        errors.push(FieldError::not_supported(&path.child("effect"), effect, &EFFECTS));
     }
 }
 
 /// The name of an attribute: an identifier, with the domain of a driver before it or without.
-fn attribute_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
+pub(super) fn attribute_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
     if name.is_empty() {
         errors.push(FieldError::required(path, "name required"));
         return;
@@ -393,12 +417,7 @@ pub(super) fn resource_slice(new: &Value, old: Option<&Value>, errors: &mut Erro
         }
     }
     place(spec, &path, errors);
-    let (all, at) = (list(spec, "devices"), path.child("devices"));
-    for (index, one) in all.iter().enumerate() {
-        device(one, &at.index(index), errors);
-    }
-    too_many(all, 128, &at, errors);
-    once(all, "name", &at, errors);
+    super::device_slices::devices(spec, old.map(|old| &old["spec"]), &path, errors);
 }
 
 /// Where the devices of a slice can be used: one way of saying it.
@@ -466,80 +485,21 @@ pub(super) fn shown_term(term: &Value) -> String {
     format!("{{\"MatchExpressions\":{},\"MatchFields\":{}}}", each("matchExpressions"), each("matchFields"))
 }
 
-fn device(device: &Value, path: &Path<'_>, errors: &mut Errors) {
-    label(text(device, "name"), &path.child("name"), errors);
-    let at = path.child("attributes");
-    for (name, value) in entries(device, "attributes") {
-        let at = at.key(name);
-        attribute_name(name, &at, errors);
-        attribute(value, &at, errors);
-    }
-    let at = path.child("capacity");
-    for (name, _) in entries(device, "capacity") {
-        attribute_name(name, &at.key(name), errors);
-    }
-}
-
-fn attribute(value: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let given = ["bool", "int", "string", "version"].iter().filter(|kind| !value[**kind].is_null()).count();
-    if text(value, "string").len() > 64 {
-        errors.push(FieldError::too_long(&path.child("string"), 64));
-    }
-    if let Some(version) = value["version"].as_str() {
-        let at = path.child("version");
-        if !is_semantic(version) {
-            let detail = "must be a string compatible with semver.org spec 2.0.0";
-            errors.push(FieldError::invalid(&at, version, detail));
-        }
-        if version.len() > 64 {
-            errors.push(FieldError::too_long(&at, 64));
-        }
-    }
-    match given {
-        0 => errors.push(FieldError::required(path, "exactly one value must be specified")),
-        1 => {}
-        _ => {
-            let shown = format!(
-                "{{\"IntValue\":{},\"BoolValue\":{},\"StringValue\":{},\"VersionValue\":{}}}",
-                value["int"], value["bool"], value["string"], value["version"]
-            );
-            let detail = "exactly one value must be specified";
-            errors.push(FieldError::invalid(path, Shown::Raw(shown), detail));
-        }
-    }
-}
-
-/// Whether text is a semantic version.
-fn is_semantic(text: &str) -> bool {
-    let (rest, build) = text.split_once('+').map_or((text, None), |(rest, build)| (rest, Some(build)));
-    let (core, pre) = rest.split_once('-').map_or((rest, None), |(core, pre)| (core, Some(pre)));
-    let plain = |part: &str| {
-        !part.is_empty()
-            && part.bytes().all(|b| b.is_ascii_digit())
-            && (part == "0" || !part.starts_with('0'))
-    };
-    let word = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-    let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
-    core.split('.').count() == 3
-        && core.split('.').all(plain)
-        && pre.is_none_or(|pre| pre.split('.').all(|part| word(part) && (!digits(part) || plain(part))))
-        && build.is_none_or(|build| build.split('.').all(word))
-}
-
 /// A claim's status: who uses it, and what it was given.
 pub(super) fn claim_status(new: &Value, old: &Value, errors: &mut Errors) {
     let (status, path) = (&new["status"], Path::field("status"));
     let devices = &new["spec"]["devices"];
     let (users, at) = (list(status, "reservedFor"), path.child("reservedFor"));
-    for (index, one) in users.iter().enumerate() {
-        for field in ["resource", "name", "uid"] {
-            if text(one, field).is_empty() {
-                errors.push(FieldError::required(&at.index(index).child(field), ""));
+    if fits(users, 256, &at, errors) {
+        for (index, one) in users.iter().enumerate() {
+            for field in ["resource", "name", "uid"] {
+                if text(one, field).is_empty() {
+                    errors.push(FieldError::required(&at.index(index).child(field), ""));
+                }
             }
         }
+        once(users, "uid", &at, errors);
     }
-    too_many(users, 256, &at, errors);
-    once(users, "uid", &at, errors);
     let results = list(&status["allocation"]["devices"], "results");
     fn id(one: &Value) -> [&Value; 4] {
         [&one["driver"], &one["pool"], &one["device"], &one["shareID"]]

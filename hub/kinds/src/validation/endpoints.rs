@@ -27,7 +27,7 @@ pub(super) fn endpoints(new: &Value, old: Option<&Value>, errors: &mut Errors) {
                 let at = at.child(field);
                 let at = at.index(index);
                 let (ip, at_ip) = (text(address, "ip"), at.child("ip"));
-                addresses::lenient(ip, &[], &at_ip, errors);
+                addresses::usable(ip, &[], &at_ip, errors);
                 addresses::reachable(ip, &at_ip, errors);
                 let host = text(address, "hostname");
                 if !host.is_empty() {
@@ -98,17 +98,25 @@ fn endpoint(one: &Value, kind: &str, path: &Path<'_>, errors: &mut Errors) {
         errors.push(FieldError::too_many(&at, all.len() as u64, 100));
     }
     for (index, address) in all.iter().filter_map(Value::as_str).enumerate() {
-        match (kind, addresses::parse(address)) {
-            ("IPv4" | "IPv6", None) => {
-                errors.push(FieldError::invalid(&at.index(index), address, addresses::ADDRESS));
-            }
-            ("IPv4" | "IPv6", Some(parsed)) => {
-                if parsed.is_ipv4() != (kind == "IPv4") {
+        match kind {
+            "IPv4" | "IPv6" => {
+                let place = at.index(index);
+                let known = errors.len();
+                // Addresses of the newer protocol are written as new fields want them.
+                if kind == "IPv4" {
+                    addresses::usable(address, &[], &place, errors);
+                } else {
+                    invalid_each(errors, &place, address, addresses::strict(address));
+                }
+                if errors.len() > known {
+                    continue;
+                }
+                if addresses::parse(address).is_some_and(|parsed| parsed.is_ipv4() != (kind == "IPv4")) {
                     errors.push(FieldError::invalid(&at, address, format!("must be an {kind} address")));
                 }
-                addresses::reachable(address, &at.index(index), errors);
+                addresses::reachable(address, &place, errors);
             }
-            ("FQDN", _) => {
+            "FQDN" => {
                 let at = at.index(index);
                 let name = address.strip_suffix('.').unwrap_or(address);
                 if name.is_empty() {

@@ -9,7 +9,7 @@ use karmada_schema::{FieldError, Shown, go_struct};
 use serde_json::Value;
 
 use super::selector::{self, is_right, label_selector, matches};
-use super::{Errors, immutable, non_negative, pod, scheduling, text};
+use super::{Errors, immutable, list, non_negative, pod, scheduling, text};
 
 pub(super) fn job(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     if new["spec"]["manualSelector"] != true {
@@ -88,8 +88,7 @@ fn whole_spec(all: &Value, errors: &mut Errors) {
 }
 
 fn changed(new: &Value, old: &Value, errors: &mut Errors) {
-    // A suspended Job that has not run may still be told where its Pods go.
-    let is_waiting = old["spec"]["suspend"] == true && old["status"]["startTime"].is_null();
+    let is_waiting = waits(old);
     let (new, old, path) = (&new["spec"], &old["spec"], Path::field("spec"));
     if text(new, "completionMode") != "Indexed" {
         immutable(&new["completions"], &old["completions"], &path.child("completions"), errors);
@@ -98,9 +97,13 @@ fn changed(new: &Value, old: &Value, errors: &mut Errors) {
         errors.push(FieldError::invalid(&path.child("completions"), new["completions"].clone(), detail));
     }
     immutable(&new["selector"], &old["selector"], &path.child("selector"), errors);
-    let fixed =
-        |spec: &Value| if is_waiting { without_place(&spec["template"]) } else { spec["template"].clone() };
-    if fixed(new) != fixed(old) {
+    let (now, before) = (&new["template"], &old["template"]);
+    if is_waiting {
+        if fixed(&now["spec"]) != fixed(&before["spec"]) {
+            let shown = Shown::Raw(go_struct(&now["spec"]).to_string());
+            errors.push(FieldError::invalid(&path.child("template.spec"), shown, "field is immutable"));
+        }
+    } else if now != before {
         // Roughly as kube-apiserver's memory has it.
         let shown = Shown::Raw(format!(
             "{{\"labels\":{},\"Spec\":{}}}",
@@ -119,22 +122,28 @@ fn changed(new: &Value, old: &Value, errors: &mut Errors) {
     }
 }
 
-/// A template without what says where its Pods go, and what they are marked with.
-fn without_place(template: &Value) -> Value {
-    let mut template = template.clone();
-    if let Some(metadata) = template.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.retain(|field, _| !matches!(field.as_str(), "labels" | "annotations"));
-        if metadata.is_empty() {
-            template.as_object_mut().map(|template| template.remove("metadata"));
+/// A suspended Job none of whose Pods runs may still be told where they go, and what they may use.
+fn waits(job: &Value) -> bool {
+    let status = &job["status"];
+    let suspended =
+        || list(status, "conditions").iter().any(|one| one["type"] == "Suspended" && one["status"] == "True");
+    job["spec"]["suspend"] == true
+        && (status["startTime"].is_null() || suspended())
+        && status["active"].as_i64().unwrap_or(0) == 0
+}
+
+/// What of a Pod's spec such a Job may not change.
+fn fixed(spec: &Value) -> Value {
+    let mut spec = spec.clone();
+    scheduling::remove_nodes(&mut spec);
+    let Some(fields) = spec.as_object_mut() else { return spec };
+    fields.retain(|field, _| !matches!(field.as_str(), "tolerations" | "schedulingGates"));
+    for kind in ["containers", "initContainers"] {
+        for one in fields.get_mut(kind).and_then(Value::as_array_mut).into_iter().flatten() {
+            one.as_object_mut().map(|container| container.remove("resources"));
         }
     }
-    if let Some(spec) = template.get_mut("spec") {
-        scheduling::remove_nodes(spec);
-        if let Some(fields) = spec.as_object_mut() {
-            fields.retain(|field, _| !matches!(field.as_str(), "tolerations" | "schedulingGates"));
-        }
-    }
-    template
+    spec
 }
 
 /// Pods of an indexed Job are named by it and their numbers: the highest must be a host's name too.

@@ -135,7 +135,7 @@ fn service_backend(service: &Value, path: &Path<'_>, errors: &mut Errors) {
     if name.is_empty() {
         errors.push(FieldError::required(&at.child("name"), ""));
     } else {
-        invalid_each(errors, &at.child("name"), name, names::dns_1035_label(name));
+        invalid_each(errors, &at.child("name"), name, names::dns_label(name));
     }
     let (port_name, number) =
         (text(&service["port"], "name"), service["port"]["number"].as_i64().unwrap_or(0));
@@ -310,12 +310,12 @@ fn block(block: &Value, known: &[&str], path: &Path<'_>, errors: &mut Errors) {
         errors.push(FieldError::required(&at, ""));
         return;
     }
-    addresses::lenient_range(cidr, known, &at, errors);
+    addresses::usable_range(cidr, known, &at, errors);
     let Some(whole) = addresses::parse_range(cidr) else { return };
     let except = path.child("except");
     for (index, one) in list(block, "except").iter().filter_map(Value::as_str).enumerate() {
         let at = except.index(index);
-        addresses::lenient_range(one, known, &at, errors);
+        addresses::usable_range(one, known, &at, errors);
         let Some((first, length)) = addresses::parse_range(one) else { continue };
         if !addresses::contains(whole, first) || whole.1 >= length {
             errors.push(FieldError::invalid(&at, one, "must be a strict subset of `cidr`"));

@@ -92,7 +92,7 @@ fn ranges(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     let all: Vec<&str> = list(spec, "podCIDRs").iter().filter_map(Value::as_str).collect();
     let before = errors.len();
     for (index, range) in all.iter().enumerate() {
-        addresses::lenient_range(range, &[], &at.index(index), errors);
+        addresses::usable_range(range, &[], &at.index(index), errors);
     }
     let families: BTreeSet<bool> = all.iter().map(|range| range.contains(':')).collect();
     if all.len() > 1 && errors.len() == before && (families.len() < 2 || all.len() > 2) {

@@ -9,6 +9,7 @@ mod handlers;
 pub(crate) mod marks;
 mod mounts;
 pub(crate) mod resources;
+mod restarts;
 mod update;
 mod windows;
 mod windows_options;
@@ -122,6 +123,7 @@ fn spec(spec: &Value, metadata: Option<&Value>, old: Option<&Value>, path: &Path
     scheduling::spread(spec, &path.child("topologySpreadConstraints"), errors);
     windows_options::host_processes(spec, path, errors);
     host_users(spec, path, errors);
+    host_name(spec, path, errors);
     named(spec, &["serviceAccountName", "nodeName"], names::dns_subdomain, path, errors);
     if let Some(seconds) = spec["activeDeadlineSeconds"].as_i64()
         && !(1..=i64::from(i32::MAX)).contains(&seconds)
@@ -151,6 +153,53 @@ fn spec(spec: &Value, metadata: Option<&Value>, old: Option<&Value>, path: &Path
             other => errors.push(FieldError::not_supported(&at, other, &["linux", "windows"])),
         }
     }
+    files_of_variables(spec, path, errors);
+}
+
+/// Variables are read from files of empty directories alone.
+fn files_of_variables(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let volumes = list(spec, "volumes");
+    for kind in ["initContainers", "containers", "ephemeralContainers"] {
+        let all = path.child(kind);
+        for (index, one) in list(spec, kind).iter().enumerate() {
+            let at = all.index(index);
+            let at = at.child("env");
+            for (index, variable) in list(one, "env").iter().enumerate() {
+                let from = &variable["valueFrom"]["fileKeyRef"];
+                if !from.is_object() {
+                    continue;
+                }
+                let (name, at) = (text(from, "volumeName"), at.index(index));
+                let (at, found) = (at.child("valueFrom"), volumes.iter().rfind(|one| one["name"] == name));
+                let at = at.child("fileKeyRef");
+                let at = at.child("volumeName");
+                match found {
+                    None => errors.push(FieldError::not_found(&at, name)),
+                    Some(volume) if volume["emptyDir"].is_object() => {}
+                    Some(_) => {
+                        let detail = "referenced volume must be of type emptyDir";
+                        errors.push(FieldError::invalid(&at, name, detail));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A name for the host that is not made of the Pod's.
+fn host_name(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let Some(name) = spec["hostnameOverride"].as_str() else { return };
+    let at = path.child("hostnameOverride");
+    for field in ["setHostnameAsFQDN", "hostNetwork"] {
+        if spec[field] == true {
+            let detail = format!("may not be specified when {field} is true");
+            errors.push(FieldError::forbidden(&at, detail));
+        }
+    }
+    if name.len() > 64 {
+        errors.push(FieldError::too_long(&at, 64));
+    }
+    invalid_each(errors, &at, name, names::dns_subdomain(name));
 }
 
 /// Who shares the node's users shares nothing else of it.

@@ -241,6 +241,11 @@ pub(super) fn tolerations(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
                 errors.push(FieldError::invalid(&at.child("operator"), value, detail));
             }
             "Exists" => {}
+            // Known, and yet off.
+            "Lt" | "Gt" => {
+                let known = ["Equal", "Exists", "Lt", "Gt"];
+                errors.push(FieldError::not_supported(&at.child("operator"), operator, &known));
+            }
             other => {
                 errors.push(FieldError::not_supported(&at.child("operator"), other, &["Equal", "Exists"]));
             }

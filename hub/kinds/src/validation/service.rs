@@ -6,7 +6,7 @@ use karmada_schema::path::Path;
 use karmada_schema::{FieldError, Shown};
 use serde_json::Value;
 
-use super::addresses::{lenient, lenient_range, reachable};
+use super::addresses::{reachable, usable, usable_range};
 use super::metadata::labels;
 use super::pod::{number_each, port};
 use super::{Errors, invalid_each, is_empty, list, names, one_of, text};
@@ -167,7 +167,7 @@ pub(crate) fn addresses(new: &Value, old: Option<&Value>) -> Errors {
                 let detail = "'None' must be the first and only value";
                 errors_ref.push(FieldError::invalid(&at, shown(), detail));
             }
-        } else if !lenient(ip, &known, &at.index(index), errors_ref) {
+        } else if !usable(ip, &known, &at.index(index), errors_ref) {
             good = false;
         }
     }
@@ -219,7 +219,7 @@ fn external(spec: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut Err
     let external = path.child("externalIPs");
     for (index, ip) in list(spec, "externalIPs").iter().filter_map(Value::as_str).enumerate() {
         let at = external.index(index);
-        if lenient(ip, &known, &at, errors) {
+        if usable(ip, &known, &at, errors) {
             reachable(ip, &at, errors);
         }
     }
@@ -243,7 +243,7 @@ fn ranges(new: &Value, old: Option<&Value>, errors: &mut Errors) {
         for (index, range) in
             list(spec, "loadBalancerSourceRanges").iter().filter_map(Value::as_str).enumerate()
         {
-            lenient_range(range.trim(), &known, &at.index(index), errors);
+            usable_range(range.trim(), &known, &at.index(index), errors);
         }
     } else if let Some(value) = annotation(new) {
         let meta = Path::field("metadata");
@@ -253,7 +253,7 @@ fn ranges(new: &Value, old: Option<&Value>, errors: &mut Errors) {
             errors.push(FieldError::forbidden(&at, detail));
         }
         if old.and_then(annotation).is_none_or(|before| before != value) && !value.trim().is_empty() {
-            value.trim().split(',').for_each(|range| lenient_range(range.trim(), &[], &at, errors));
+            value.trim().split(',').for_each(|range| usable_range(range.trim(), &[], &at, errors));
         }
     }
 }

@@ -67,7 +67,7 @@ fn balancer(new: &Value, old: &Value, modes: bool, errors: &mut Errors) {
         let at = path.index(index);
         let (ip, host) = (text(one, "ip"), text(one, "hostname"));
         if !ip.is_empty() {
-            addresses::lenient(ip, &known, &at.child("ip"), errors);
+            addresses::usable(ip, &known, &at.child("ip"), errors);
         }
         let mode = one["ipMode"].as_str();
         let at_mode = at.child("ipMode");

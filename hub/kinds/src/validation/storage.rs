@@ -76,6 +76,17 @@ pub(super) fn csi_driver(new: &Value, old: Option<&Value>, errors: &mut Errors) 
         errors.push(FieldError::not_supported(&path.child("fsGroupPolicy"), policy, &POLICIES));
     }
     token_requests(spec, &path.child("tokenRequests"), errors);
+    if let Some(seconds) = spec["nodeAllocatableUpdatePeriodSeconds"].as_i64().filter(|seconds| *seconds < 10)
+    {
+        let at = path.child("nodeAllocatableUpdatePeriodSeconds");
+        errors.push(FieldError::invalid(&at, seconds, "must be greater than or equal to 10 seconds"));
+    }
+    if let Some(wanted) = spec["serviceAccountTokenInSecrets"].as_bool()
+        && list(spec, "tokenRequests").is_empty()
+    {
+        let detail = "serviceAccountTokenInSecrets is set but no tokenRequests are specified";
+        errors.push(FieldError::invalid(&path.child("serviceAccountTokenInSecrets"), wanted, detail));
+    }
     for mode in list(spec, "volumeLifecycleModes").iter().filter_map(Value::as_str) {
         if !matches!(mode, "Persistent" | "Ephemeral") {
             let at = path.child("volumeLifecycleModes");

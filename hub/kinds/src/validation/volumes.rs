@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::metadata::{annotations, labels};
 use super::security::descending;
-use super::{Errors, invalid_each, list, names, text, volume_fields};
+use super::{Errors, addresses, invalid_each, list, names, text, volume_fields};
 
 /// Every source, in the order in which the first is found.
 const SOURCES: [&str; 29] = [
@@ -333,7 +333,7 @@ pub(super) fn dns(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
         errors.push(FieldError::invalid(&servers, config["nameservers"].clone(), detail));
     }
     for (index, server) in list(config, "nameservers").iter().filter_map(Value::as_str).enumerate() {
-        address(server, &servers.index(index), errors);
+        addresses::usable(server, &[], &servers.index(index), errors);
     }
     let searches = at.child("searches");
     let all: Vec<&str> = list(config, "searches").iter().filter_map(Value::as_str).collect();
@@ -360,18 +360,11 @@ pub(super) fn dns(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn address(value: &str, path: &Path<'_>, errors: &mut Errors) {
-    if value.parse::<std::net::IpAddr>().is_err() {
-        let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-        errors.push(FieldError::invalid(path, value, detail));
-    }
-}
-
 /// `spec.hostAliases`.
 pub(super) fn host_aliases(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     for (index, alias) in list(spec, "hostAliases").iter().enumerate() {
         let at = path.index(index);
-        address(text(alias, "ip"), &at.child("ip"), errors);
+        addresses::usable(text(alias, "ip"), &[], &at.child("ip"), errors);
         let hostnames = at.child("hostnames");
         for (index, name) in list(alias, "hostnames").iter().filter_map(Value::as_str).enumerate() {
             invalid_each(errors, &hostnames.index(index), name, names::dns_subdomain(name));

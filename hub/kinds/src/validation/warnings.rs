@@ -53,6 +53,8 @@ pub fn warnings(group: &str, kind: &str, new: &Value, old: Option<&Value>) -> Ve
                 pod(place, &of(new), &mut out);
             }
         }
+        ("admissionregistration.k8s.io", _) => reserved_name(new, &mut out),
+        ("storage.k8s.io", "CSIDriver") => token_in_clear(new, old, &mut out),
         ("", "PodTemplate") => pod("template.", &new["template"], &mut out),
         ("", "Service") => service(new, &mut out),
         ("", "PersistentVolume") => volume(new, &mut out),
@@ -383,6 +385,11 @@ fn service(new: &Value, out: &mut Warnings) {
     for (index, ip) in list(spec, "externalIPs").iter().filter_map(Value::as_str).enumerate() {
         out.extend(addresses::warning(&format!("spec.externalIPs[{index}]"), ip));
     }
+    let external = spec["type"] == "ExternalName";
+    if !list(spec, "externalIPs").is_empty() && !(headless && spec["type"] == "ClusterIP") && !external {
+        let warning = "spec.externalIPs is deprecated and may no longer be implemented in some clusters";
+        out.push(warning.to_owned());
+    }
     if !text(spec, "loadBalancerIP").is_empty() {
         out.extend(addresses::warning("spec.loadBalancerIP", text(spec, "loadBalancerIP")));
     }
@@ -390,12 +397,15 @@ fn service(new: &Value, out: &mut Warnings) {
     {
         out.extend(addresses::range_warnings(&format!("spec.loadBalancerSourceRanges[{index}]"), range));
     }
-    let external = spec["type"] == "ExternalName";
     if external && !list(spec, "externalIPs").is_empty() {
         out.push("spec.externalIPs is ignored when spec.type is \"ExternalName\"".to_owned());
     }
     if !external && !text(spec, "externalName").is_empty() {
         out.push("spec.externalName is ignored when spec.type is not \"ExternalName\"".to_owned());
+    }
+    if spec["trafficDistribution"] == "PreferClose" {
+        let warning = "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"";
+        out.push(warning.to_owned());
     }
 }
 
@@ -506,5 +516,26 @@ fn slice(new: &Value, out: &mut Warnings) {
         for (place, address) in list(endpoint, "addresses").iter().filter_map(Value::as_str).enumerate() {
             out.extend(addresses::warning(&format!("endpoints[{index}].addresses[{place}]"), address));
         }
+    }
+}
+
+/// A driver is handed tokens, and nobody said that they are secrets.
+fn token_in_clear(new: &Value, old: Option<&Value>, out: &mut Warnings) {
+    let spec = &new["spec"];
+    let asked = !list(spec, "tokenRequests").is_empty()
+        && old.is_none_or(|old| old["spec"]["tokenRequests"] != spec["tokenRequests"]);
+    if asked && spec["serviceAccountTokenInSecrets"].is_null() {
+        let text = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent \
+                    possible logging of tokens in volume attributes";
+        out.push(text.to_owned());
+    }
+}
+
+/// Configurations that kube-apiserver reads from its own files have such names.
+fn reserved_name(new: &Value, out: &mut Warnings) {
+    if text(&new["metadata"], "name").ends_with(".static.k8s.io") {
+        let warning = "metadata.name: names ending with \".static.k8s.io\" are reserved for static manifest-based \
+                       configurations and cannot be managed via the API";
+        out.push(warning.to_owned());
     }
 }

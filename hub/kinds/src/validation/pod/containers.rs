@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::environment::{environment, environment_sources};
 use super::handlers::{hooks, number_each, probes};
 use super::mounts::{devices, mounts};
+use super::restarts::restarts;
 use crate::validation::resources::{PodClaims, claims, requirements};
 use crate::validation::{Errors, invalid_each, list, names, one_of, security, text};
 
@@ -48,20 +49,15 @@ pub(super) fn containers(of: &Of<'_>, runs: bool, path: &Path<'_>, errors: &mut 
         }
         hooks(one, grace, &at, errors);
         probes(one, &at, errors);
-        if !one["restartPolicy"].is_null() {
-            let detail = "may not be set for non-init containers";
-            errors.push(FieldError::forbidden(&at.child("restartPolicy"), detail));
-        }
+        restarts(one, &at, errors);
     }
     host_ports(list(of.spec, "containers"), &main, errors);
     let init = path.child("initContainers");
     for (index, one) in list(of.spec, "initContainers").iter().enumerate() {
         let at = init.index(index);
         container(one, of, &at, errors);
+        restarts(one, &at, errors);
         let policy = text(one, "restartPolicy");
-        if !one["restartPolicy"].is_null() && policy != "Always" {
-            errors.push(FieldError::not_supported(&at.child("restartPolicy"), policy, &["Always"]));
-        }
         let name = text(one, "name");
         if !names_seen.insert(name.to_owned()) && !name.is_empty() {
             errors.push(FieldError::duplicate(&at.child("name"), name));
@@ -77,6 +73,18 @@ pub(super) fn containers(of: &Of<'_>, runs: bool, path: &Path<'_>, errors: &mut 
                 let detail = "may not be set for init containers without restartPolicy=Always";
                 errors.push(FieldError::forbidden(&at.child(field), detail));
             }
+        }
+        resizes(one, &at.child("resizePolicy"), errors);
+    }
+}
+
+/// What runs to its end is not started again to be resized.
+fn resizes(container: &Value, path: &Path<'_>, errors: &mut Errors) {
+    for (index, one) in list(container, "resizePolicy").iter().enumerate() {
+        if text(one, "restartPolicy") == "RestartContainer" {
+            let detail = "must not be set to 'RestartContainer' for non-sidecar initContainers";
+            let at = path.index(index);
+            errors.push(FieldError::invalid(&at.child("restartPolicy"), "RestartContainer", detail));
         }
     }
 }
@@ -206,7 +214,7 @@ fn resize_policy(container: &Value, restarts: &str, path: &Path<'_>, errors: &mu
             }
         }
         if restarts == "Never" && policy != "NotRequired" {
-            let detail = "must be 'NotRequired' when `restartPolicy` is 'Never'";
+            let detail = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
             errors.push(FieldError::invalid(path, policy, detail));
         }
     }

@@ -22,15 +22,41 @@ pub(super) fn environment(container: &Value, path: &Path<'_>, errors: &mut Error
         let from_path = at.child("valueFrom");
         references(from, false, &from_path, errors);
         keys(from, &from_path, errors);
+        if from["fileKeyRef"].is_object() {
+            file_key(&from["fileKeyRef"], &from_path.child("fileKeyRef"), errors);
+        }
         let sources = sources.values().filter(|source| !source.is_null()).count();
         let detail = match sources {
-            0 => "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`",
+            0 => NO_SOURCE,
             _ if !text(variable, "value").is_empty() => "may not be specified when `value` is not empty",
             1 => continue,
             _ => "may not have more than one field specified at a time",
         };
         errors.push(FieldError::invalid(&from_path, "", detail));
     }
+}
+
+const NO_SOURCE: &str =
+    "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`";
+
+/// A variable that a file of a volume holds.
+fn file_key(of: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let (key, volume, file) = (text(of, "key"), text(of, "volumeName"), text(of, "path"));
+    let mut judge = |field: &str, value: &str, judged: &dyn Fn(&Path<'_>, &mut Errors)| {
+        let at = path.child(field);
+        if value.is_empty() {
+            errors.push(FieldError::required(&at, ""));
+        } else {
+            judged(&at, errors);
+        }
+    };
+    judge("key", key, &|at, errors| invalid_each(errors, at, key, names::env_name(key)));
+    judge("volumeName", volume, &|at, errors| invalid_each(errors, at, volume, names::dns_label(volume)));
+    judge("path", file, &|at, errors| {
+        if file.split('/').any(|part| part == "..") {
+            errors.push(FieldError::invalid(at, file, "must not contain '..'"));
+        }
+    });
 }
 
 /// Keys of ConfigMaps and Secrets.

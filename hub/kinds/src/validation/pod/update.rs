@@ -210,7 +210,7 @@ pub(in crate::validation) fn ephemeral(new: &Value, old: &Value, errors: &mut Er
     }
 }
 
-/// Sizes of a Pod that runs: of its containers only what they ask for changes.
+/// Sizes of a Pod that runs: only what it asks for changes, as a whole or by container.
 pub(in crate::validation) fn resized(new: &Value, old: &Value, errors: &mut Errors) {
     let path = Path::field("spec");
     spec(&new["spec"], Some(&new["metadata"]), Some(&old["spec"]), &path, errors);
@@ -223,6 +223,7 @@ pub(in crate::validation) fn resized(new: &Value, old: &Value, errors: &mut Erro
                 }
             }
         }
+        spec.as_object_mut().map(|fields| fields.remove("resources"));
         spec
     };
     if sized(new) != sized(old) {
