@@ -100,8 +100,8 @@ impl Access {
     }
 
     /// Whom the user acts as: who they are, or whom they may impersonate.
-    pub fn impersonate(&self, user: User, headers: &HeaderMap, path: &str) -> Result<User, Status> {
-        impersonate(&self.authorizer, user, headers, path)
+    pub fn impersonate(&self, user: User, headers: &HeaderMap, request: &Attributes) -> Result<User, Status> {
+        impersonate(&self.authorizer, user, headers, request)
     }
 
     /// Whether they may, and by what.

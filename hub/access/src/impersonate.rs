@@ -1,7 +1,8 @@
 //! Acting as somebody else: the `Impersonate-*` headers.
 //!
 //! In: the user who asks and the headers. Out: the user they act as, if RBAC lets them (`impersonate` on users, groups,
-//! serviceaccounts, uids, userextras), else 403 naming the first thing that they may not take on.
+//! serviceaccounts, uids, userextras; or `impersonate-on:MODE:VERB` on what is asked for and `impersonate:MODE` on whom they become), else
+//! 403 naming the first thing that they may not take on.
 
 use std::collections::BTreeMap;
 
@@ -16,45 +17,94 @@ use crate::authenticate::known;
 const EXTRA: &str = "impersonate-extra-";
 const GROUP: &str = "authentication.k8s.io";
 
-/// The user that the request acts as: `user` itself where no such header is sent.
+/// The user that `request` acts as: `user` itself where no such header is sent.
 pub fn impersonate(
     authorizer: &Authorizer,
     user: User,
     headers: &HeaderMap,
-    path: &str,
+    request: &Attributes,
 ) -> Result<User, Status> {
     let wanted = wanted(headers)?;
-    let anything = !wanted.groups.is_empty() || !wanted.uid.is_empty() || !wanted.extra.is_empty();
     if wanted.name.is_empty() {
-        return if anything {
-            Err(Status::plain(
-                500,
-                format!(
-                    "Internal Server Error: \"{path}\": requested [{}] without impersonating a user\n",
-                    asked(&wanted)
-                ),
-            ))
-        } else {
-            Ok(user)
+        let anything = !wanted.groups.is_empty() || !wanted.uid.is_empty() || !wanted.extra.is_empty();
+        return match anything {
+            true => Err(Status::bad_request(format!(
+                "requested {} without impersonating a user name",
+                asked(&wanted)
+            ))),
+            false => Ok(user),
         };
     }
-    for request in requests(&wanted) {
-        let decision = authorizer.authorize(&user, &request);
-        if !decision.allowed {
-            return Err(request.forbidden(&user, &decision.reason));
+    let refused = |requests: Vec<Attributes>| {
+        requests.into_iter().find_map(|request| {
+            let decision = authorizer.authorize(&user, &request);
+            (!decision.allowed).then(|| request.forbidden(&user, &decision.reason))
+        })
+    };
+    // What is allowed for this request alone is tried first, and what it lacks is what is told.
+    let mut first = None;
+    if let Some(mode) = Mode::of(&wanted) {
+        let on = format!("impersonate-on:{}:{}", mode.name(), request.verb);
+        let mut constrained = vec![Attributes { verb: on, ..request.clone() }];
+        constrained.extend(requests(&wanted, Some(mode)));
+        match refused(constrained) {
+            None => return Ok(completed(wanted, Some(mode))),
+            refusal => first = refusal,
         }
     }
-    Ok(completed(wanted))
+    match refused(requests(&wanted, None)) {
+        None => Ok(completed(wanted, None)),
+        Some(refusal) => Err(first.unwrap_or(refusal)),
+    }
 }
 
-/// What is asked for, as Go prints references to it.
+/// Whom somebody wants to be, where roles tell them apart: a node or an account by its name alone, or anybody else.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Node,
+    Account,
+    Anybody,
+}
+
+impl Mode {
+    /// None for a node or an account of which more than the name is asked for.
+    fn of(wanted: &User) -> Option<Mode> {
+        let name_alone = wanted.groups.is_empty() && wanted.uid.is_empty() && wanted.extra.is_empty();
+        match (node(&wanted.name), service_account_of(&wanted.name)) {
+            (Some(_), _) => name_alone.then_some(Mode::Node),
+            (_, Some(_)) => name_alone.then_some(Mode::Account),
+            _ => Some(Mode::Anybody),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Mode::Node => "arbitrary-node",
+            Mode::Account => "serviceaccount",
+            Mode::Anybody => "user-info",
+        }
+    }
+}
+
+fn node(user: &str) -> Option<&str> {
+    user.strip_prefix("system:node:").filter(|name| !name.is_empty())
+}
+
+/// What is asked for, as Go prints it.
 fn asked(wanted: &User) -> String {
-    let groups = wanted.groups.iter().map(|group| format!("{{Group  {group}    }}"));
-    let extra = wanted.extra.iter().flat_map(|(key, values)| {
-        values.iter().map(move |value| format!("{{UserExtra  {value}  {GROUP}/v1  {key}}}"))
-    });
-    let uid = (!wanted.uid.is_empty()).then(|| format!("{{UID  {}  {GROUP}/v1  }}", wanted.uid));
-    groups.chain(extra).chain(uid).collect::<Vec<_>>().join(" ")
+    let list = |all: &[String]| format!("[]string{{{}}}", quoted(all));
+    let groups = if wanted.groups.is_empty() { "[]string(nil)".to_owned() } else { list(&wanted.groups) };
+    let extra: Vec<String> =
+        wanted.extra.iter().map(|(key, values)| format!("{key:?}:{}", list(values))).collect();
+    let extra = if extra.is_empty() { "(nil)".to_owned() } else { format!("{{{}}}", extra.join(", ")) };
+    format!(
+        "&user.DefaultInfo{{Name:\"\", UID:{:?}, Groups:{groups}, Extra:map[string][]string{extra}}}",
+        wanted.uid
+    )
+}
+
+fn quoted(all: &[String]) -> String {
+    all.iter().map(|one| format!("{one:?}")).collect::<Vec<_>>().join(", ")
 }
 
 fn wanted(headers: &HeaderMap) -> Result<User, Status> {
@@ -79,35 +129,41 @@ fn wanted(headers: &HeaderMap) -> Result<User, Status> {
     })
 }
 
-/// What must be allowed for somebody to become `wanted`.
-fn requests(wanted: &User) -> Vec<Attributes> {
+/// What must be allowed for somebody to become `wanted`: in a mode, or at all requests.
+fn requests(wanted: &User, mode: Option<Mode>) -> Vec<Attributes> {
+    let verb = mode.map_or_else(|| "impersonate".to_owned(), |mode| format!("impersonate:{}", mode.name()));
     let about = |group: &str, resource: &str, name: &str| Attributes {
-        verb: "impersonate".to_owned(),
+        verb: verb.clone(),
         group: group.to_owned(),
         version: if group.is_empty() { String::new() } else { "v1".to_owned() },
         resource: resource.to_owned(),
         name: name.to_owned(),
         ..Attributes::default()
     };
-    let mut out = vec![match service_account_of(&wanted.name) {
-        Some((namespace, name)) => {
-            Attributes { namespace: namespace.to_owned(), ..about("", "serviceaccounts", name) }
+    let group = if mode.is_some() { GROUP } else { "" };
+    let mut out = vec![match (mode, node(&wanted.name), service_account_of(&wanted.name)) {
+        (Some(_), Some(name), _) => about(group, "nodes", name),
+        (_, _, Some((namespace, name))) => {
+            Attributes { namespace: namespace.to_owned(), ..about(group, "serviceaccounts", name) }
         }
-        None => about("", "users", &wanted.name),
+        _ => about(group, "users", &wanted.name),
     }];
-    out.extend(wanted.groups.iter().map(|group| about("", "groups", group)));
+    if !wanted.uid.is_empty() {
+        out.push(about(GROUP, "uids", &wanted.uid));
+    }
+    out.extend(wanted.groups.iter().map(|name| about(group, "groups", name)));
     for (key, values) in &wanted.extra {
         let named = values.iter().map(|value| about(GROUP, "userextras", value));
         out.extend(named.map(|request| Attributes { subresource: key.clone(), ..request }));
-    }
-    if !wanted.uid.is_empty() {
-        out.push(about(GROUP, "uids", &wanted.uid));
     }
     out
 }
 
 /// Adds the groups that come with the identity.
-fn completed(mut user: User) -> User {
+fn completed(mut user: User, mode: Option<Mode>) -> User {
+    if mode == Some(Mode::Node) {
+        user.groups = vec!["system:nodes".to_owned()];
+    }
     if user.groups.is_empty()
         && let Some((namespace, _)) = service_account_of(&user.name)
     {

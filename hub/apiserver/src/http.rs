@@ -405,7 +405,7 @@ impl ApiServer {
             record.received().await;
         }
         let is_other = parts.headers.contains_key("impersonate-user");
-        let user = self.access.impersonate(user, &parts.headers, parts.uri.path())?;
+        let user = self.access.impersonate(user, &parts.headers, attributes)?;
         if let Some(record) = state.record.as_mut().filter(|_| is_other) {
             record.acts_as(&user);
         }

@@ -60,6 +60,9 @@ fn is_zero(n: &u32) -> bool {
 /// Characters of warnings in an answer. Where there are more, each is cut, and those beyond are left out, as in kube-apiserver.
 pub const MOST_WARNINGS: usize = 4096;
 
+/// How kube-apiserver names the list of kinds that it knows, where it has looked for one in vain.
+pub const SCHEME: &str = "pkg/runtime/scheme.go:111";
+
 /// The reason of those that are no Status on the wire.
 const PLAIN: &str = "text/plain";
 

@@ -374,9 +374,9 @@ pub fn has_generation(definition: &ResourceDefinition) -> bool {
     )
 }
 
-/// Whether a create may bring its status: a kubelet registers its Node with one, and nobody resets a ServiceCIDR's.
+/// Whether a create may bring its status: a kubelet registers its Node with one.
 pub fn created_with_status(definition: &ResourceDefinition) -> bool {
-    matches!((&*definition.group, &*definition.plural), ("", "nodes") | ("networking.k8s.io", "servicecidrs"))
+    (&*definition.group, &*definition.plural) == ("", "nodes")
 }
 
 /// The status a new object starts with, as the kind's Go type prints when empty; `None` for none.

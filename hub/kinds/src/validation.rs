@@ -207,16 +207,15 @@ fn looks(group: &str, kind: &str) -> &'static [Look] {
         ("", "LimitRange")
         | ("discovery.k8s.io", "EndpointSlice")
         | ("flowcontrol.apiserver.k8s.io", _)
-        | ("admissionregistration.k8s.io", _) => &[New],
-        ("", "PersistentVolume") | ("storage.k8s.io", "CSINode" | "VolumeAttachment") => &[New, New],
-        ("", "PersistentVolumeClaim") => &[New, Changed, New],
-        ("rbac.authorization.k8s.io", _) => &[New, New, Changed],
-        ("storage.k8s.io", "VolumeAttributesClass") => &[New, Changed, New],
-        ("", "ConfigMap" | "Endpoints" | "Pod" | "Secret" | "ServiceAccount")
+        | ("admissionregistration.k8s.io", _)
+        | ("storage.k8s.io", "CSINode" | "VolumeAttachment") => &[New],
+        ("", "PersistentVolume") => &[New, New],
+        ("", "ConfigMap" | "Endpoints" | "PersistentVolumeClaim" | "Pod" | "Secret" | "ServiceAccount")
         | ("apps", "ControllerRevision")
-        | ("networking.k8s.io", "Ingress" | "IngressClass") => &[Changed, New],
+        | ("networking.k8s.io", "Ingress" | "IngressClass")
+        | ("storage.k8s.io", "VolumeAttributesClass") => &[Changed, New],
         ("storage.k8s.io", "CSIDriver")
-        | ("networking.k8s.io", "ServiceCIDR")
+        | ("networking.k8s.io", "NetworkPolicy" | "ServiceCIDR")
         | ("resource.k8s.io", "ResourceSlice") => &[Changed],
         (
             "storage.k8s.io"
@@ -224,11 +223,12 @@ fn looks(group: &str, kind: &str) -> &'static [Look] {
             | "node.k8s.io"
             | "resource.k8s.io"
             | "apiregistration.k8s.io"
-            | "certificates.k8s.io",
+            | "certificates.k8s.io"
+            | "rbac.authorization.k8s.io",
             _,
         )
         | ("batch", "Job")
-        | ("", "Namespace" | "Node" | "ReplicationController") => &[New, Changed],
+        | ("", "Namespace" | "Node") => &[New, Changed],
         _ => &[Changed],
     }
 }
@@ -253,14 +253,7 @@ fn metadata_of_changed(group: &str, kind: &str, new: &Value, old: &Value) -> Vec
 
 /// Kinds of which an update is judged by the rules of a create too, besides its own, which hold those again.
 fn is_judged_twice(group: &str, kind: &str) -> bool {
-    group == "rbac.authorization.k8s.io"
-        || matches!(
-            (group, kind),
-            ("", "ReplicationController" | "Node" | "PersistentVolume")
-                | ("networking.k8s.io", "NetworkPolicy")
-                | ("resource.k8s.io", "DeviceClass" | "ResourceClaim" | "ResourceClaimTemplate")
-                | ("storage.k8s.io", "CSINode" | "VolumeAttributesClass")
-        )
+    matches!((group, kind), ("", "Node" | "PersistentVolume"))
 }
 
 /// Everything that is wrong with a part that is written by itself; `None` where the kind has no rules of its own for it.

@@ -4,7 +4,7 @@
 //! request asks; or a `Status`.
 
 use karmada_definitions::resource::{Family, ResourceDefinition};
-use karmada_definitions::status::{Cause, Status};
+use karmada_definitions::status::{Cause, SCHEME, Status};
 use karmada_kinds::strategy;
 use karmada_schema::object::meta;
 use karmada_schema::{Empties, Read};
@@ -48,7 +48,7 @@ pub(crate) fn check_type(definition: &ResourceDefinition, object: &Value) -> Res
         if definition.family == Family::Builtin {
             let short = version.rsplit('/').next().unwrap_or(version);
             return Err(Status::bad_request(format!(
-                "{kind} in version \"{short}\" cannot be handled as a {0}: no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:110\"",
+                "{kind} in version \"{short}\" cannot be handled as a {0}: no kind \"{kind}\" is registered for version \"{version}\" in scheme {SCHEME:?}",
                 definition.kind
             )));
         }
@@ -93,9 +93,7 @@ fn another_kind(definition: &ResourceDefinition, kind: &str, object: &Value) -> 
         }
         return converting(definition, version, kind);
     }
-    format!(
-        "{begin}no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:110\""
-    )
+    format!("{begin}no kind \"{kind}\" is registered for version \"{api_version}\" in scheme {SCHEME:?}")
 }
 
 /// What is said of a known kind that cannot be made the one that is wanted.

@@ -125,10 +125,7 @@ pub(crate) fn changed_object(
             put_or_remove(new, "status", Some(status));
         }
     } else {
-        // Who changes a ServiceCIDR changes its status, too.
-        if (&*definition.group, &*definition.plural) != ("networking.k8s.io", "servicecidrs") {
-            put_or_remove(new, "status", old.get("status").cloned());
-        }
+        put_or_remove(new, "status", old.get("status").cloned());
         karmada_kinds::prepare_update(definition, new);
         match (&*definition.group, &*definition.plural, subresource) {
             // A request is not changed once it is made.

@@ -40,6 +40,11 @@ fn too_long(text: &str, max: usize) -> Option<String> {
     (text.len() > max).then(|| format!("must be no more than {max} characters"))
 }
 
+/// The same of labels, in kube-apiserver's newer words.
+fn too_many_bytes(text: &str, max: usize) -> Option<String> {
+    (text.len() > max).then(|| format!("must be no more than {max} bytes"))
+}
+
 /// A DNS label (RFC 1123).
 pub fn dns_label(text: &str) -> Vec<String> {
     let mut out: Vec<String> = too_long(text, 63).into_iter().collect();
@@ -57,13 +62,13 @@ pub fn dns_label(text: &str) -> Vec<String> {
 
 /// A DNS subdomain (RFC 1123).
 pub fn dns_subdomain(text: &str) -> Vec<String> {
-    let mut out: Vec<String> = too_long(text, 253).into_iter().collect();
-    if !SUBDOMAIN_REGEX.is_match(text) {
-        let words = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and \
-                     must start and end with an alphanumeric character";
-        out.push(explain(words, SUBDOMAIN, &["example.com"]));
-    }
-    out
+    too_long(text, 253).into_iter().chain(not_a_subdomain(text)).collect()
+}
+
+fn not_a_subdomain(text: &str) -> Option<String> {
+    let words = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
+                 start and end with an alphanumeric character";
+    (!SUBDOMAIN_REGEX.is_match(text)).then(|| explain(words, SUBDOMAIN, &["example.com"]))
 }
 
 /// A domain in which names are looked for: parts may begin with an underscore.
@@ -124,20 +129,22 @@ pub fn qualified_name(text: &str) -> Vec<String> {
             if prefix.is_empty() {
                 out.push("prefix part must be non-empty".to_owned());
             } else {
-                out.extend(dns_subdomain(prefix).into_iter().map(|message| format!("prefix part {message}")));
+                let shape = not_a_subdomain(prefix);
+                let problems = too_many_bytes(prefix, 253).into_iter().chain(shape);
+                out.extend(problems.map(|message| format!("prefix part {message}")));
             }
             name
         }
         _ => {
             let words = explain(WORDS, QUALIFIED, &EXAMPLES);
             return vec![format!(
-                "a qualified name {words} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+                "a valid label key {words} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
             )];
         }
     };
     if name.is_empty() {
         out.push("name part must be non-empty".to_owned());
-    } else if let Some(message) = too_long(name, 63) {
+    } else if let Some(message) = too_many_bytes(name, 63) {
         out.push(format!("name part {message}"));
     }
     if !QUALIFIED_REGEX.is_match(name) {
@@ -148,7 +155,7 @@ pub fn qualified_name(text: &str) -> Vec<String> {
 
 /// A label's value.
 pub fn label_value(text: &str) -> Vec<String> {
-    let mut out: Vec<String> = too_long(text, 63).into_iter().collect();
+    let mut out: Vec<String> = too_many_bytes(text, 63).into_iter().collect();
     if !text.is_empty() && !QUALIFIED_REGEX.is_match(text) {
         let words = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and \
                      must start and end with an alphanumeric character";

@@ -222,6 +222,8 @@ fn error(rule: &Rule, schema: SchemaRef<'_>, path: &Path<'_>, detail: String) ->
     }
     let value = match rule.reason {
         ErrorType::Forbidden | ErrorType::Required => None,
+        // What is no scalar is not shown.
+        _ if matches!(schema.json_type(), "object" | "array") => None,
         _ => Some(Shown::Json(schema.json_type().into())),
     };
     // A duplicate says no more than its value.

@@ -23,7 +23,8 @@ async fn only_who_may_impersonate_acts_as_another() {
     ])
     .await;
     let act = |who: &User, headers: &[(&str, &str)]| {
-        impersonate(&hub.authorizer, who.clone(), &acting(headers), "/")
+        let pods = Attributes { verb: "list".into(), resource: "pods".into(), ..Attributes::default() };
+        impersonate(&hub.authorizer, who.clone(), &acting(headers), &pods)
     };
     let (proxy, admin) = (user("proxy", &[AUTHENTICATED]), user("root", &[MASTERS]));
     assert_eq!(act(&proxy, &[]).unwrap(), proxy);
@@ -44,11 +45,38 @@ async fn only_who_may_impersonate_acts_as_another() {
     for headers in refused {
         assert_eq!(act(&proxy, headers).unwrap_err().code, 403, "{headers:?}");
     }
-    assert_eq!(act(&admin, &[("Impersonate-Group", "devs")]).unwrap_err().code, 500);
+    assert_eq!(act(&admin, &[("Impersonate-Group", "devs")]).unwrap_err().code, 400);
     let robot = act(&admin, &[("Impersonate-User", "system:serviceaccount:shop:robot")]).unwrap();
     assert_eq!(robot.groups, ["system:serviceaccounts", "system:serviceaccounts:shop", AUTHENTICATED]);
     let nobody = act(&admin, &[("Impersonate-User", ANONYMOUS)]).unwrap();
     assert_eq!(nobody.groups, [UNAUTHENTICATED]);
+}
+
+#[tokio::test]
+async fn one_may_be_another_for_some_requests_alone() {
+    let rules = json!([
+        {"apiGroups": ["authentication.k8s.io"], "resources": ["users", "nodes"], "verbs": ["impersonate:user-info", "impersonate:arbitrary-node"]},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["impersonate-on:user-info:list", "impersonate-on:arbitrary-node:list"]},
+        {"apiGroups": ["authentication.k8s.io"], "resources": ["serviceaccounts", "groups"], "verbs": ["impersonate:user-info"]},
+    ]);
+    let bind = bound("", "actor", "ClusterRole", "actor", json!({"kind": "User", "name": "proxy"}));
+    let hub = hub(vec![role("", "actor", rules), bind]).await;
+    let proxy = user("proxy", &[AUTHENTICATED]);
+    let act = |verb: &str, headers: &[(&str, &str)]| {
+        let pods = Attributes { verb: verb.into(), resource: "pods".into(), ..Attributes::default() };
+        impersonate(&hub.authorizer, proxy.clone(), &acting(headers), &pods)
+    };
+    assert_eq!(act("list", &[("Impersonate-User", "jane")]).unwrap().name, "jane");
+    let node = act("list", &[("Impersonate-User", "system:node:n")]).unwrap();
+    assert_eq!(node.groups, ["system:nodes", AUTHENTICATED]);
+    let refused = act("delete", &[("Impersonate-User", "jane")]).unwrap_err();
+    assert!(
+        refused.message.contains("cannot impersonate-on:user-info:delete resource \"pods\""),
+        "{refused:?}"
+    );
+    // An account is nobody's for being called with a group beside its name.
+    let robot = [("Impersonate-User", "system:serviceaccount:shop:robot"), ("Impersonate-Group", "devs")];
+    assert_eq!(act("list", &robot).unwrap_err().code, 403);
 }
 
 #[tokio::test]

@@ -68,8 +68,13 @@ impl ApiServer {
                 return refuse(format!("pod {name} has non-empty .spec.schedulingGates"));
             }
             pod["spec"]["nodeName"] = text("name").into();
-            for (mark, said) in binding["metadata"]["annotations"].as_object().into_iter().flatten() {
-                pod["metadata"]["annotations"][mark.as_str()] = said.clone();
+            for marks in ["annotations", "labels"] {
+                for (mark, said) in binding["metadata"][marks].as_object().into_iter().flatten() {
+                    pod["metadata"][marks][mark.as_str()] = said.clone();
+                }
+            }
+            if let Some(status) = pod["status"].as_object_mut() {
+                status.remove("nominatedNodeName");
             }
             let condition = json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null,
                 "lastTransitionTime": now});

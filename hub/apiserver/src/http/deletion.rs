@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use karmada_definitions::resource::ResourceDefinition;
-use karmada_definitions::status::Status;
+use karmada_definitions::status::{SCHEME, Status};
 use karmada_kinds::strategy;
 use karmada_registry::{DeleteOptions, Deleted};
 use karmada_schema::object::{ObjectKey, Stored};
@@ -108,15 +108,10 @@ async fn delete_options(call: &Call<'_>, body: Received) -> Result<DeleteOptions
     let mut options: DeleteOptions = if bytes.is_empty() {
         DeleteOptions::default()
     } else {
-        // What cannot be read at all is nobody's fault in particular: so kube-apiserver has it.
-        let value =
-            body::parse(body::media_type(call.headers), &bytes).map_err(|status| match status.code {
-                400 => Status { code: 500, reason: "".into(), ..status },
-                _ => status,
-            })?;
+        let value = body::parse(body::media_type(call.headers), &bytes)?;
         if value["kind"].as_str().is_some_and(|kind| kind != "DeleteOptions") {
-            return Err(Status::unforeseen(format!(
-                "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:110\"",
+            return Err(Status::bad_request(format!(
+                "no kind {} is registered for version {} in scheme {SCHEME:?}",
                 value["kind"], value["apiVersion"]
             )));
         }
@@ -155,7 +150,7 @@ fn unread_options(raw: &Bytes, error: &serde_json::Error) -> Status {
                 (found, "bool") => !found.is_boolean(),
                 (found, _) => !found.is_string(),
             });
-    Status::unforeseen(match wrong {
+    Status::bad_request(match wrong {
         Some((field, go)) => {
             let what = karmada_schema::go_kind(&value[field]);
             let go = if field == "propagationPolicy" { "v1.DeletionPropagation" } else { go };

@@ -205,11 +205,7 @@ fn verbs(definition: &ResourceDefinition) -> Vec<&str> {
 /// By which clients see that a kind is stored in another version than before.
 fn storage_hash(definition: &ResourceDefinition) -> String {
     use base64::Engine;
-    let stored = match &*definition.plural {
-        // As kube-apiserver stores them, whatever we do.
-        "volumeattributesclasses" => "storage.k8s.io/v1beta1".into(),
-        _ => definition.storage_api_version(),
-    };
+    let stored = definition.storage_api_version();
     let (group, version) = stored.rsplit_once('/').unwrap_or(("", &stored));
     let digest = Sha256::digest(format!("{group}/{version}/{}", definition.kind));
     base64::engine::general_purpose::STANDARD.encode(&digest[..8])

@@ -127,8 +127,14 @@ pub(super) fn http_get(fields: &mut Fields) {
     set_text(fields, "scheme", "HTTP");
 }
 
-/// A volume that names no source is an empty directory.
+/// A volume that names no source is an empty directory; one that is an image is pulled as a container's would be.
 pub(super) fn volume(fields: &mut Fields) {
+    if let Some(image) = fields.get_mut("image").and_then(Value::as_object_mut)
+        && text(image, "pullPolicy").is_empty()
+    {
+        let policy = if image_tag(text(image, "reference")) == "latest" { "Always" } else { "IfNotPresent" };
+        image.insert("pullPolicy".to_owned(), policy.into());
+    }
     if fields.iter().all(|(name, value)| name == "name" || value.is_null()) {
         fields.insert("emptyDir".to_owned(), json!({}));
     }

@@ -20,9 +20,14 @@ pub(super) fn horizontal_pod_autoscaler(new: &Value, old: Option<&Value>, errors
         errors.push(FieldError::invalid(&path.child("minReplicas"), minimum, detail));
     }
     if maximum == 0 {
-        errors.push(FieldError::required(&path.child("maxReplicas"), ""));
+        let detail = "must be set and greater than 0";
+        errors.push(FieldError::required(&path.child("maxReplicas"), detail));
     } else if maximum < 0 {
-        errors.push(FieldError::invalid(&path.child("maxReplicas"), maximum, "must be greater than 0"));
+        errors.push(FieldError::invalid(
+            &path.child("maxReplicas"),
+            maximum,
+            "must be greater than or equal to 1",
+        ));
     }
     if minimum.is_some_and(|minimum| maximum < minimum) {
         let detail = "must be greater than or equal to `minReplicas`";

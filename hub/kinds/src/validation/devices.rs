@@ -141,13 +141,16 @@ fn is_extended(name: &str) -> bool {
     !native && !name.starts_with("requests.") && names::qualified_name(&format!("requests.{name}")).is_empty()
 }
 
+/// A claim stays as it was made, so that a change is judged by nothing else.
 pub(super) fn resource_claim(new: &Value, old: Option<&Value>, compiling: &Compiling, errors: &mut Errors) {
     let path = Path::field("spec");
-    if let Some(old) = old.filter(|old| old["spec"] != new["spec"]) {
-        let _ = old;
-        errors.push(FieldError::invalid(&path, shown_claim(&new["spec"]), "field is immutable"));
+    match old {
+        None => claim_spec(&new["spec"], &path, compiling, errors),
+        Some(old) if old["spec"] != new["spec"] => {
+            errors.push(FieldError::invalid(&path, shown_claim(&new["spec"]), "field is immutable"));
+        }
+        Some(_) => {}
     }
-    claim_spec(&new["spec"], &path, compiling, errors);
 }
 
 pub(super) fn resource_claim_template(
@@ -166,11 +169,6 @@ pub(super) fn resource_claim_template(
         }
         spec
     };
-    if old.is_some_and(|old| said(&old["spec"]) != said(spec)) {
-        let Shown::Raw(inner) = shown_claim(&spec["spec"]) else { return };
-        let shown = Shown::Raw(format!("{{\"Spec\":{inner}}}"));
-        errors.push(FieldError::invalid(&path, shown, "field is immutable"));
-    }
     let (metadata, at) = (&spec["metadata"], path.child("metadata"));
     annotations(metadata, &at.child("annotations"), errors);
     labels(&metadata["labels"], &at.child("labels"), errors);
@@ -182,6 +180,11 @@ pub(super) fn resource_claim_template(
         }
     }
     claim_spec(&spec["spec"], &path.child("spec"), compiling, errors);
+    if old.is_some_and(|old| said(&old["spec"]) != said(spec)) {
+        let Shown::Raw(inner) = shown_claim(&spec["spec"]) else { return };
+        let shown = Shown::Raw(format!("{{\"Spec\":{inner}}}"));
+        errors.push(FieldError::invalid(&path, shown, "field is immutable"));
+    }
 }
 
 /// A claim's spec, roughly as kube-apiserver's memory has it.

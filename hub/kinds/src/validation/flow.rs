@@ -294,6 +294,7 @@ fn checked_level(new: &Value, errors: &mut Errors) {
                 errors.push(FieldError::required(&path.child("limited"), detail));
             }
         }
+        "" => errors.push(FieldError::required(&path.child("type"), "")),
         _ => errors.push(FieldError::not_supported(&path.child("type"), kind, &["Exempt", "Limited"])),
     }
 }
@@ -315,6 +316,7 @@ fn limited(limited: &Value, path: &Path<'_>, errors: &mut Errors) {
         }
         "Queue" => queuing(&response["queuing"], &at.child("queuing"), errors),
         "Reject" => {}
+        "" => errors.push(FieldError::required(&at.child("type"), "")),
         other => errors.push(FieldError::not_supported(&at.child("type"), other, &["Queue", "Reject"])),
     }
     if let Some(percent) = limited["lendablePercent"].as_i64().filter(|percent| !(0..=100).contains(percent))

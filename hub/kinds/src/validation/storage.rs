@@ -157,8 +157,14 @@ pub(super) fn csi_node(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
     for before in old.map_or(&[][..], |old| list(&old["spec"], "drivers")) {
         for now in list(&new["spec"], "drivers") {
-            if now["name"] == before["name"] && now != before {
-                let shown = Shown::Raw(go_struct(now).to_string());
+            // How many volumes fit may change while the node runs.
+            let fixed = |driver: &Value| {
+                let mut driver = driver.clone();
+                driver.as_object_mut().map(|fields| fields.remove("allocatable"));
+                driver
+            };
+            if now["name"] == before["name"] && fixed(now) != fixed(before) {
+                let shown = Shown::Raw(go_struct(&fixed(now)).to_string());
                 errors.push(FieldError::invalid(&path, shown, "field is immutable"));
             }
         }
@@ -183,18 +189,11 @@ pub(super) fn csi_storage_capacity(new: &Value, old: Option<&Value>, errors: &mu
 pub(super) fn volume_attachment(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
     attachment(new, errors);
-    let Some(old) = old else {
-        // What the first version did not check.
-        super::volume_fields::csi_driver_name(text(spec, "attacher"), &Path::field("spec.attacher"), errors);
-        if let Some(volume) = spec["source"]["persistentVolumeName"].as_str() {
-            let at = Path::field("spec.source.persistentVolumeName");
-            invalid_each(errors, &at, volume, names::dns_subdomain(volume));
-        }
-        return;
-    };
-    // Once as if it were new, once as a change.
-    attachment(new, errors);
-    if old["spec"] != *spec {
+    if let Some(volume) = spec["source"]["persistentVolumeName"].as_str() {
+        let at = Path::field("spec.source.persistentVolumeName");
+        invalid_each(errors, &at, volume, names::dns_subdomain(volume));
+    }
+    if old.is_some_and(|old| old["spec"] != *spec) {
         let shown = Shown::Raw(go_struct(spec).to_string());
         errors.push(FieldError::invalid(&path, shown, "field is immutable"));
     }
@@ -202,9 +201,7 @@ pub(super) fn volume_attachment(new: &Value, old: Option<&Value>, errors: &mut E
 
 fn attachment(new: &Value, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
-    if text(spec, "attacher").is_empty() {
-        errors.push(FieldError::required(&path.child("attacher"), ""));
-    }
+    super::volume_fields::csi_driver_name(text(spec, "attacher"), &path.child("attacher"), errors);
     let (source, at) = (&spec["source"], path.child("source"));
     const ONE: &str = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
     match (source["inlineVolumeSpec"].is_object(), source["persistentVolumeName"].as_str()) {

@@ -12,7 +12,7 @@ use super::{Errors, invalid_each, names, text};
 /// The name of a CSI driver where it is referred to.
 pub(super) fn csi_driver_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
     if name.is_empty() {
-        errors.push(FieldError::required(path, ""));
+        return errors.push(FieldError::required(path, ""));
     }
     if name.len() > 63 {
         errors.push(FieldError::too_long(path, 63));

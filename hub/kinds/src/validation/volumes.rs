@@ -12,7 +12,7 @@ use super::security::descending;
 use super::{Errors, addresses, invalid_each, list, names, text, volume_fields};
 
 /// Every source, in the order in which the first is found.
-const SOURCES: [&str; 29] = [
+const SOURCES: [&str; 30] = [
     "emptyDir",
     "hostPath",
     "gitRepo",
@@ -42,6 +42,7 @@ const SOURCES: [&str; 29] = [
     "scaleIO",
     "csi",
     "ephemeral",
+    "image",
 ];
 
 /// The source of one volume: one, of which the first is judged. `pod`: what the Pod is called, where it is no template.
@@ -53,6 +54,9 @@ pub(super) fn source(volume: &Value, pod: &str, path: &Path<'_>, errors: &mut Er
     };
     // Told as kube-apiserver tells it.
     let told = if first == "gcePersistentDisk" { "persistentDisk" } else { first };
+    if first == "image" && !pod.is_empty() && text(&volume["image"], "reference").is_empty() {
+        errors.push(FieldError::required(&path.child("image").child("reference"), ""));
+    }
     one(first, &volume[first], &path.child(told), errors);
     if first == "iscsi" {
         portal(volume, path, errors);
@@ -102,6 +106,7 @@ fn one(field: &str, source: &Value, at: &Path<'_>, errors: &mut Errors) {
             let detail = "SizeLimit field must be a valid resource quantity";
             errors.push(FieldError::forbidden(&at.child("sizeLimit"), detail));
         }
+        "image" => super::one_of(source, "pullPolicy", &["Always", "IfNotPresent", "Never"], at, errors),
         "gitRepo" => {
             volume_fields::required(source, "repository", at, errors);
             descending(text(source, "directory"), &at.child("directory"), errors);

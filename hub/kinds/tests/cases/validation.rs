@@ -148,13 +148,13 @@ fn services_configuration_and_claims() {
             "",
             "v1",
             "Service",
-            json!({"metadata": {"name": "1a"}, "spec": {"ports": [{"port": 80}, {"port": 80}]}}),
+            json!({"metadata": {"name": "1A"}, "spec": {"ports": [{"port": 80}, {"port": 80}]}}),
             None
         ),
         [
-            "metadata.name: Invalid value: \"1a\": a DNS-1035 label must consist of lower case alphanumeric characters or \
-             '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', \
-             regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')",
+            "metadata.name: Invalid value: \"1A\": a lowercase RFC 1123 label must consist of lower case alphanumeric \
+             characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex \
+             used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')",
             "spec.ports[0].name: Required value",
             "spec.ports[1].name: Required value",
             "spec.ports[1]: Duplicate value: {\"Name\":\"\",\"Protocol\":\"TCP\",\"AppProtocol\":null,\"Port\":80,\
