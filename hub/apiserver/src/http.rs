@@ -134,6 +134,8 @@ struct RequestState {
     passed: bool,
     /// The room that its answer takes.
     room: Option<Taken>,
+    /// Whether it was refused for whom it wanted to act as.
+    acts_as_nobody: bool,
     /// As what the request is counted.
     counted: Option<Labels>,
 }
@@ -243,7 +245,7 @@ impl ApiServer {
             Ok(Ok(response)) => response,
             Ok(Err(status)) => {
                 let mut response = respond::refused(&status, &parts.headers);
-                if status.code == 403 {
+                if status.code == 403 || state.acts_as_nobody {
                     respond::no_sniffing(&mut response);
                 }
                 response
@@ -405,7 +407,9 @@ impl ApiServer {
             record.received().await;
         }
         let is_other = parts.headers.contains_key("impersonate-user");
-        let user = self.access.impersonate(user, &parts.headers, attributes)?;
+        let acting = self.access.impersonate(user, &parts.headers, attributes);
+        state.acts_as_nobody = acting.is_err();
+        let user = acting?;
         if let Some(record) = state.record.as_mut().filter(|_| is_other) {
             record.acts_as(&user);
         }

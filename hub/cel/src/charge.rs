@@ -31,6 +31,21 @@ enum Rule {
     Traversal,
     /// Each element of one with each of the other, so many times.
     Pairs(u64),
+    /// A list that is made, of as many elements as this says.
+    Makes(Made),
+}
+
+/// How much goes into a list that is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Made {
+    /// The number that is given.
+    Number,
+    /// What lies between two numbers.
+    Between,
+    /// The elements of the first, as many times as it is deep where that is given.
+    Elements,
+    /// Each element of this argument with each other, twice, and a tenth more where they are texts.
+    Compared(usize),
 }
 
 /// Every function there is, by its rule. A function that stands in no line cannot be called.
@@ -176,6 +191,11 @@ const RULES: &[(Rule, &[&str])] = &[
     (Rule::Traversal, &["isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "join"]),
     (Rule::Pairs(1), &["sets.contains", "sets.intersects"]),
     (Rule::Pairs(2), &["sets.equivalent"]),
+    (Rule::Makes(Made::Number), &["lists.range"]),
+    (Rule::Makes(Made::Between), &["slice"]),
+    (Rule::Makes(Made::Elements), &["reverse", "flatten"]),
+    (Rule::Makes(Made::Compared(0)), &["sort", "distinct"]),
+    (Rule::Makes(Made::Compared(1)), &["@sortByAssociatedKeys"]),
 ];
 
 fn rule(name: &str) -> Option<Rule> {
@@ -220,5 +240,25 @@ fn steps(rule: Rule, args: &[Value], meter: &Meter) -> Result<u64, ExecutionErro
         },
         Rule::Traversal => args.first().map_or(Ok(1), |value| traversal(value, meter))?,
         Rule::Pairs(times) => of(0)?.saturating_mul(of(1)?).saturating_mul(times).saturating_add(1),
+        Rule::Makes(made) => elements(made, args, meter)?.saturating_add(11),
+    })
+}
+
+fn elements(made: Made, args: &[Value], meter: &Meter) -> Result<u64, ExecutionError> {
+    let of = |at: usize| args.get(at).map_or(Ok(1), |value| size(value, meter));
+    let number = |at: usize| match args.get(at) {
+        Some(Value::Int(number)) => Some(u64::try_from(*number).unwrap_or(0)),
+        _ => None,
+    };
+    Ok(match made {
+        Made::Number => number(0).unwrap_or(0),
+        Made::Between => number(2).unwrap_or(0).saturating_sub(number(1).unwrap_or(0)),
+        Made::Elements => of(0)?.saturating_mul(number(1).unwrap_or(1)),
+        Made::Compared(at) => {
+            let texts = matches!(args.get(at), Some(Value::List(items))
+                if matches!(items.first(), Some(Value::String(_) | Value::Bytes(_))));
+            let pairs = of(at)?.saturating_mul(of(at)?);
+            pairs.saturating_mul(2).saturating_add(if texts { pairs / 10 } else { 0 })
+        }
     })
 }

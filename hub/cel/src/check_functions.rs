@@ -107,8 +107,11 @@ pub(crate) fn member(name: &str, target: &Type, args: &[Type]) -> Option<Type> {
         "getQuery" => Type::Map(Box::new(Type::String), Box::new(Type::List(Box::new(Type::String)))),
         "asApproximateFloat" => Type::Double,
         "sum" | "min" | "max" => element(),
-        "slice" | "sort" | "distinct" | "reverse" => target.clone(),
-        "flatten" => Type::List(Box::new(Type::Dyn)),
+        "slice" | "sort" | "@sortByAssociatedKeys" | "distinct" | "reverse" => target.clone(),
+        "flatten" => match element() {
+            inner @ Type::List(_) if args.is_empty() => inner,
+            _ => Type::List(Box::new(Type::Dyn)),
+        },
         "first" | "last" => Type::Optional(Box::new(element())),
         "value" => match target {
             Type::Optional(inner) => (**inner).clone(),

@@ -519,8 +519,35 @@ fn function(name: &str, target: Option<&Guess<'_>>, args: &[Guess<'_>], call: &C
             plain(left.size().times(right.size()).at(factor).saturating_add(1))
         }
         ("check", Some(_), _) => plain(350_000),
-        _ => plain(1),
+        _ => rearranged(name, target, args, call).unwrap_or(plain(1)),
     }
+}
+
+/// What a call costs that makes a list of the elements of another, and how large that is, as cel-go has it: of what is compared
+/// the square.
+fn rearranged(name: &str, target: Option<&Guess<'_>>, args: &[Guess<'_>], call: &CallExpr) -> Option<Own> {
+    let number = |at: usize| match &call.args.get(at)?.expr {
+        Expr::Literal(LiteralValue::Int(number)) => Some(u64::try_from(*number.inner()).unwrap_or(0)),
+        _ => None,
+    };
+    let square = |list: &Guess<'_>| {
+        let texts = !matches!(&list.ty, Type::List(element) if is_scalar(element));
+        (if texts && name != "distinct" { 2.0 + TRAVERSAL } else { 2.0 }, list.size().times(list.size()))
+    };
+    let (factor, size) = match (name, target, args) {
+        ("lists.range", _, [_]) => (1.0, Range::exactly(number(0).unwrap_or(u64::MAX))),
+        ("slice", Some(list), [_, _]) => {
+            let end = number(1).unwrap_or(list.size().max);
+            (1.0, Range::exactly(end.wrapping_sub(number(0).unwrap_or(0))))
+        }
+        ("reverse", Some(list), []) => (1.0, list.size()),
+        ("flatten", Some(list), []) => (1.0, list.size()),
+        ("flatten", Some(list), [_]) => (number(0).unwrap_or(u64::MAX) as f64, list.size()),
+        ("sort" | "distinct", Some(list), []) => square(list),
+        ("@sortByAssociatedKeys", Some(_), [keys]) => square(keys),
+        _ => return None,
+    };
+    Some((size.at(factor).saturating_add(11), Some(size), None))
 }
 
 fn both(one: Option<Entry>, other: Option<Entry>) -> Option<Entry> {

@@ -1,5 +1,5 @@
-//! Macros that the parser below does not know, written in terms of those it does: optionals that are mapped, and loops with two
-//! variables.
+//! Macros that the parser below does not know, written in terms of those it does: optionals that are mapped, loops with two
+//! variables, and lists that are sorted by something.
 //!
 //! In: a tree. Out: the same with such calls replaced. `bind` is a loop over nothing whose accumulator is the variable.
 
@@ -13,6 +13,8 @@ use kube_cel::cel::common::ast::{
 const RANGE: &str = "@range";
 const OPTIONAL: &str = "@optional";
 const RESULT: &str = "@result";
+/// The list that is sorted by something.
+const SORTED: &str = "@sorted";
 
 /// Expands every such macro, innermost first.
 pub(crate) fn expand(expr: &mut IdedExpr) {
@@ -32,6 +34,7 @@ pub(crate) fn expand(expr: &mut IdedExpr) {
             ("transformList", 3 | 4, 2) => transform_list,
             ("transformMap", 3 | 4, 2) => transform_map,
             ("transformMapEntry", 3 | 4, 2) => transform_map_entry,
+            ("sortBy", 2, 1..) => sort_by,
             _ => return,
         };
     let args = std::mem::take(args);
@@ -231,6 +234,21 @@ fn collect(
     };
     // What comes before the step is what `over` skips.
     over(target, names, vec![IdedExpr::default(), IdedExpr::default(), step], shape)
+}
+
+/// A list and the key of each of its elements.
+fn sort_by(target: IdedExpr, names: &[String], mut args: Vec<IdedExpr>) -> IdedExpr {
+    let keys = node(Expr::Comprehension(Box::new(ComprehensionExpr {
+        iter_range: ident(SORTED),
+        iter_var: names.first().cloned().unwrap_or_default(),
+        iter_var2: None,
+        accu_var: RESULT.to_owned(),
+        accu_init: list(Vec::new()),
+        loop_cond: truth(true),
+        loop_step: call(op::ADD, vec![ident(RESULT), list(vec![args.pop().unwrap_or_default()])]),
+        result: ident(RESULT),
+    })));
+    bind(SORTED, target, method(ident(SORTED), "@sortByAssociatedKeys", vec![keys]))
 }
 
 fn transform_list(target: IdedExpr, names: &[String], args: Vec<IdedExpr>) -> IdedExpr {

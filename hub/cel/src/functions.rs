@@ -13,6 +13,7 @@ use kube_cel::cel::objects::{Key, Map};
 use kube_cel::cel::{ExecutionError, Value};
 
 pub(crate) mod library;
+mod rearranged;
 mod sequences;
 mod texts;
 
@@ -116,7 +117,11 @@ fn own(walk: &Walk<'_>, name: &str, args: &[Value]) -> Option<Outcome> {
         ("@merge", [a, b, Value::String(how)]) => {
             described(how, meter).and_then(|how| lists::merge(a, b, &how, meter))
         }
-        _ => return texts::call(walk, name, args).or_else(|| sequences::call(name, args, meter)),
+        _ => {
+            return texts::call(walk, name, args)
+                .or_else(|| sequences::call(name, args, meter))
+                .or_else(|| rearranged::call(name, args, meter));
+        }
     })
 }
 

@@ -64,6 +64,35 @@ fn expressions_yield_what_cel_says() {
 }
 
 #[test]
+fn lists_are_sorted_cut_and_made_flat() {
+    let object = json!({"l": [3, 1, 2, 1], "o": [{"a": "y", "n": 1}, {"a": "x", "n": 2}, {"a": "x", "n": 3}]});
+    for (source, wanted) in [
+        ("self.l.sort()", json!([1, 1, 2, 3])),
+        ("self.o.sortBy(e, e.a).map(e, e.n)", json!([2, 3, 1])),
+        ("self.o.sortBy(e, self.o.sortBy(f, f.n)[0].n - e.n)[0].n", json!(3)),
+        ("self.l.reverse()", json!([1, 2, 1, 3])),
+        ("self.l.distinct()", json!([3, 1, 2])),
+        ("self.l.slice(1, 3)", json!([1, 2])),
+        ("[self.l, dyn([4])].flatten()", json!([3, 1, 2, 1, 4])),
+        ("[[dyn(1), dyn([dyn(2), dyn([3])])]].flatten(2)", json!([1, 2, [3]])),
+        ("lists.range(3) + lists.range(-1)", json!([0, 1, 2])),
+        ("[].sort()", json!([])),
+    ] {
+        let got = run(source, &object).unwrap_or_else(|e| panic!("{source}: {e}"));
+        assert_eq!(got.to_json(), Some(wanted), "{source}");
+    }
+    for (source, wanted) in [
+        ("self.l.slice(1, 9)", "cannot slice(1, 9), list is length 4"),
+        ("self.l.slice(2, 1)", "cannot slice(2, 1), start index must be less than or equal to end index"),
+        ("self.l.slice(-1, 1)", "cannot slice(-1, 1), negative indexes not supported"),
+        ("self.l.flatten(-1)", "level must be non-negative"),
+        ("[dyn(1), dyn('a')].sort()", "list elements must have the same type"),
+    ] {
+        assert_eq!(run(source, &object).unwrap_err(), wanted, "{source}");
+    }
+}
+
+#[test]
 fn what_fails_says_so_in_the_words_of_cel_go() {
     for (source, wanted) in [
         ("self.gone", "no such key: gone"),

@@ -187,8 +187,6 @@ fn reset_fields(writer: Writer<'_>, schema: SchemaRef<'_>) -> Set {
         }
     };
     match writer.subresource {
-        // Nobody resets a ServiceCIDR's status.
-        "" if kind == "api.networking.v1.ServiceCIDR" => {}
         "" if writer.has_status => {
             set.insert(&[Element::field("status")]);
             if is_csr {
@@ -199,9 +197,11 @@ fn reset_fields(writer: Writer<'_>, schema: SchemaRef<'_>) -> Set {
             others(&mut set);
             set.insert(&[Element::field("status"), Element::field("certificate")]);
         }
-        "status" if kind == "api.networking.v1.ServiceCIDR" => {}
         // Of a custom kind, whatever else it has beside its spec.
-        "status" if kind.is_empty() => set.insert(&[Element::field("spec")]),
+        "status" if kind.is_empty() => {
+            set.insert(&[Element::field("spec")]);
+            set.insert(&[Element::field("metadata")]);
+        }
         "status" => {
             others(&mut set);
             for path in status_resets(kind) {
@@ -213,7 +213,7 @@ fn reset_fields(writer: Writer<'_>, schema: SchemaRef<'_>) -> Set {
     set
 }
 
-/// What beside the spec a write of the status resets, by type; custom kinds have none and reset their metadata.
+/// What beside the spec a write of the status resets, by type.
 fn status_resets(kind: &str) -> &'static [&'static str] {
     match kind {
         "api.apps.v1.Deployment" => &["metadata.labels"],
@@ -223,7 +223,12 @@ fn status_resets(kind: &str) -> &'static [&'static str] {
             || kind.starts_with("apiextensions-apiserver.")
             || kind.starts_with("api.flowcontrol.")
             || kind.starts_with("api.admissionregistration.")
-            || kind == "api.storage.v1.VolumeAttachment" =>
+            || matches!(
+                kind,
+                "api.networking.v1.ServiceCIDR"
+                    | "api.resource.v1.ResourceClaim"
+                    | "api.storage.v1.VolumeAttachment"
+            ) =>
         {
             &["metadata"]
         }

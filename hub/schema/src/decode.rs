@@ -219,7 +219,9 @@ impl<'s> Decoder<'s> {
                 continue;
             }
             let go_type = property.go_type().unwrap_or(type_of(property));
-            self.value(property, item, Place { owner, path: &at.path.child(name), go_type })?;
+            let within = property.go_embedded().map(|names| at.path.embedded(names));
+            let path = within.as_ref().unwrap_or(at.path).child(name);
+            self.value(property, item, Place { owner, path: &path, go_type })?;
         }
         for name in drop {
             fields.remove(&name);

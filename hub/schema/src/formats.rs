@@ -8,8 +8,8 @@ use regex::Regex;
 
 use super::time;
 
-/// Every format that means something, be it only to clients.
-const KNOWN: [&str; 33] = [
+/// Every format of texts that means something, be it only to clients.
+const KNOWN: [&str; 27] = [
     "bsonobjectid",
     "byte",
     "cidr",
@@ -17,14 +17,10 @@ const KNOWN: [&str; 33] = [
     "date",
     "date-time",
     "datetime",
-    "double",
     "duration",
     "email",
-    "float",
     "hexcolor",
     "hostname",
-    "int32",
-    "int64",
     "ipv4",
     "ipv6",
     "isbn",
@@ -36,8 +32,6 @@ const KNOWN: [&str; 33] = [
     "password",
     "rgbcolor",
     "ssn",
-    "uint32",
-    "uint64",
     "uri",
     "uuid",
     "uuid3",
@@ -45,9 +39,14 @@ const KNOWN: [&str; 33] = [
     "uuid5",
 ];
 
-/// Whether a format means something.
-pub fn is_known(format: &str) -> bool {
-    KNOWN.contains(&format)
+/// Whether a format means something for values of this type; of no type they may be texts.
+pub fn is_known(of_type: &str, format: &str) -> bool {
+    match of_type {
+        "" | "string" => KNOWN.contains(&format),
+        "integer" => matches!(format, "int32" | "int64"),
+        "number" => matches!(format, "float" | "double"),
+        _ => false,
+    }
 }
 
 /// Whether `text` is of the format.

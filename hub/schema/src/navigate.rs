@@ -217,6 +217,16 @@ impl<'a> SchemaRef<'a> {
 
     /// The Go type's name, as a decoder's error gives it (`v1.Protocol`); pointers stripped.
     pub fn go_type(self) -> Option<&'a str> {
+        let held = self.go_held()?;
+        Some(held.split_once('/').map_or(held, |(_, go_type)| go_type))
+    }
+
+    /// The structs that Go embeds this field in, and JSON does not show, joined by dots.
+    pub fn go_embedded(self) -> Option<&'a str> {
+        self.go_held()?.split_once('/').map(|(structs, _)| structs)
+    }
+
+    fn go_held(self) -> Option<&'a str> {
         let id = self.node().go_type;
         (id != NONE).then(|| self.arena.name(id))
     }

@@ -13,6 +13,8 @@ pub enum Segment<'a> {
     Index(usize),
     /// A map entry as decoders write it: `.key`, though it is no field.
     Entry(&'a str),
+    /// Structs that Go embeds and JSON does not show: told by decoders alone.
+    Embedded(&'a str),
 }
 
 /// A path: a step and the path before it.
@@ -51,6 +53,20 @@ impl<'a> Path<'a> {
         Path { parent: Some(self), segment: Some(Segment::Entry(key)) }
     }
 
+    /// This path and the structs that Go embeds there.
+    pub fn embedded(&'a self, names: &'a str) -> Path<'a> {
+        Path { parent: Some(self), segment: Some(Segment::Embedded(names)) }
+    }
+
+    /// The path before this one, as JSON has it.
+    fn shown_parent(&self) -> Option<&'a Path<'a>> {
+        let parent = self.parent?;
+        match parent.segment {
+            Some(Segment::Embedded(_)) => parent.shown_parent(),
+            _ => Some(parent),
+        }
+    }
+
     /// Whether this is the object itself.
     pub fn is_root(&self) -> bool {
         self.segment.is_none()
@@ -60,7 +76,7 @@ impl<'a> Path<'a> {
     pub fn pointer(&self) -> String {
         let before = self.parent.map(Path::pointer).unwrap_or_default();
         match self.segment {
-            None => before,
+            None | Some(Segment::Embedded(_)) => before,
             Some(Segment::Index(index)) => format!("{before}/{index}"),
             Some(Segment::Field(name) | Segment::Key(name) | Segment::Entry(name)) => {
                 format!("{before}/{}", name.replace('~', "~0").replace('/', "~1"))
@@ -68,10 +84,10 @@ impl<'a> Path<'a> {
         }
     }
 
-    /// The fields alone, joined by dots, as a Go decoder's error gives them.
+    /// The fields alone and what embeds them, joined by dots, as a Go decoder's error gives them.
     pub fn fields(&self) -> String {
         let mut out = self.parent.map(Path::fields).unwrap_or_default();
-        if let Some(Segment::Field(name)) = self.segment {
+        if let Some(Segment::Field(name) | Segment::Embedded(name)) = self.segment {
             if !out.is_empty() {
                 out.push('.');
             }
@@ -83,12 +99,12 @@ impl<'a> Path<'a> {
 
 impl fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parent = self.parent.filter(|parent| !parent.is_root());
+        let parent = self.shown_parent().filter(|parent| !parent.is_root());
         if let Some(parent) = parent {
             parent.fmt(f)?;
         }
         match self.segment {
-            None => Ok(()),
+            None | Some(Segment::Embedded(_)) => Ok(()),
             Some(Segment::Field(name) | Segment::Entry(name)) if parent.is_none() => f.write_str(name),
             Some(Segment::Field(name) | Segment::Entry(name)) => write!(f, ".{name}"),
             Some(Segment::Key(key)) => write!(f, "[{key}]"),

@@ -163,7 +163,9 @@ impl Run {
             Ok(false) => self.message(rule),
             Err(EvalError::Budget) => {
                 self.over = true;
-                EvalError::Budget.to_string()
+                let detail = EvalError::Budget.to_string();
+                self.verdict.errors.push(FieldError::invalid(path, schema.json_type(), detail));
+                return;
             }
             // Nobody is told what was found so far.
             Err(EvalError::Crowded) => {
@@ -185,9 +187,9 @@ impl Run {
                 return;
             }
         };
-        let error = error(rule, schema, path, detail);
+        let error = error(rule, schema, new, path, detail);
         // What was so before and is no transition is only mentioned.
-        let stayed = !rule.transition && !self.over && old.is_some_and(|old| unchanged(schema, old, new));
+        let stayed = !rule.transition && old.is_some_and(|old| unchanged(schema, old, new));
         if stayed {
             self.verdict.warnings.push(error);
         } else {
@@ -209,7 +211,7 @@ impl Run {
     }
 }
 
-fn error(rule: &Rule, schema: SchemaRef<'_>, path: &Path<'_>, detail: String) -> FieldError {
+fn error(rule: &Rule, schema: SchemaRef<'_>, of: &Value, path: &Path<'_>, detail: String) -> FieldError {
     let mut field = if path.is_root() { String::new() } else { path.to_string() };
     for step in &rule.field_path {
         if !field.is_empty() {
@@ -224,7 +226,7 @@ fn error(rule: &Rule, schema: SchemaRef<'_>, path: &Path<'_>, detail: String) ->
         ErrorType::Forbidden | ErrorType::Required => None,
         // What is no scalar is not shown.
         _ if matches!(schema.json_type(), "object" | "array") => None,
-        _ => Some(Shown::Json(schema.json_type().into())),
+        _ => Some(Shown::Json(of.clone())),
     };
     // A duplicate says no more than its value.
     let detail = if rule.reason == ErrorType::Duplicate { String::new() } else { detail };

@@ -54,6 +54,13 @@ fn a_go_type_mismatch_reads_as_gos() {
         "Pod in version \"v1\" cannot be handled as a Pod: json: cannot unmarshal number into Go struct field \
          ContainerPort.spec.containers.ports.protocol of type v1.Protocol"
     );
+    // Structs that Go embeds are named on the way, though JSON does not show them.
+    let mut body = json!({"spec": {"containers": [{"livenessProbe": {"httpGet": {"port": {}}}}]}});
+    assert_eq!(
+        decode("", "v1", "Pod", &mut body).unwrap_err(),
+        "Pod in version \"v1\" cannot be handled as a Pod: json: cannot unmarshal object into Go struct field \
+         HTTPGetAction.spec.containers.livenessProbe.ProbeHandler.httpGet.port of type int32"
+    );
     let mut body = json!({"spec": {"replicas": 3_000_000_000u64}});
     assert!(decode("apps", "v1", "Deployment", &mut body).unwrap_err().contains("number 3000000000 into"));
     let mut body = json!({"data": {"a": 1}});

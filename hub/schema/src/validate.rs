@@ -57,11 +57,13 @@ fn check(schema: SchemaRef<'_>, value: &Value, old: Option<&Value>, path: &Path<
         return;
     }
     if !type_fits(schema, value, path, errors) || value.is_null() {
+        range(schema, value, path, errors);
         if let Some(extra) = schema.extra().filter(|_| !value.is_null()) {
             enumeration(extra, value, path, errors);
         }
         return;
     }
+    range(schema, value, path, errors);
     if let Some(extra) = schema.extra() {
         enumeration(extra, value, path, errors);
         match value {
@@ -76,7 +78,6 @@ fn check(schema: SchemaRef<'_>, value: &Value, old: Option<&Value>, path: &Path<
     }
     match value {
         Value::String(text) => format(schema, text, path, errors),
-        Value::Number(_) => range(schema, value, path, errors),
         Value::Array(items) => {
             let before = Correlated::new(schema, old);
             for (index, item) in items.iter().enumerate() {
@@ -155,10 +156,38 @@ fn type_fits(schema: SchemaRef<'_>, value: &Value, path: &Path<'_>, errors: &mut
         _ => expected.split(',').any(|one| one == actual),
     };
     if !fits {
+        let (expected, actual) = match (formatted(schema), value) {
+            (Some(format), Value::Bool(_) | Value::Number(_) | Value::Object(_)) => (format, format_of(value)),
+            _ => (expected, actual),
+        };
         let detail = format!("{path} in body must be of type {expected}: \"{actual}\"");
         errors.push(FieldError::type_invalid(path, actual, detail));
     }
     fits
+}
+
+/// The name of a format that means something for the schema's type.
+fn formatted(schema: SchemaRef<'_>) -> Option<&str> {
+    let name = match schema.format() {
+        Format::Int32 => "int32",
+        Format::Int64 => "int64",
+        Format::Float => "float",
+        Format::Double => "double",
+        Format::Byte => "byte",
+        Format::DateTime | Format::MicroTime => "date-time",
+        Format::Other => schema.format_name()?,
+        _ => return None,
+    };
+    formats::is_known(schema.json_type(), name).then_some(name)
+}
+
+/// The format that a value has by itself, as Go's memory holds it.
+fn format_of(value: &Value) -> &'static str {
+    match value {
+        Value::Number(number) if is_integer(number) => "int64",
+        Value::Number(_) => "float64",
+        _ => "",
+    }
 }
 
 fn enumeration(extra: &Extra, value: &Value, path: &Path<'_>, errors: &mut Findings) {
@@ -206,26 +235,36 @@ fn format(schema: SchemaRef<'_>, text: &str, path: &Path<'_>, errors: &mut Findi
     }
 }
 
-/// An integer beyond its format's range. The message has no field, as there.
+/// A number beyond what its type and format hold. The message has no field, as there.
 fn range(schema: SchemaRef<'_>, value: &Value, path: &Path<'_>, errors: &mut Findings) {
-    let bounded = schema.extra().is_some_and(|extra| {
-        extra.minimum.is_some() || extra.maximum.is_some() || extra.multiple_of.is_some()
-    });
-    // Only what is bounded is measured, as there.
-    if schema.ty() != Type::Integer || !bounded {
-        return;
-    }
-    let number = value.as_f64().unwrap_or_default();
-    let (fits, format) = match schema.format() {
-        Format::Int32 => {
-            (number >= f64::from(i32::MIN) && number <= f64::from(i32::MAX), "with format int32")
+    let Value::Number(number) = value else { return };
+    let whole = whole(number);
+    let (fits, told) = match (schema.ty(), schema.format()) {
+        (Type::Integer, Format::Int32) => {
+            (whole.is_some_and(|number| i32::try_from(number).is_ok()), "integer with format int32")
         }
-        Format::Int64 => (number.abs() <= 9.3e18, "with format int64"),
-        _ => (number.abs() <= 9.3e18, "(default format)"),
+        (Type::Integer, Format::Int64) => (whole.is_some(), "integer with format int64"),
+        (Type::Integer, _) => (whole.is_some(), "integer (default format)"),
+        (Type::Number, Format::Float) => {
+            let fits = number.as_f64().is_none_or(|number| number.abs() <= f64::from(f32::MAX));
+            (fits, "number with format float")
+        }
+        _ => return,
     };
     if !fits {
-        let detail = format!("Checked value must be of type integer {format} in {path}");
+        let detail = format!("Checked value must be of type {told} in {path}");
         errors.push(FieldError::invalid(&Path::ROOT, "", detail));
+    }
+}
+
+/// A number without a part, as far as 64 bits hold it.
+fn whole(number: &serde_json::Number) -> Option<i64> {
+    const BEYOND: f64 = 9_223_372_036_854_775_808.0;
+    let held = |number: f64| (-BEYOND..BEYOND).contains(&number) && number.fract() == 0.0;
+    match number.as_i64() {
+        Some(number) => Some(number),
+        // Held, it has no part to lose.
+        None => number.as_f64().filter(|number| held(*number)).map(|number| number as i64),
     }
 }
 

@@ -53,25 +53,32 @@ func component(of reflect.Type) string {
 	return "io.k8s." + strings.ReplaceAll(path, "/", ".") + "." + of.Name()
 }
 
+// goField is a field, and the embedded structs that lead to it.
+type goField struct {
+	reflect.StructField
+	within []string
+}
+
 // fieldsOf are a struct's fields by their name in JSON, with those of structs that JSON shows in it.
-func fieldsOf(of reflect.Type) map[string]reflect.StructField {
-	fields := map[string]reflect.StructField{}
+func fieldsOf(of reflect.Type) map[string]goField {
+	fields := map[string]goField{}
 	for at := range of.NumField() {
 		field := of.Field(at)
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if name == "" && (field.Anonymous || strings.Contains(options, "inline")) && field.Type.Kind() == reflect.Struct {
 			for name, inner := range fieldsOf(field.Type) {
+				inner.within = append([]string{field.Name}, inner.within...)
 				fields[name] = inner
 			}
 		} else if name != "" && name != "-" {
-			fields[name] = field
+			fields[name] = goField{StructField: field}
 		}
 	}
 	return fields
 }
 
 // held says how Go holds a field: kind, flags and type, as hub/schema/data/README.md tells.
-func held(field reflect.StructField) string {
+func held(field goField) string {
 	of, flags := field.Type, ""
 	_, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 	if strings.Contains(options, "omitempty") {
@@ -84,7 +91,11 @@ func held(field reflect.StructField) string {
 		of = of.Elem()
 		flags += "p"
 	}
-	return kind(of) + flags + ":" + of.String()
+	within := ""
+	if len(field.within) > 0 {
+		within = strings.Join(field.within, ".") + "/"
+	}
+	return kind(of) + flags + ":" + within + of.String()
 }
 
 func kind(of reflect.Type) string {

@@ -91,6 +91,13 @@ sum: list(int).() int; list(uint).() uint; list(double).() double; list(duration
 max: list(int).() int; list(uint).() uint; list(double).() double; list(bool).() bool; list(duration).() duration; list(timestamp).() timestamp; list(string).() string; list(bytes).() bytes
 min: list(int).() int; list(uint).() uint; list(double).() double; list(bool).() bool; list(duration).() duration; list(timestamp).() timestamp; list(string).() string; list(bytes).() bytes
 indexOf: list(A).(A) int; string.(string) int; string.(string,int) int
+slice: list(T).(int,int) list(T)
+flatten: list(list(T)).() list(T); list(dyn).(int) list(dyn)
+sort: list(int).() list(int); list(uint).() list(uint); list(double).() list(double); list(bool).() list(bool); list(duration).() list(duration); list(timestamp).() list(timestamp); list(string).() list(string); list(bytes).() list(bytes)
+@sortByAssociatedKeys: list(T).(list(int)) list(T); list(T).(list(uint)) list(T); list(T).(list(double)) list(T); list(T).(list(bool)) list(T); list(T).(list(duration)) list(T); list(T).(list(timestamp)) list(T); list(T).(list(string)) list(T); list(T).(list(bytes)) list(T)
+lists.range: (int) list(int)
+reverse: list(T).() list(T)
+distinct: list(T).() list(T)
 lastIndexOf: list(A).(A) int; string.(string) int; string.(string,int) int
 path: kubernetes.authorization.Authorizer.(string) kubernetes.authorization.PathCheck
 group: kubernetes.authorization.Authorizer.(string) kubernetes.authorization.GroupCheck

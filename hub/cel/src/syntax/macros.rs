@@ -41,6 +41,9 @@ pub(super) fn member(at: usize, target: Node, name: &str, args: Vec<Node>) -> Op
         };
         return Some(Node::new(at, mapped));
     }
+    if name == "sortBy" && takes(&[2]) {
+        return sorted_by(at, target, args);
+    }
     if of_one || of_two {
         let count = if of_one { 1 } else { 2 };
         let names: Option<Vec<String>> = args[..count].iter().map(ident).collect();
@@ -48,6 +51,28 @@ pub(super) fn member(at: usize, target: Node, name: &str, args: Vec<Node>) -> Op
         return Some(Node::new(at, Kind::Loop(Box::new(looped(at, target, names?, name, rest)?))));
     }
     Some(Node::new(at, Kind::Call { target: Some(Box::new(target)), name: name.to_owned(), args }))
+}
+
+/// The list under the name that loops gather in, to be sorted by what a loop over it gathers.
+fn sorted_by(at: usize, target: Node, args: Vec<Node>) -> Option<Node> {
+    if matches!(target.kind, Kind::Literal(_) | Kind::Text(_) | Kind::Map(_) | Kind::Message(_)) {
+        return None;
+    }
+    let [of, key] = <[Node; 2]>::try_from(args).ok()?;
+    let list = || Node::ident(at, GATHERED);
+    let keys = looped(at, list(), vec![ident(&of)?], "map", vec![key])?;
+    let keys = Node::new(at, Kind::Loop(Box::new(keys)));
+    let sorted =
+        Kind::Call { target: Some(Box::new(list())), name: "@sortByAssociatedKeys".to_owned(), args: vec![keys] };
+    let bound = Loop {
+        range: Node::new(at, Kind::List(Vec::new())),
+        names: vec!["#unused".to_owned()],
+        start: target,
+        condition: Node::new(at, Kind::Literal(Type::Bool)),
+        step: list(),
+        result: Node::new(at, sorted),
+    };
+    Some(Node::new(at, Kind::Loop(Box::new(bound))))
 }
 
 fn ident(node: &Node) -> Option<String> {

@@ -7,6 +7,9 @@ use super::pod::{Pod, Violation, containers};
 /// Nobody runs as root: each container says so, or the Pod does for it.
 pub(super) fn not_root(pod: &Pod<'_>) -> Option<Violation> {
     const REASON: &str = "runAsNonRoot != true";
+    if pod.has_own_users() {
+        return None;
+    }
     if let Some(who) = pod.setters(|context| context["runAsNonRoot"] == false) {
         let detail = format!("{who} must not set securityContext.runAsNonRoot=false");
         return Some(Violation { reason: REASON, detail });
@@ -21,6 +24,9 @@ pub(super) fn not_root(pod: &Pod<'_>) -> Option<Violation> {
 
 /// Root's number is asked for by nobody.
 pub(super) fn user(pod: &Pod<'_>) -> Option<Violation> {
+    if pod.has_own_users() {
+        return None;
+    }
     let who = pod.setters(|context: &Value| context["runAsUser"] == 0)?;
     Some(Violation { reason: "runAsUser=0", detail: format!("{who} must not set runAsUser=0") })
 }

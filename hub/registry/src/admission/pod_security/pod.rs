@@ -46,6 +46,11 @@ impl<'a> Pod<'a> {
         self.minor >= 25 && self.spec["os"]["name"] == "windows"
     }
 
+    /// Whether its users are its own and nobody on the node, so that root in it is not root there: what counts since 1.35.
+    pub(super) fn has_own_users(&self) -> bool {
+        self.minor >= 35 && self.spec["hostUsers"] == false
+    }
+
     /// Who has something wrong in the security context: the Pod itself, containers, or both.
     pub(super) fn setters(&self, wrong: impl Fn(&Value) -> bool) -> Option<String> {
         let itself = wrong(&self.spec["securityContext"]);

@@ -44,8 +44,13 @@ pub(super) fn app_armor(pod: &Pod<'_>) -> Option<Violation> {
     })
 }
 
-/// What masks /proc stays over it.
+/// What masks /proc stays over it, or covers no user of the node.
 pub(super) fn proc_mount(pod: &Pod<'_>) -> Option<Violation> {
+    if pod.has_own_users() { None } else { proc_mount_is_masked(pod) }
+}
+
+/// What masks /proc stays over it.
+pub(super) fn proc_mount_is_masked(pod: &Pod<'_>) -> Option<Violation> {
     fn odd(container: &Value) -> Option<&str> {
         container["securityContext"]["procMount"].as_str().filter(|mount| *mount != "Default")
     }

@@ -9,7 +9,7 @@ use super::policy::{Level, Standard, Version};
 use super::{host, identities, privileges, profiles, volumes};
 
 /// The newest release with rules of its own; later ones have its rules.
-const NEWEST: u64 = 34;
+const NEWEST: u64 = 35;
 
 /// One check.
 struct Check {
@@ -35,7 +35,7 @@ const fn restricted(since: u64, find: fn(&Pod<'_>) -> Option<Violation>) -> Chec
 }
 
 /// All checks, in the order in which they are told.
-const CHECKS: [Check; 18] = [
+const CHECKS: [Check; 19] = [
     baseline(profiles::app_armor),
     covered(22, privileges::capabilities),
     baseline(host::namespaces),
@@ -43,13 +43,14 @@ const CHECKS: [Check; 18] = [
     baseline(host::ports),
     Check { since: 34, ..baseline(host::probes) },
     baseline(privileges::privileged),
-    baseline(profiles::proc_mount),
+    covered(35, profiles::proc_mount),
     baseline(profiles::se_linux),
     covered(19, profiles::seccomp),
     baseline(profiles::sysctls),
     baseline(privileges::host_process),
     restricted(8, privileges::escalation),
     restricted(22, privileges::all_capabilities),
+    restricted(35, profiles::proc_mount_is_masked),
     restricted(0, volumes::restricted),
     restricted(0, identities::not_root),
     restricted(23, identities::user),
@@ -115,6 +116,20 @@ mod tests {
             assert_eq!(found(Level::Baseline, minor, &plain), "");
         }
         assert_eq!(found(Level::Restricted, 99, &plain), found(Level::Restricted, NEWEST, &plain));
+    }
+
+    /// Root among users of the Pod's own is nobody on the node; what it sees of /proc is another matter.
+    #[test]
+    fn since_1_35_users_of_its_own_count() {
+        let container = json!({"name": "c", "securityContext": {
+            "procMount": "Unmasked", "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}});
+        let spec = json!({
+            "hostUsers": false, "containers": [container],
+            "securityContext": {"runAsUser": 0, "seccompProfile": {"type": "RuntimeDefault"}}});
+        assert_eq!(found(Level::Baseline, 34, &spec), "procMount");
+        assert_eq!(found(Level::Restricted, 34, &spec), "procMount, runAsNonRoot != true, runAsUser=0");
+        assert_eq!(found(Level::Baseline, 35, &spec), "");
+        assert_eq!(found(Level::Restricted, 35, &spec), "procMount");
     }
 
     /// Where the stricter check of the same is made, the looser one is not told as well.
