@@ -45,6 +45,18 @@ pub fn finish_update(group: &str, kind: &str, value: &mut Value, old: &Value) {
     }
 }
 
+/// The taints of a slice's devices that do not say since when, are there since now.
+pub fn date_taints(slice: &mut Value, now: impl FnOnce() -> String) {
+    let devices = slice.pointer_mut("/spec/devices").and_then(Value::as_array_mut);
+    let taints = devices.into_iter().flatten();
+    let taints = taints.filter_map(|device| device.get_mut("taints")?.as_array_mut()).flatten();
+    let undated: Vec<&mut Value> = taints.filter(|one| one.is_object() && one["timeAdded"].is_null()).collect();
+    if !undated.is_empty() {
+        let now = Value::String(now());
+        undated.into_iter().for_each(|taint| taint["timeAdded"] = now.clone());
+    }
+}
+
 /// The fields of a struct.
 type Fields = Map<String, Value>;
 

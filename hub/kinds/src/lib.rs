@@ -79,6 +79,13 @@ pub fn default(definition: &ResourceDefinition, object: &mut Value) {
     }
 }
 
+/// Fills in since when devices have the taints that do not say it.
+pub fn date_taints(definition: &ResourceDefinition, object: &mut Value, now: impl FnOnce() -> String) {
+    if (&*definition.group, &*definition.plural) == ("resource.k8s.io", "resourceslices") {
+        defaults::date_taints(object, now);
+    }
+}
+
 /// Fills in what follows from the object's new uid, a Job's selector and labels, and what annotations say of fields, a Pod's
 /// profiles. Answers what to tell the client.
 pub fn finish_create(definition: &ResourceDefinition, object: &mut Value) -> Vec<String> {

@@ -13,6 +13,7 @@ mod pod_security;
 mod pods;
 mod policies;
 mod quota;
+mod resizing;
 mod review;
 mod rules;
 mod service_accounts;
@@ -29,6 +30,7 @@ pub use pods::PodDefaults;
 pub(crate) use pods::last_look;
 pub use pods::system_classes;
 pub(crate) use quota::{Held, Quotas};
+pub(crate) use resizing::admit as resizing;
 pub use service_accounts::ServiceAccounts;
 
 use crate::request::AdmissionRequest;

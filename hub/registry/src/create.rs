@@ -47,7 +47,7 @@ impl Registry {
         let shares_labels = strategy::shares_labels(definition, &object);
         options.warnings.extend(karmada_kinds::validation::owners_twice(&object));
         identity::owners_once(&mut object);
-        prepare::defaults(definition, &mut object);
+        prepare::defaults(self, definition, &mut object);
         // Before what the server itself changes: nobody owns that.
         if !options.applied {
             prepare::managed_fields(self, definition, None, &mut object, options);

@@ -14,8 +14,9 @@ use crate::served::Served;
 use crate::user::User;
 
 /// Fills in defaults.
-pub(crate) fn defaults(definition: &ResourceDefinition, object: &mut Value) {
+pub(crate) fn defaults(served: &Served, definition: &ResourceDefinition, object: &mut Value) {
     karmada_kinds::default(definition, object);
+    karmada_kinds::date_taints(definition, object, || served.now_text());
 }
 
 /// Whether new objects are the first generation, whatever they say; a CSIDriver's changes alone are counted.

@@ -151,27 +151,41 @@ impl Allocator {
         if !needs_address(spec) || is_headless(spec) {
             return Ok(());
         }
-        if !self.dry && text(&service["metadata"], "name").is_empty() {
-            // The address' own object would name its Service, and cannot.
-            return Err(Status::internal("failed to allocate a serviceIP: range is full"));
-        }
         let asked = spec["clusterIPs"][0].as_str().unwrap_or_default().to_owned();
         let chosen =
-            if asked.is_empty() { self.draw_address()? } else { self.take_address(service, &asked)? };
+            if asked.is_empty() { self.draw_address(service)? } else { self.take_address(service, &asked)? };
         put(&mut service["spec"], "clusterIPs", json!([chosen]));
         put(&mut service["spec"], "clusterIP", json!(chosen));
         Ok(())
     }
 
-    fn draw_address(&mut self) -> Result<String, Status> {
+    /// Why a Service cannot have an address: the address' own object would name it, and cannot.
+    fn unnamed(&self, service: &Value, address: &str) -> Option<String> {
+        let unnamed = !self.dry && text(&service["metadata"], "name").is_empty();
+        unnamed.then(|| {
+            format!("IPAddress.networking.k8s.io {address:?} is invalid: spec.parentRef.name: Required value")
+        })
+    }
+
+    fn draw_address(&mut self, service: &Value) -> Result<String, Status> {
         let dynamic = SIZE - STATIC_ADDRESSES - 1;
         let start = u32::try_from(self.seed % u64::from(dynamic)).unwrap_or(0);
         let high = (0..dynamic).map(|n| FIRST + STATIC_ADDRESSES + (start + n) % dynamic);
         let low = (2..STATIC_ADDRESSES).map(|n| FIRST + n);
         let free = high.chain(low).find(|address| !self.taken.addresses.contains(address));
-        let free = free.ok_or_else(|| Status::internal("failed to allocate a serviceIP: range is full"))?;
+        let name = text(&service["metadata"], "name");
+        let full = || {
+            Status::internal(format!("failed to allocate a serviceIP for Service {name:?}: range is full"))
+        };
+        let free = free.ok_or_else(full)?;
+        let address = Ipv4Addr::from(free).to_string();
+        if let Some(why) = self.unnamed(service, &address) {
+            let asked = json!([""]);
+            let detail = format!("failed to allocate IP: {why}");
+            return Err(invalid(service, "spec.clusterIPs".to_owned(), &asked, &detail));
+        }
         self.taken.addresses.insert(free);
-        Ok(Ipv4Addr::from(free).to_string())
+        Ok(address)
     }
 
     fn take_address(&mut self, service: &Value, asked: &str) -> Result<String, Status> {
@@ -184,7 +198,9 @@ impl Allocator {
             // What is no address was told before.
             None => Ok(asked.to_owned()),
             Some(IpAddr::V4(address)) if (FIRST..FIRST + SIZE).contains(&u32::from(address)) => {
-                if self.taken.addresses.insert(address.into()) {
+                if let Some(why) = self.unnamed(service, asked) {
+                    refuse(&why)
+                } else if self.taken.addresses.insert(address.into()) {
                     Ok(asked.to_owned())
                 } else {
                     refuse("provided IP is already allocated")

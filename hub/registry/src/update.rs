@@ -104,7 +104,7 @@ impl Registry {
         let forgets = new["metadata"]["managedFields"].as_array().is_some_and(Vec::is_empty);
         let empties = decode::decode(definition, &mut new, options)?;
         identity::of_changed(definition, key, live, &old, &mut new, options)?;
-        prepare::defaults(definition, &mut new);
+        prepare::defaults(self, definition, &mut new);
         // Before what the server itself changes: nobody owns that.
         if !options.applied {
             if forgets && new["metadata"].is_object() {

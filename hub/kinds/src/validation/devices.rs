@@ -269,11 +269,7 @@ fn constraint(one: &Value, known: &Requests, path: &Path<'_>, errors: &mut Error
             errors.push(FieldError::required(path, detail));
         }
         Some((field, name)) => {
-            let at = path.child(field);
-            attribute_name(name, &at, errors);
-            if !name.is_empty() && !name.contains('/') {
-                errors.push(FieldError::invalid(&at, name, "must include a domain"));
-            }
+            full_attribute_name(name, field == "matchAttribute", &path.child(field), errors);
         }
     }
 }
@@ -361,24 +357,53 @@ fn toleration(one: &Value, path: &Path<'_>, errors: &mut Errors) {
 
 /// The name of an attribute: an identifier, with the domain of a driver before it or without.
 pub(super) fn attribute_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
-    if name.is_empty() {
-        errors.push(FieldError::required(path, "name required"));
-        return;
-    }
-    if name.matches('/').count() > 1 {
+    let none = |errors: &mut Errors, what: &str| {
+        errors.push(FieldError::invalid(path, "", format!("the {what} must not be empty")));
+    };
+    match *name.split('/').collect::<Vec<_>>() {
+        [name] => identifier(name, path, errors),
+        [domain, name] => {
+            match domain {
+                "" => none(errors, "domain"),
+                domain => csi_driver_name(domain, path, errors),
+            }
+            match name {
+                "" => none(errors, "name"),
+                name => identifier(name, path, errors),
+            }
+        }
         // Of more parts kube-apiserver judges none.
-        return;
+        _ => {}
     }
-    let (domain, name) = name.split_once('/').map_or((None, name), |(domain, name)| (Some(domain), name));
-    match domain {
-        Some("") => errors.push(FieldError::required(path, "the domain must not be empty")),
-        Some(domain) => csi_driver_name(domain, path, errors),
-        None => {}
+}
+
+/// The same, with its domain. What is `declared` beside the type is told in words of its own.
+fn full_attribute_name(name: &str, declared: bool, path: &Path<'_>, errors: &mut Errors) {
+    match *name.split('/').collect::<Vec<_>>() {
+        [domain, name] if declared => {
+            if domain.is_empty() {
+                errors.push(FieldError::invalid(path, "", "prefix must not be empty"));
+            } else {
+                if domain.len() > 63 {
+                    errors.push(FieldError::too_long(path, 63));
+                }
+                let wrong = names::dns_subdomain(domain).into_iter().map(|why| format!("prefix: {why}"));
+                errors.extend(wrong.map(|why| FieldError::invalid(path, domain, why)));
+            }
+            match name {
+                "" => errors.push(FieldError::invalid(path, "", "name must not be empty")),
+                name => identifier(name, path, errors),
+            }
+        }
+        _ => attribute_name(name, path, errors),
     }
-    if name.is_empty() {
-        errors.push(FieldError::required(path, "the name must not be empty"));
-        return;
+    if !name.contains('/') {
+        let detail = "a fully qualified name must be a domain and a name separated by a slash";
+        errors.push(FieldError::invalid(path, name, detail));
     }
+}
+
+fn identifier(name: &str, path: &Path<'_>, errors: &mut Errors) {
     if name.len() > 32 {
         errors.push(FieldError::too_long(path, 32));
     }

@@ -112,7 +112,7 @@ pub(super) async fn take(
             None => metadata.remove(kept),
         };
     }
-    prepare::defaults(definition, request.object);
+    prepare::defaults(served, definition, request.object);
     if !definition.is_stored() {
         return Ok(());
     }
