@@ -96,6 +96,7 @@ impl<'a> Checker<'a> {
             Kind::List(elements) => self.list(node.at, elements),
             Kind::Map(entries) => self.map(entries),
             Kind::Message(name) => self.undeclared(node.at, name),
+            Kind::Wrong(why) => self.refuse(node.at, why),
             Kind::Loop(of) => self.looped(of),
             Kind::Mapped { target, name, body, flat } => self.mapped(node.at, target, name, body, *flat),
         }

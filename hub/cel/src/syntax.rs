@@ -41,6 +41,8 @@ pub(crate) enum Kind {
     Map(Vec<(Node, Node, bool)>),
     /// A message of the named type.
     Message(String),
+    /// What no macro can be made of, with why.
+    Wrong(&'static str),
     Loop(Box<Loop>),
     /// `target.optMap(name, body)`, or `optFlatMap` where `flat`.
     Mapped {

@@ -65,7 +65,8 @@ fn expressions_yield_what_cel_says() {
 
 #[test]
 fn lists_are_sorted_cut_and_made_flat() {
-    let object = json!({"l": [3, 1, 2, 1], "o": [{"a": "y", "n": 1}, {"a": "x", "n": 2}, {"a": "x", "n": 3}]});
+    let object =
+        json!({"l": [3, 1, 2, 1], "o": [{"a": "y", "n": 1}, {"a": "x", "n": 2}, {"a": "x", "n": 3}]});
     for (source, wanted) in [
         ("self.l.sort()", json!([1, 1, 2, 3])),
         ("self.o.sortBy(e, e.a).map(e, e.n)", json!([2, 3, 1])),

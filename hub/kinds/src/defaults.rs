@@ -50,7 +50,8 @@ pub fn date_taints(slice: &mut Value, now: impl FnOnce() -> String) {
     let devices = slice.pointer_mut("/spec/devices").and_then(Value::as_array_mut);
     let taints = devices.into_iter().flatten();
     let taints = taints.filter_map(|device| device.get_mut("taints")?.as_array_mut()).flatten();
-    let undated: Vec<&mut Value> = taints.filter(|one| one.is_object() && one["timeAdded"].is_null()).collect();
+    let undated: Vec<&mut Value> =
+        taints.filter(|one| one.is_object() && one["timeAdded"].is_null()).collect();
     if !undated.is_empty() {
         let now = Value::String(now());
         undated.into_iter().for_each(|taint| taint["timeAdded"] = now.clone());

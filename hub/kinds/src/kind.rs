@@ -14,9 +14,6 @@ use serde_json::Value;
 
 use crate::catalogue;
 
-#[cfg(test)]
-mod tests;
-
 /// One kind in one version.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind<'a> {

@@ -151,7 +151,7 @@ pub(crate) fn validate_builtin(
         ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => flow::priority_level(new, out),
         ("apiregistration.k8s.io", "APIService") => cluster::api_service(new, out),
         ("certificates.k8s.io", "CertificateSigningRequest") => cluster::certificate_request(new, old, out),
-        ("resource.k8s.io", "ResourceSlice") => devices::resource_slice(new, old, out),
+        ("resource.k8s.io", "ResourceSlice") => device_slices::resource_slice(new, old, out),
         ("resource.k8s.io", "DeviceClass") => apart(|| devices::device_class(new, compiling, out)),
         ("resource.k8s.io", "ResourceClaim") => apart(|| devices::resource_claim(new, old, compiling, out)),
         ("resource.k8s.io", "ResourceClaimTemplate") => {

@@ -157,7 +157,9 @@ fn type_fits(schema: SchemaRef<'_>, value: &Value, path: &Path<'_>, errors: &mut
     };
     if !fits {
         let (expected, actual) = match (formatted(schema), value) {
-            (Some(format), Value::Bool(_) | Value::Number(_) | Value::Object(_)) => (format, format_of(value)),
+            (Some(format), Value::Bool(_) | Value::Number(_) | Value::Object(_)) => {
+                (format, format_of(value))
+            }
             _ => (expected, actual),
         };
         let detail = format!("{path} in body must be of type {expected}: \"{actual}\"");

@@ -1,5 +1,6 @@
 //! kubectl looks: get in all its forms, describe, explain, the catalogue, auth, wait, rollout, diff.
 
+use karmada_schema::KUBERNETES_VERSION;
 use tests::kubectl::Kubectl;
 use tests::process::logged;
 use tests::wait::{PATIENCE, eventually};
@@ -193,7 +194,7 @@ fn the_catalogue_is_printed() {
     assert!(lines(&scoped).contains(&"nodes") && !lines(&scoped).contains(&"pods"), "{scoped}");
     let versions = kubectl.ok(&["api-versions"]);
     assert!(lines(&versions).contains(&"v1") && lines(&versions).contains(&"apps/v1"), "{versions}");
-    assert!(kubectl.ok(&["version"]).contains("Server Version: v1.34.4"));
+    assert!(kubectl.ok(&["version"]).contains(&format!("Server Version: {KUBERNETES_VERSION}")));
     assert!(kubectl.ok(&["cluster-info"]).contains("is running at"));
     if is_hub() {
         let karmada = kubectl.ok(&["api-resources", "--categories=karmada-io", "-o", "name"]);

@@ -71,6 +71,6 @@ fn children(node: &Node) -> Vec<&Node> {
         Kind::Map(entries) => entries.iter().flat_map(|(key, value, _)| [key, value]).collect(),
         Kind::Loop(of) => vec![&of.range, &of.start, &of.condition, &of.step, &of.result],
         Kind::Mapped { target, body, .. } => vec![target, body],
-        Kind::Literal(_) | Kind::Text(_) | Kind::Ident(_) | Kind::Message(_) => Vec::new(),
+        Kind::Literal(_) | Kind::Text(_) | Kind::Ident(_) | Kind::Message(_) | Kind::Wrong(_) => Vec::new(),
     }
 }

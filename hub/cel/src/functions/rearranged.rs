@@ -95,12 +95,13 @@ fn sorted(items: &[Value], keys: &[Value], meter: &Meter) -> Outcome {
     if keys.iter().any(|key| type_name(key) != type_name(first)) {
         return refuse("list elements must have the same type");
     }
-    let order = merged((0..keys.len()).collect(), &mut |a: usize, b: usize| match (keys.get(a), keys.get(b)) {
-        // What is no number has no place among numbers.
-        (Some(Value::Float(a)), Some(Value::Float(b))) => Ok(a.partial_cmp(b).unwrap_or(Ordering::Equal)),
-        (Some(a), Some(b)) => compare(a, b, meter),
-        _ => Ok(Ordering::Equal),
-    })?;
+    let order =
+        merged((0..keys.len()).collect(), &mut |a: usize, b: usize| match (keys.get(a), keys.get(b)) {
+            // What is no number has no place among numbers.
+            (Some(Value::Float(a)), Some(Value::Float(b))) => Ok(a.partial_cmp(b).unwrap_or(Ordering::Equal)),
+            (Some(a), Some(b)) => compare(a, b, meter),
+            _ => Ok(Ordering::Equal),
+        })?;
     made(order.into_iter().filter_map(|at| items.get(at).cloned()).collect(), meter)
 }
 

@@ -56,14 +56,22 @@ pub(super) fn member(at: usize, target: Node, name: &str, args: Vec<Node>) -> Op
 /// The list under the name that loops gather in, to be sorted by what a loop over it gathers.
 fn sorted_by(at: usize, target: Node, args: Vec<Node>) -> Option<Node> {
     if matches!(target.kind, Kind::Literal(_) | Kind::Text(_) | Kind::Map(_) | Kind::Message(_)) {
-        return None;
+        const WHY: &str =
+            "sortBy can only be applied to a list, identifier, comprehension, call or select expression";
+        return Some(Node::new(target.at, Kind::Wrong(WHY)));
     }
     let [of, key] = <[Node; 2]>::try_from(args).ok()?;
+    let Some(name) = ident(&of) else {
+        return Some(Node::new(of.at, Kind::Wrong("argument is not an identifier")));
+    };
     let list = || Node::ident(at, GATHERED);
-    let keys = looped(at, list(), vec![ident(&of)?], "map", vec![key])?;
+    let keys = looped(at, list(), vec![name], "map", vec![key])?;
     let keys = Node::new(at, Kind::Loop(Box::new(keys)));
-    let sorted =
-        Kind::Call { target: Some(Box::new(list())), name: "@sortByAssociatedKeys".to_owned(), args: vec![keys] };
+    let sorted = Kind::Call {
+        target: Some(Box::new(list())),
+        name: "@sortByAssociatedKeys".to_owned(),
+        args: vec![keys],
+    };
     let bound = Loop {
         range: Node::new(at, Kind::List(Vec::new())),
         names: vec!["#unused".to_owned()],

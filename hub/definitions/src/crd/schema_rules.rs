@@ -117,9 +117,7 @@ struct Found {
 fn formats(schema: &Value, found: &mut Found) {
     let format = text(schema, "format");
     let told = format!("unrecognized format {format:?}");
-    if !format.is_empty()
-        && !is_known_format(text(schema, "type"), format)
-        && found.seen.insert(told.clone())
+    if !format.is_empty() && !is_known_format(text(schema, "type"), format) && found.seen.insert(told.clone())
     {
         found.all.push(told);
     }

@@ -9,16 +9,95 @@ use karmada_schema::quantity::Quantity;
 use karmada_schema::{FieldError, Shown};
 use serde_json::Value;
 
-use super::devices::{EFFECTS, attribute_name, fits, label, once};
+use super::devices::{EFFECTS, attribute_name, fits, label, once, pool_name, shown_term};
 use super::scheduling::node_selector;
+use super::volume_fields::csi_driver_name;
 use super::{Errors, entries, invalid_each, list, names, text};
 
 /// Devices of a slice, and fewer where more is said of one.
 const MOST: usize = 128;
 const MOST_WITH_MORE: usize = 64;
 
+pub(super) fn resource_slice(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let (spec, path) = (&new["spec"], Path::field("spec"));
+    csi_driver_name(text(spec, "driver"), &path.child("driver"), errors);
+    let (pool, at) = (&spec["pool"], path.child("pool"));
+    pool_name(text(pool, "name"), &at.child("name"), errors);
+    let count = pool["resourceSliceCount"].as_i64().unwrap_or(0);
+    if count <= 0 {
+        errors.push(FieldError::invalid(&at.child("resourceSliceCount"), count, "must be greater than zero"));
+    }
+    if let Some(generation) = pool["generation"].as_i64().filter(|generation| *generation < 0) {
+        let detail = "must be greater than or equal to zero";
+        errors.push(FieldError::invalid(&at.child("generation"), generation, detail));
+    }
+    if let Some(old) = old {
+        let before = &old["spec"];
+        let fixed = [
+            (at.child("name"), &pool["name"], &before["pool"]["name"]),
+            (path.child("driver"), &spec["driver"], &before["driver"]),
+            (path.child("nodeName"), &spec["nodeName"], &before["nodeName"]),
+        ];
+        for (at, now, before) in fixed {
+            if now != before {
+                errors.push(FieldError::invalid(&at, now.clone(), "field is immutable"));
+            }
+        }
+    }
+    place_of_slice(spec, &path, errors);
+    devices(spec, old.map(|old| &old["spec"]), &path, errors);
+}
+
+/// Where the devices of a slice can be used: one way of saying it.
+fn place_of_slice(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    const ONE: &str =
+        "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
+    let mut given = Vec::new();
+    if let Some(node) = spec["nodeName"].as_str() {
+        let at = path.child("nodeName");
+        if node.is_empty() {
+            errors.push(FieldError::invalid(&at, node, "must be either unset or set to a non-empty string"));
+        } else {
+            given.push("`nodeName`");
+            invalid_each(errors, &at, node, names::dns_subdomain(node));
+        }
+    }
+    if spec["nodeSelector"].is_object() {
+        given.push("`nodeSelector`");
+        let at = path.child("nodeSelector");
+        node_selector(&spec["nodeSelector"], &at, errors);
+        let terms = list(&spec["nodeSelector"], "nodeSelectorTerms");
+        if terms.len() != 1 {
+            let shown = terms.iter().map(shown_term).collect::<Vec<_>>().join(",");
+            let detail = "must have exactly one node selector term";
+            let none = spec["nodeSelector"]["nodeSelectorTerms"].is_null();
+            let shown = Shown::Raw(if none { "null".to_owned() } else { format!("[{shown}]") });
+            errors.push(FieldError::invalid(&at.child("nodeSelectorTerms"), shown, detail));
+        }
+    }
+    for (field, named) in [("allNodes", "`allNodes`"), ("perDeviceNodeSelection", "`perDeviceNodeSelection`")]
+    {
+        match &spec[field] {
+            Value::Bool(true) => given.push(named),
+            Value::Bool(false) => {
+                let detail = "must be either unset or set to true";
+                errors.push(FieldError::invalid(&path.child(field), false, detail));
+            }
+            _ => {}
+        }
+    }
+    match given.len() {
+        0 => errors.push(FieldError::required(path, ONE)),
+        1 => {}
+        _ => {
+            let detail = format!("{ONE}, but multiple fields are set");
+            errors.push(FieldError::invalid(path, format!("{{{}}}", given.join(", ")), detail));
+        }
+    }
+}
+
 /// All of them, and the counters that they draw on.
-pub(super) fn devices(spec: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+fn devices(spec: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     if spec["sharedCounters"].is_array() && spec["devices"].is_array() {
         errors.push(FieldError::invalid(path, "", "only one of `sharedCounters` or `devices` is allowed"));
     }
@@ -89,7 +168,7 @@ fn device(device: &Value, old: Option<&Value>, each: bool, path: &Path<'_>, erro
         all.iter().enumerate().for_each(|(index, one)| counters(one, "counterSet", &at.index(index), errors));
         once(all, "counterSet", &at, errors);
     }
-    place(device, each, path, errors);
+    place_of_device(device, each, path, errors);
     binding(device, path, errors);
 }
 
@@ -112,7 +191,7 @@ fn taints(all: &[Value], path: &Path<'_>, errors: &mut Errors) {
 }
 
 /// From where a device can be used, in one way.
-fn place(device: &Value, each: bool, path: &Path<'_>, errors: &mut Errors) {
+fn place_of_device(device: &Value, each: bool, path: &Path<'_>, errors: &mut Errors) {
     const ONE: &str = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when \
                        `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
     const FIELDS: [&str; 3] = ["nodeName", "nodeSelector", "allNodes"];

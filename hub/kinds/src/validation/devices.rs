@@ -9,7 +9,6 @@ use karmada_schema::{FieldError, Shown};
 use serde_json::{Value, json};
 
 use super::metadata::{annotations, labels};
-use super::scheduling::node_selector;
 use super::volume_fields::csi_driver_name;
 use super::{Errors, entries, invalid_each, is_empty, list, names, text};
 
@@ -22,7 +21,7 @@ pub(super) fn label(name: &str, path: &Path<'_>, errors: &mut Errors) {
     invalid_each(errors, path, name, names::dns_label(name));
 }
 
-fn pool_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
+pub(super) fn pool_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
     if name.is_empty() {
         errors.push(FieldError::required(path, ""));
         return;
@@ -269,7 +268,12 @@ fn constraint(one: &Value, known: &Requests, path: &Path<'_>, errors: &mut Error
             errors.push(FieldError::required(path, detail));
         }
         Some((field, name)) => {
-            full_attribute_name(name, field == "matchAttribute", &path.child(field), errors);
+            let at = path.child(field);
+            attribute_name(name, &at, errors);
+            if !name.contains('/') {
+                let detail = "a fully qualified name must be a domain and a name separated by a slash";
+                errors.push(FieldError::invalid(&at, name, detail));
+            }
         }
     }
 }
@@ -377,32 +381,6 @@ pub(super) fn attribute_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// The same, with its domain. What is `declared` beside the type is told in words of its own.
-fn full_attribute_name(name: &str, declared: bool, path: &Path<'_>, errors: &mut Errors) {
-    match *name.split('/').collect::<Vec<_>>() {
-        [domain, name] if declared => {
-            if domain.is_empty() {
-                errors.push(FieldError::invalid(path, "", "prefix must not be empty"));
-            } else {
-                if domain.len() > 63 {
-                    errors.push(FieldError::too_long(path, 63));
-                }
-                let wrong = names::dns_subdomain(domain).into_iter().map(|why| format!("prefix: {why}"));
-                errors.extend(wrong.map(|why| FieldError::invalid(path, domain, why)));
-            }
-            match name {
-                "" => errors.push(FieldError::invalid(path, "", "name must not be empty")),
-                name => identifier(name, path, errors),
-            }
-        }
-        _ => attribute_name(name, path, errors),
-    }
-    if !name.contains('/') {
-        let detail = "a fully qualified name must be a domain and a name separated by a slash";
-        errors.push(FieldError::invalid(path, name, detail));
-    }
-}
-
 fn identifier(name: &str, path: &Path<'_>, errors: &mut Errors) {
     if name.len() > 32 {
         errors.push(FieldError::too_long(path, 32));
@@ -415,84 +393,6 @@ fn identifier(name: &str, path: &Path<'_>, errors: &mut Errors) {
                       alphanumeric characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for \
                       validation is '[A-Za-z_][A-Za-z0-9_]*')";
         errors.push(FieldError::invalid(path, name, detail));
-    }
-}
-
-pub(super) fn resource_slice(new: &Value, old: Option<&Value>, errors: &mut Errors) {
-    let (spec, path) = (&new["spec"], Path::field("spec"));
-    csi_driver_name(text(spec, "driver"), &path.child("driver"), errors);
-    let (pool, at) = (&spec["pool"], path.child("pool"));
-    pool_name(text(pool, "name"), &at.child("name"), errors);
-    let count = pool["resourceSliceCount"].as_i64().unwrap_or(0);
-    if count <= 0 {
-        errors.push(FieldError::invalid(&at.child("resourceSliceCount"), count, "must be greater than zero"));
-    }
-    if let Some(generation) = pool["generation"].as_i64().filter(|generation| *generation < 0) {
-        let detail = "must be greater than or equal to zero";
-        errors.push(FieldError::invalid(&at.child("generation"), generation, detail));
-    }
-    if let Some(old) = old {
-        let before = &old["spec"];
-        let fixed = [
-            (at.child("name"), &pool["name"], &before["pool"]["name"]),
-            (path.child("driver"), &spec["driver"], &before["driver"]),
-            (path.child("nodeName"), &spec["nodeName"], &before["nodeName"]),
-        ];
-        for (at, now, before) in fixed {
-            if now != before {
-                errors.push(FieldError::invalid(&at, now.clone(), "field is immutable"));
-            }
-        }
-    }
-    place(spec, &path, errors);
-    super::device_slices::devices(spec, old.map(|old| &old["spec"]), &path, errors);
-}
-
-/// Where the devices of a slice can be used: one way of saying it.
-fn place(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
-    const ONE: &str =
-        "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
-    let mut given = Vec::new();
-    if let Some(node) = spec["nodeName"].as_str() {
-        let at = path.child("nodeName");
-        if node.is_empty() {
-            errors.push(FieldError::invalid(&at, node, "must be either unset or set to a non-empty string"));
-        } else {
-            given.push("`nodeName`");
-            invalid_each(errors, &at, node, names::dns_subdomain(node));
-        }
-    }
-    if spec["nodeSelector"].is_object() {
-        given.push("`nodeSelector`");
-        let at = path.child("nodeSelector");
-        node_selector(&spec["nodeSelector"], &at, errors);
-        let terms = list(&spec["nodeSelector"], "nodeSelectorTerms");
-        if terms.len() != 1 {
-            let shown = terms.iter().map(shown_term).collect::<Vec<_>>().join(",");
-            let detail = "must have exactly one node selector term";
-            let none = spec["nodeSelector"]["nodeSelectorTerms"].is_null();
-            let shown = Shown::Raw(if none { "null".to_owned() } else { format!("[{shown}]") });
-            errors.push(FieldError::invalid(&at.child("nodeSelectorTerms"), shown, detail));
-        }
-    }
-    for (field, named) in [("allNodes", "`allNodes`"), ("perDeviceNodeSelection", "`perDeviceNodeSelection`")]
-    {
-        match &spec[field] {
-            Value::Bool(true) => given.push(named),
-            Value::Bool(false) => {
-                let detail = "must be either unset or set to true";
-                errors.push(FieldError::invalid(&path.child(field), false, detail));
-            }
-            _ => {}
-        }
-    }
-    match given.len() {
-        0 => errors.push(FieldError::required(path, ONE)),
-        1 => {}
-        _ => {
-            let detail = format!("{ONE}, but multiple fields are set");
-            errors.push(FieldError::invalid(path, format!("{{{}}}", given.join(", ")), detail));
-        }
     }
 }
 

@@ -6,6 +6,7 @@ mod admitted;
 mod crd_refusals;
 mod defaults;
 mod fields;
+mod kind;
 mod ownership;
 mod recorded;
 mod recorded_writes;

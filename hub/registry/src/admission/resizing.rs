@@ -32,7 +32,7 @@ pub(crate) fn admit(served: &Served, request: &AdmissionRequest<'_>) -> Result<(
         return Ok(());
     }
     let refuse = |why: &str| Status::forbidden(definition, &request.key.name, why);
-    let Some(node) = served.cache().get(&StorageId("nodes".into()), &ObjectKey::new("", name)) else {
+    let Some(node) = served.cache().get(&StorageId("core/nodes".into()), &ObjectKey::new("", name)) else {
         return Err(refuse(&format!("node {name:?} not found")));
     };
     let node = node.value();
@@ -41,8 +41,7 @@ pub(crate) fn admit(served: &Served, request: &AdmissionRequest<'_>) -> Result<(
     let lacking: Vec<&str> = wanted.into_iter().filter(|feature| !declared.contains(feature)).collect();
     if !lacking.is_empty() {
         let lacking = lacking.join(", ");
-        let why =
-            format!("pod update requires features {lacking} which are not available on node {name:?}");
+        let why = format!("pod update requires features {lacking} which are not available on node {name:?}");
         return Err(refuse(&why));
     }
     match misfit(pod, &node).filter(|_| resized) {
@@ -105,7 +104,8 @@ mod tests {
 
     #[test]
     fn a_pod_fits_its_node_or_is_told_what_is_lacking() {
-        let node = json!({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "1", "memory": "1Ki"}}});
+        let node =
+            json!({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "1", "memory": "1Ki"}}});
         let pod = |cpu: &str| json!({"spec": {"containers": [{"resources": {"requests": {"cpu": cpu}}}]}});
         assert_eq!(misfit(&pod("1"), &node), None);
         let wanted = "node didn't have enough allocatable resources: cpu, requested: 1500, allocatable: 1000";

@@ -4,8 +4,9 @@ use karmada_schema::Schemas;
 use karmada_schema::protobuf::has_form;
 use serde_json::json;
 
-use super::{Kind, Style};
-use crate::catalogue;
+use karmada_definitions::description::Style;
+use karmada_kinds::catalogue;
+use karmada_kinds::kind::Kind;
 
 #[test]
 fn every_resource_that_is_served_has_a_schema() {
