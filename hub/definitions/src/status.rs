@@ -18,7 +18,8 @@ pub struct Cause {
     /// `FieldValueInvalid`, `FieldValueRequired`, `FieldManagerConflict`…
     #[serde(skip_serializing_if = "str::is_empty")]
     pub reason: Cow<'static, str>,
-    /// Words for a person.
+    /// Words for a person; none where the reason says it all.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// JSON path of the field, empty where the whole object is meant.
     #[serde(skip_serializing_if = "String::is_empty")]

@@ -102,6 +102,7 @@ pub(crate) fn changed_object(
     }
     if subresource == "resize" {
         keep_metadata(old, new, strategy::ACTED_ON);
+        keep_but_sizes(old, new);
     }
     if subresource == "binding" {
         return;
@@ -138,6 +139,35 @@ pub(crate) fn changed_object(
             _ => {}
         }
     }
+}
+
+/// Takes back what a write of a Pod's sizes says of anything else. Containers that come, go or move are left to be refused.
+fn keep_but_sizes(old: &Value, new: &mut Value) {
+    const LISTS: [&str; 2] = ["containers", "initContainers"];
+    let count = |object: &Value, list: &str| object["spec"][list].as_array().map_or(0, Vec::len);
+    if LISTS.iter().any(|list| count(old, list) != count(new, list)) {
+        return;
+    }
+    let mut spec = old["spec"].clone();
+    put_or_remove(&mut spec, "resources", new["spec"].get("resources").cloned());
+    for list in LISTS {
+        if let Some(all) = new["spec"][list].as_array() {
+            put_or_remove(&mut spec, list, Some(json!(sized(&old["spec"][list], all))));
+        }
+    }
+    new["spec"] = spec;
+}
+
+/// The containers as they were with the sizes that they get; where they are others, those others.
+fn sized(old: &Value, new: &[Value]) -> Vec<Value> {
+    let each = old.as_array().into_iter().flatten().zip(new).map(|(before, now)| {
+        let mut one = before.clone();
+        for field in ["resources", "resizePolicy"] {
+            put_or_remove(&mut one, field, now.get(field).cloned());
+        }
+        (before["name"] == now["name"]).then_some(one)
+    });
+    each.collect::<Option<Vec<Value>>>().unwrap_or_else(|| new.to_vec())
 }
 
 /// Takes back what a write of a part of an object says of these fields.

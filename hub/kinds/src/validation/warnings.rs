@@ -386,7 +386,8 @@ fn service(new: &Value, out: &mut Warnings) {
         out.extend(addresses::warning(&format!("spec.externalIPs[{index}]"), ip));
     }
     let external = spec["type"] == "ExternalName";
-    if !list(spec, "externalIPs").is_empty() && !(headless && spec["type"] == "ClusterIP") && !external {
+    let unreached = external || (headless && spec["type"] == "ClusterIP");
+    if !unreached && !list(spec, "externalIPs").is_empty() {
         let warning = "spec.externalIPs is deprecated and may no longer be implemented in some clusters";
         out.push(warning.to_owned());
     }

@@ -28,7 +28,7 @@ pub(crate) fn admit(served: &Served, request: &AdmissionRequest<'_>) -> Result<(
     let name = pod["spec"]["nodeName"].as_str().unwrap_or_default();
     let wanted = features(&old["spec"], &pod["spec"]);
     let resized = request.subresource == "resize";
-    if name.is_empty() || old["spec"] == pod["spec"] || !(resized || !wanted.is_empty()) {
+    if name.is_empty() || old["spec"] == pod["spec"] || (!resized && wanted.is_empty()) {
         return Ok(());
     }
     let refuse = |why: &str| Status::forbidden(definition, &request.key.name, why);
@@ -78,10 +78,11 @@ fn misfit(pod: &Value, node: &Value) -> Option<(&'static str, String)> {
     }
     let (asked, there) = (asked(pod), amounts(&node["status"]["allocatable"]));
     let amount = |of: &Amounts, name: &str| of.get(name).copied().unwrap_or_default();
-    let counts: [(&str, fn(Quantity) -> i64); 2] = [("cpu", Quantity::milli), ("memory", Quantity::units)];
-    let lacking = counts.into_iter().filter_map(|(name, count)| {
+    let count = |name: &str, of: Quantity| if name == "cpu" { of.milli() } else { of.units() };
+    let lacking = ["cpu", "memory"].into_iter().filter_map(|name| {
         let (asked, there) = (amount(&asked, name), amount(&there, name));
-        let told = || format!("{name}, requested: {}, allocatable: {}", count(asked), count(there));
+        let told =
+            || format!("{name}, requested: {}, allocatable: {}", count(name, asked), count(name, there));
         (asked > there).then(told)
     });
     let lacking: Vec<String> = lacking.collect();
