@@ -142,7 +142,7 @@ func gitopsCache(ctx context.Context, t *target) error {
 	if info.SyncError != nil || info.APIsCount < 50 || info.ResourcesCount < 100 {
 		return fmt.Errorf("the cache holds %d resources of %d kinds (%w)", info.ResourcesCount, info.APIsCount, info.SyncError)
 	}
-	if a.cache.GetServerVersion() != "1.34" && !strings.HasPrefix(a.cache.GetServerVersion(), "v1.34") && !strings.HasPrefix(a.cache.GetServerVersion(), "1.34") {
+	if !strings.HasPrefix(strings.TrimPrefix(a.cache.GetServerVersion(), "v"), "1.36") {
 		return fmt.Errorf("the version is %s", a.cache.GetServerVersion())
 	}
 	if a.cache.GetGVKParser().Type(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}) == nil {

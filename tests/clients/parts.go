@@ -209,7 +209,7 @@ func discoveryClient(ctx context.Context, t *target) error {
 	}
 	preferred, err := client.ServerPreferredNamespacedResources()
 	err = first(err,
-		want(version.Major == "1" && version.Minor == "34", "the version is %v", version),
+		want(version.Major == "1" && version.Minor == "36", "the version is %v", version),
 		want(len(document.GetDefinitions().GetAdditionalProperties()) > 400, "OpenAPI v2 has few definitions"),
 		want(strings.Contains(string(text), "io.k8s.api.apps.v1.Deployment"), "OpenAPI v3 of apps/v1 lacks Deployments"),
 		want(len(preferred) > 10, "%d preferred lists", len(preferred)))
