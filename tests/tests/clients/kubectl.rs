@@ -120,7 +120,8 @@ const PATTERNS: &[(&str, &str)] = &[
     (r"[WEI]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ", "LOGGED "),
     (r"X509SHA256=[0-9a-f]{64}", "FINGERPRINT"),
     (r"system:admin", "admin"),
-    (r"\b10\.\d+\.\d+\.\d+\b", "ADDRESS"),
+    // Of either range that a Service may get its address from: one script has a ServiceCIDR of its own, beside the others.
+    (r"\b(?:10\.\d+|198\.51)\.\d+\.\d+\b", "ADDRESS"),
     (r"\b3[0-2]\d{3}\b", "PORT"),
     (r"\b\d+(ms|s|m\d*s?|h\d*m?)( ago)?\b", "AGE"),
     (r"<invalid>|<unknown>", "AGE"),
