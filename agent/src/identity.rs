@@ -131,14 +131,25 @@ impl Identity {
         if new.key_fingerprint != old.key_fingerprint || new.common_name != old.common_name {
             return Err("the new certificate is for somebody else".into());
         }
+        let is_news = |endpoint: &String| is_endpoint(endpoint) && !self.endpoints.contains(endpoint);
+        let same_bundle = reply.ca_bundle.is_empty() || reply.ca_bundle == self.ca_bundle;
+        let is_held = reply.certificate == self.certificate;
+        if is_held
+            && same_bundle
+            && !(self.endpoints.len() < ENDPOINTS && reply.endpoints.iter().any(is_news))
+        {
+            return Err("the hub sent the certificate that is held already".into());
+        }
         let before = (old.issuer, self.trust_revision());
         if !reply.ca_bundle.is_empty() {
             // One that trusts nobody would never find its hub again.
             certificates(&reply.ca_bundle).map_err(|error| format!("the new CA bundle: {error}"))?;
             self.ca_bundle = reply.ca_bundle;
         }
-        self.earlier = Some(self.shown(now).to_owned());
-        self.certificate = reply.certificate;
+        if !is_held {
+            self.earlier = Some(self.shown(now).to_owned());
+            self.certificate = reply.certificate;
+        }
         for endpoint in reply.endpoints {
             let is_news = is_endpoint(&endpoint) && !self.endpoints.contains(&endpoint);
             if is_news && self.endpoints.len() < ENDPOINTS {
@@ -415,6 +426,9 @@ mod tests {
         assert_eq!(identity.certificate, before);
         assert!(!identity.renewed(reply(new.clone()), now).unwrap());
         assert_eq!(identity.certificate, new);
+        let kept = json!(identity);
+        assert!(identity.renewed(reply(new), now).is_err(), "the same once more is no renewal");
+        assert_eq!(json!(identity), kept);
         let (next, _) = Authority::create(Timestamp::now()).unwrap();
         let bundle = format!("{}{}", next.certificate_pem(), ca.certificate_pem());
         let of_next = || RenewReply { ca_bundle: bundle.clone(), ..reply(issue(&next, &key, "site1")) };

@@ -26,6 +26,11 @@ use crate::schedule::Advice;
 
 /// What the hub may send before the ledger has it.
 const WINDOW: Credit = Credit { messages: 256, bytes: 1 << 20 };
+/// Answers that wait to be sent. More than the Works of a window, so that a hub that keeps to it is read on while it is slow.
+const ANSWERS: usize = 1024;
+/// The longest name, uid or hash of a Work: one is answered with these, and kept by them. A name is of 253 bytes at most, and what it is
+/// told apart by of a few more.
+const NAME: usize = 512;
 /// A hub that does not keep to what it was granted is dialled again after this.
 const OVERSPENT: Duration = Duration::from_secs(30);
 
@@ -93,6 +98,8 @@ pub struct Session {
     heard: Duration,
     leave_at: Option<Duration>,
     resync: v1::Resync,
+    /// Asks that are not answered.
+    renewals: u32,
     renewed: Option<v1::RenewReply>,
     resource_models: Option<Bytes>,
     trust: Option<u64>,
@@ -156,6 +163,7 @@ impl Session {
             heard: now,
             leave_at: None,
             resync: v1::Resync::default(),
+            renewals: 0,
             renewed: None,
             resource_models: None,
             trust: None,
@@ -165,6 +173,16 @@ impl Session {
 
     // -------------------------------------------------------------------------------------- coming in
 
+    /// Whether anything more is to be read of the hub: one that takes no answers is not listened to, so that they cannot pile up.
+    pub fn listens(&self) -> bool {
+        self.out.len() < ANSWERS
+    }
+
+    /// The hub takes nothing more: what waits for it is of no use. Why, it may be about to say.
+    pub fn is_not_heard(&mut self) {
+        self.out.clear();
+    }
+
     /// Takes one frame of the hub.
     pub fn frame(&mut self, frame: HubFrame, now: Duration) {
         self.heard = now;
@@ -172,6 +190,11 @@ impl Session {
             self.out.push_back(agent_frame::Body::Unsupported(v1::Unsupported { kind: frame.kind }));
             return;
         };
+        if !is_named_briefly(&body) {
+            let reason = "the hub sent a Work with a name, a uid or a hash that is longer than any".into();
+            self.end(reason, Advice::After(OVERSPENT));
+            return;
+        }
         if self.overspends(&body) {
             self.end("the hub sent more than it was granted".into(), Advice::After(OVERSPENT));
             return;
@@ -187,7 +210,13 @@ impl Session {
             B::Pong(pong) => self.pong(pong),
             B::Credit(credit) => self.purse.add(&credit),
             B::Unsupported(_) => {}
-            B::Renewed(reply) => self.renewed = Some(reply),
+            // One answer to each ask: what comes unasked would be written down as often as the hub likes.
+            B::Renewed(reply) => {
+                let granted = self.renewed.take().filter(|before| before.refusal.is_empty());
+                let is_asked = self.renewals > 0;
+                self.renewals = self.renewals.saturating_sub(1);
+                self.renewed = granted.or(is_asked.then_some(reply));
+            }
             B::Resync(again) => {
                 self.resync.statuses |= again.statuses;
                 self.resync.cluster |= again.cluster;
@@ -369,6 +398,7 @@ impl Session {
 
     /// Asks for a new certificate.
     pub fn renew(&mut self, csr: Bytes) {
+        self.renewals = self.renewals.saturating_add(1);
         self.out.push_back(agent_frame::Body::Renew(v1::RenewRequest { csr }));
     }
 
@@ -476,6 +506,16 @@ impl Session {
         let (cursor, assembly) = self.intake.into_parts();
         (self.cadence, cursor, assembly)
     }
+}
+
+/// Whether a Work's name, uid and hash may be such.
+fn is_named_briefly(body: &hub_frame::Body) -> bool {
+    let names = match body {
+        hub_frame::Body::Upsert(work) => [work.key.len(), work.uid.len(), work.hash.len()],
+        hub_frame::Body::Tombstone(work) => [work.key.len(), work.uid.len(), 0],
+        _ => return true,
+    };
+    names.iter().all(|length| *length <= NAME)
 }
 
 #[cfg(test)]

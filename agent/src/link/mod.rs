@@ -29,7 +29,7 @@ use crate::enrolment::Enrolment;
 use crate::identity::{Identity, IdentityStore};
 use crate::ledger::LedgerError;
 use crate::reconcile::orphans::former_key;
-use crate::rotation;
+use crate::rotation::{self, Asking};
 use crate::schedule::{Advice, Schedule};
 use crate::session::{Change, Ended, Opening, Session};
 use crate::shared::{LinkView, Shared};
@@ -70,6 +70,7 @@ struct Carried {
     cadence: Cadence,
     assembly: Assembly,
     next_endpoint: usize,
+    asking: Asking,
     /// Why the last dial failed.
     refused: Option<Cause>,
 }
@@ -97,6 +98,7 @@ pub async fn run(mut link: Link, stop: CancellationToken) -> Result<(), LedgerEr
         cadence,
         assembly: Assembly::default(),
         next_endpoint: 0,
+        asking: Asking::default(),
         refused: None,
     };
     while !stop.is_cancelled() {
@@ -287,7 +289,7 @@ async fn converse(
 ) -> Result<Ended, LedgerError> {
     let shared = link.shared.clone();
     let started = carried.started;
-    let mut renewal = Instant::now() + renew_after(link);
+    let mut renewal = next_renewal(link, carried, renew_after(link));
     let mut welcomed = false;
     let mut health = shared.ledger.health();
     loop {
@@ -304,14 +306,33 @@ async fn converse(
             tracing::info!(epoch = session.epoch(), offset_ms = session.hub_offset_ms(), "connected");
         }
         if let Some(reply) = session.take_renewed() {
-            if renewed(link, reply).await {
-                session.return_renewed();
+            match renewed(link, reply).await {
+                Ok(of_another_ca) => {
+                    if of_another_ca {
+                        session.return_renewed();
+                    }
+                    // One that is due already, by this clock, is no reason to ask at once.
+                    let due = renew_after(link);
+                    if !due.is_zero() {
+                        renewal = next_renewal(link, carried, due);
+                    }
+                }
+                // The pause of the ask goes on.
+                Err(refusal) if carried.asking.tells(started.elapsed()) => {
+                    tracing::warn!(refusal = %quoted(&refusal), "the certificate was not renewed");
+                }
+                Err(_) => {}
             }
-            renewal = Instant::now() + renew_after(link);
         }
         if session.take_trust().is_some_and(|revision| revision != link.identity.trust_revision()) {
-            tracing::info!("the hub's CA changes: a new certificate is asked for");
-            renewal = Instant::now() + ask_for_renewal(link, session);
+            let wished = next_renewal(link, carried, Duration::ZERO);
+            if wished < renewal {
+                tracing::info!("the hub's CA changes: a new certificate is asked for");
+                renewal = wished;
+            }
+        }
+        if renewal <= Instant::now() {
+            renewal = ask_for_renewal(link, carried, session);
         }
         if let Some(models) = session.take_resource_models() {
             shared.count_by(&models);
@@ -330,14 +351,12 @@ async fn converse(
         tokio::select! {
             biased;
             () = stop.cancelled() => session.leave("the agent stops"),
-            message = inbound.message() => receive(session, message, &mut inbound, started),
+            message = inbound.message(), if session.listens() => receive(session, message, &mut inbound, started),
             _ = frames.reserve(), if full => {}
             () = shared.tell.notified(), if !full => {}
             // What waited for the disk may be told.
             Ok(()) = health.changed() => {}
-            () = tokio::time::sleep_until(renewal) => {
-                renewal = Instant::now() + ask_for_renewal(link, session);
-            }
+            () = tokio::time::sleep_until(renewal) => {}
             () = tokio::time::sleep_until(started + deadline) => {}
         }
     }
@@ -363,7 +382,7 @@ fn receive<S>(
             Ok(None) => return session.lost("the hub ended the stream".into()),
             Err(status) => return session.lost(format!("the stream broke: {}", one_line(status.message()))),
         }
-        if taken == BATCH {
+        if taken == BATCH || !session.listens() {
             return;
         }
         let Some(next) = inbound.next().now_or_never() else { return };
@@ -420,7 +439,10 @@ fn send(shared: &Shared, session: &mut Session, frames: &mpsc::Sender<AgentFrame
             },
             Err(mpsc::error::TrySendError::Full(())) => return true,
             // The hub reads no more. Why, it has said or will say on its own side, which is still read.
-            Err(mpsc::error::TrySendError::Closed(())) => return false,
+            Err(mpsc::error::TrySendError::Closed(())) => {
+                session.is_not_heard();
+                return false;
+            }
         }
     }
 }
@@ -434,33 +456,35 @@ fn renew_after(link: &Link) -> Duration {
     link.identity.peer(now).map_or(FAR, |peer| rotation::due_in(&peer, now)).min(FAR)
 }
 
-/// Asks for a new certificate; how long to wait for it before asking again.
-fn ask_for_renewal(link: &Link, session: &mut Session) -> Duration {
+/// When to ask, where it is to be in `due`: no earlier than the asks before allow.
+fn next_renewal(link: &Link, carried: &Carried, due: Duration) -> Instant {
+    let now = link.sources.now();
+    let earliest = link.identity.peer(now).map_or(Duration::ZERO, |peer| carried.asking.earliest(&peer, now));
+    (Instant::now() + due).max(carried.started + earliest)
+}
+
+/// Asks for a new certificate; when to ask again, unless one comes that is not due.
+fn ask_for_renewal(link: &Link, carried: &mut Carried, session: &mut Session) -> Instant {
     let request =
         link.identity.key().and_then(|key| key.request(&agent_subject(&link.identity.cluster_name)));
     let now = link.sources.now();
     match (request, link.identity.peer(now)) {
         (Ok(csr), Ok(peer)) => {
             session.renew(csr.into());
-            rotation::ask_again_in(&peer, now)
+            carried.asking.asks(carried.started.elapsed());
+            next_renewal(link, carried, rotation::ask_again_in(&peer, now))
         }
         (Err(error), _) | (_, Err(error)) => {
             tracing::error!(%error, "renewing the certificate");
-            FAR
+            Instant::now() + FAR
         }
     }
 }
 
-/// True where there is a new certificate, and of another CA.
-async fn renewed(link: &mut Link, reply: karmada_proto::v1::RenewReply) -> bool {
+/// Takes a new certificate. True where it is of another CA.
+async fn renewed(link: &mut Link, reply: karmada_proto::v1::RenewReply) -> Result<bool, String> {
     let now = link.sources.now();
-    let of_another_ca = match link.identity.renewed(reply, now) {
-        Ok(of_another_ca) => of_another_ca,
-        Err(refusal) => {
-            tracing::warn!(refusal = %quoted(&refusal), "the certificate was not renewed");
-            return false;
-        }
-    };
+    let of_another_ca = link.identity.renewed(reply, now)?;
     if let Ok(peer) = link.identity.peer(now) {
         link.shared.counts.certificate_ends.store(peer.not_after.as_second(), Ordering::Relaxed);
     }
@@ -468,7 +492,7 @@ async fn renewed(link: &mut Link, reply: karmada_proto::v1::RenewReply) -> bool 
         Ok(()) => tracing::info!("the certificate was renewed"),
         Err(error) => tracing::error!(%error, "keeping the renewed certificate"),
     }
-    of_another_ca
+    Ok(of_another_ca)
 }
 
 #[cfg(test)]

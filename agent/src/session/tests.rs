@@ -586,3 +586,64 @@ fn whom_to_trust_is_told_in_the_welcome_and_while_the_session_runs() {
         "the new certificate is tried at once"
     );
 }
+
+#[test]
+fn a_certificate_that_nobody_asked_for_is_not_looked_at() {
+    let mut session = open(7, 4, &[]);
+    welcome(&mut session, 7);
+    let reply = |refusal: &str| {
+        Body::Renewed(v1::RenewReply { refusal: refusal.into(), ..v1::RenewReply::default() })
+    };
+    hear(&mut session, reply(""));
+    assert_eq!(session.take_renewed(), None);
+    // The second ask is refused before the first is answered.
+    (0..2).for_each(|_| session.renew(Bytes::new()));
+    hear(&mut session, reply("one is made already"));
+    hear(&mut session, reply(""));
+    hear(&mut session, reply("nobody asked"));
+    assert_eq!(session.take_renewed(), Some(v1::RenewReply::default()));
+    hear(&mut session, reply(""));
+    assert_eq!(session.take_renewed(), None);
+}
+
+/// The hub sends what is to be answered, and takes no answer.
+#[test]
+fn a_hub_that_takes_no_answers_is_not_read() {
+    let mut session = open(7, 4, &[]);
+    welcome(&mut session, 7);
+    let frames = [Body::Ping(v1::Ping::default()), tombstone("never held", "u", 9, TombstoneReason::Deleted)];
+    let mut read = 0;
+    for body in frames.iter().cycle().take(100_000) {
+        if session.listens() {
+            hear(&mut session, body.clone());
+            session.take_changes();
+            session.committed(secs(1));
+            session.credit = CreditLedger::new(WINDOW);
+            read += 1;
+        }
+    }
+    assert!((256..5000).contains(&read), "{read} frames read");
+    let mut outbox = Outbox::default();
+    while session.next_frame(&mut outbox, secs(1)).is_some() {}
+    assert!(session.listens(), "the answers are out");
+    hear(&mut session, Body::Ping(v1::Ping::default()));
+    session.is_not_heard();
+    assert!(said(&mut session).is_empty(), "nobody takes what waits");
+}
+
+#[test]
+fn a_name_that_no_work_can_have_ends_the_session() {
+    let long = "x".repeat(2000);
+    let bodies = [
+        Body::Upsert(Upsert { offer: true, ..upsert(&long, 9, "{}", 9) }),
+        tombstone("a", &long, 9, TombstoneReason::Deleted),
+        Body::Upsert(Upsert { offer: true, hash: Bytes::from(vec![0; 2000]), ..upsert("a", 9, "{}", 9) }),
+    ];
+    for body in bodies {
+        let mut session = open(7, 4, &[]);
+        welcome(&mut session, 7);
+        hear(&mut session, body);
+        assert!(session.ended().is_some());
+        session.take_changes();
+    }
+}

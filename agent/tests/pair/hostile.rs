@@ -79,6 +79,28 @@ proptest! {
         }
     }
 
+    /// It sends on and on and takes nothing.
+    #[test]
+    fn a_hub_that_never_reads_takes_no_memory(frames in prop::collection::vec(hostile("hub"), 1..40)) {
+        let opening = Opening { epoch: 3, cursor: 1, ..Opening::default() };
+        let mut session = Session::open(opening, held(), Assembly::default(), Cadence::default(), NOW);
+        let mut outbox = Outbox::default();
+        session.frame(frame::hub(hub_frame::Body::Welcome(Welcome { epoch: 3, ..Welcome::default() })), NOW);
+        for bytes in frames.iter().cycle().take(5000) {
+            let Ok(frame) = HubFrame::decode(&bytes[..]) else { continue };
+            if !session.listens() || session.ended().is_some() {
+                break;
+            }
+            session.frame(frame, NOW);
+            session.tick(NOW);
+            session.take_changes();
+            session.committed(NOW);
+        }
+        let waiting = std::iter::from_fn(|| session.next_frame(&mut outbox, NOW)).take(5000).count();
+        prop_assert!(waiting < 1100, "{waiting} answers wait");
+        prop_assert!(session.listens());
+    }
+
     #[test]
     fn the_hub_survives_any_agent(frames in prop::collection::vec(hostile("agent"), 0..40), resumed in any::<bool>()) {
         let credit = Some(Credit { messages: 100, bytes: 1 << 20 });
