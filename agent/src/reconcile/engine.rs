@@ -577,9 +577,7 @@ impl Engine {
     /// Of what a Work names or lets go of, what Works name now.
     fn named_of(&self, entry: &Entry) -> Vec<(ObjectId, String)> {
         let manifests = apply::manifests(&entry.body).unwrap_or_default();
-        let ids = manifests.iter().map(ObjectId::of).chain(entry.former.iter().cloned());
-        let named = ids.flat_map(|id| self.targets.of_name(&id).to_vec());
-        named.map(|target| (target.id, target.key)).collect()
+        self.targets.naming(manifests.iter().map(ObjectId::of).chain(entry.former.iter().cloned()))
     }
 }
 

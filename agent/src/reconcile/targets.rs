@@ -1,10 +1,11 @@
 //! Which object of the member belongs to which Works, and how it was last found right. Pure.
 //!
 //! In: the objects of a Work, each time they are read from the ledger; how objects were found. Out: for an object all Works that name it,
-//! and the one that has it; for a kind whether anything of it is wanted. Where several Works name one object, that one has it which
+//! and the one that has it; for a kind whether anything of it is wanted. A Work has one claim to an object, however often it names it: what
+//! is kept, and what is looked through for an event, grows with the objects and not with their square. Where several Works name one object, that one has it which
 //! applied it last, as the object's marks tell; while it is away, the one of which it was found right last.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::member::{Gvk, ObjectId};
 
@@ -49,10 +50,13 @@ impl Targets {
     pub fn set(&mut self, key: &str, ids: Vec<ObjectId>, is_enforced: bool) -> Vec<ObjectId> {
         let before = self.by_key.remove(key).unwrap_or_default();
         let mut known = BTreeMap::new();
-        for id in &before.ids {
-            known.insert(id.clone(), self.withdraw(key, id));
+        for id in before.ids.iter().rev() {
+            if let Some(digest) = self.withdraw(key, id) {
+                known.insert(id.clone(), digest);
+            }
         }
-        for (ordinal, id) in ids.iter().enumerate() {
+        let mut claimed = BTreeSet::new();
+        for (ordinal, id) in ids.iter().enumerate().filter(|(_, id)| claimed.insert(*id)) {
             let digest = known.get(id).copied().flatten();
             let target = Target { key: key.to_owned(), ordinal, id: id.clone(), is_enforced, digest };
             let named = self.by_name.entry(name_of(id)).or_default();
@@ -62,7 +66,8 @@ impl Targets {
                 *self.kinds.entry(id.gvk.clone()).or_default() += 1;
             }
         }
-        let left = before.ids.into_iter().filter(|id| !ids.iter().any(|named| named.may_be(id)));
+        let before: BTreeSet<ObjectId> = before.ids.into_iter().filter(|id| !claimed.contains(id)).collect();
+        let left = before.into_iter().filter(|id| !ids.iter().any(|named| named.may_be(id)));
         let left = left.collect();
         if !ids.is_empty() {
             self.by_key.insert(key.to_owned(), OfWork { ids, is_enforced });
@@ -70,11 +75,11 @@ impl Targets {
         left
     }
 
-    /// Takes a claim back. Out: its digest.
-    fn withdraw(&mut self, key: &str, id: &ObjectId) -> Option<u64> {
+    /// Takes a claim back, where there is one. Out: its digest.
+    fn withdraw(&mut self, key: &str, id: &ObjectId) -> Option<Option<u64>> {
         let name = name_of(id);
         let named = self.by_name.get_mut(&name)?;
-        let at = named.iter().position(|target| target.key == key && target.id == *id)?;
+        let at = named.iter().rposition(|target| target.key == key && target.id == *id)?;
         let target = named.remove(at);
         if named.is_empty() {
             self.by_name.remove(&name);
@@ -87,12 +92,25 @@ impl Targets {
                 self.kinds.remove(&id.gvk);
             }
         }
-        target.digest
+        Some(target.digest)
     }
 
     /// All claims that may be to `id`, be it named by a manifest or found in the member.
     pub fn of_name(&self, id: &ObjectId) -> &[Target] {
         self.by_name.get(&name_of(id)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Of what a Work names or lets go of, what Works name now: each claim once, whatever is named how often.
+    pub fn naming(&self, ids: impl Iterator<Item = ObjectId>) -> Vec<(ObjectId, String)> {
+        let names: BTreeSet<ObjectId> = ids.map(|id| name_of(&id)).collect();
+        let named = names.iter().filter_map(|name| self.by_name.get(name)).flatten();
+        named.map(|target| (target.id.clone(), target.key.clone())).collect()
+    }
+
+    /// Whether manifest `ordinal` of Work `key` is the first there that names `id`: how the object is, is told of that one.
+    pub fn is_first(&self, key: &str, ordinal: usize, id: &ObjectId) -> bool {
+        let mut claims = self.of_name(id).iter().filter(|target| target.key == key && target.id == *id);
+        claims.next().is_none_or(|target| target.ordinal == ordinal)
     }
 
     /// The claims to the member's object `there`.
@@ -210,5 +228,24 @@ mod tests {
             targets.owner(&there, None).is_none(),
             "of a kind that is in namespaces, it is another object"
         );
+    }
+
+    #[test]
+    fn what_is_named_by_a_thousand_manifests_is_known_once() {
+        let mut targets = Targets::default();
+        targets.set("w", vec![id("Secret", "a"); 1000], true);
+        assert_eq!(targets.of(&id("Secret", "a")).count(), 1, "one claim, of the first");
+        assert_eq!(targets.of_work("w").len(), 1000, "each manifest has its place");
+        assert_eq!(
+            targets.naming(targets.of_work("w").iter().cloned()),
+            [(id("Secret", "a"), "w".to_owned())]
+        );
+        assert_eq!(targets.set("w", Vec::new(), true), [id("Secret", "a")]);
+        assert!(!targets.has_kind(&id("Secret", "a").gvk));
+        let elsewhere = (0..1000).map(|at| ObjectId { namespace: format!("n{at}"), ..id("Secret", "a") });
+        let elsewhere: Vec<ObjectId> = elsewhere.collect();
+        targets.set("other", vec![id("Secret", "a")], true);
+        targets.set("w", elsewhere.clone(), true);
+        assert_eq!(targets.naming(elsewhere.into_iter()).len(), 1001);
     }
 }

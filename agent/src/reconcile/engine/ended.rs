@@ -146,7 +146,7 @@ impl Engine {
             self.targets.set_digest(key, &id, Some(digest));
         }
         let answer = self.observed.answered(&id, digest, object);
-        if answer == Answer::Newest {
+        if answer == Answer::Newest && self.targets.is_first(key, ordinal, &id) {
             self.statuses.observe(&*self.parts.interpreter, key, ordinal, plural, object);
         }
         self.plurals.entry(id.gvk).or_insert_with(|| plural.to_owned());

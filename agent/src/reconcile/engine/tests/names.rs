@@ -126,3 +126,27 @@ async fn what_can_be_no_object_is_refused_in_words_and_its_work_ends_at_once() {
         assert_eq!(rig.shared.ledger.held().unwrap()["a"].phase, Phase::Removed, "{manifest}");
     }
 }
+
+/// What is told of them is told once.
+#[tokio::test(start_paused = true)]
+async fn manifests_that_are_the_same_are_one_object() {
+    let rig = Rig::fresh();
+    rig.commit(&[put("w", 1, &vec![config("a", "1"); 50], false)]);
+    rig.until("applied", |rig| rig.applied("w")).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    rig.member.edit(&id("a"), |o| karmada_api::object::set_label(o, "site", "note"));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let report = rig.shared.outbox.lock().report("w").cloned().unwrap();
+    let statuses: Value = serde_json::from_slice(&report.manifest_statuses.unwrap()).unwrap();
+    assert_eq!(statuses.as_array().map(Vec::len), Some(1), "{statuses}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_manifests_than_an_agent_takes_are_refused_in_words() {
+    let rig = Rig::fresh();
+    rig.commit(&[put("many", 1, &vec![json!({}); 6000], false)]);
+    let outcome = |rig: &Rig| rig.shared.ledger.entry("many").unwrap().unwrap().applied;
+    rig.until("refused", |rig| outcome(rig).is_some()).await;
+    let (applied, _) = outcome(&rig).unwrap();
+    assert!(!applied.ok && applied.message.contains("more than 5000 manifests"), "{}", applied.message);
+}
