@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::identity::{IdentityStore, secret_id, secret_with};
 use crate::ledger::{Ledger, LedgerError, Row, Told};
 use crate::member::{Member, MemberError};
+use crate::reconcile::own::stem;
 
 /// Buckets of Works.
 const BUCKETS: usize = 7;
@@ -112,7 +113,7 @@ impl LedgerBackup {
     #[must_use]
     pub fn of(identity_store: &IdentityStore) -> Option<Self> {
         let IdentityStore::Secret { member, namespace, name } = identity_store else { return None };
-        let prefix = format!("{}-ledger", name.strip_suffix("-identity").unwrap_or(name));
+        let prefix = format!("{}-ledger", stem(name));
         Some(Self { member: member.clone(), namespace: namespace.clone(), prefix })
     }
 

@@ -55,6 +55,7 @@ use crate::link::dial::Connector;
 use crate::member::proven::ProvenMember;
 use crate::member::{Member, MemberError};
 use crate::reconcile::body::ClusterNames;
+use crate::reconcile::own::Own;
 use crate::shared::Shared;
 
 pub use crate::shared::LinkView;
@@ -311,6 +312,7 @@ async fn work(
         member: parts.member.clone(),
         interpreter: parts.interpreter.clone(),
         cluster: names,
+        own: Arc::new(Own::of(&parts.identity_store, &config.namespaces)),
         drift_rate: config.drift_rate,
         namespaces: config.namespaces.into(),
     };

@@ -10,6 +10,7 @@ use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde_json::Value;
 
 use super::body::ClusterNames;
+use super::own::Own;
 use super::{body, order};
 use crate::member::{Gvk, Member, MemberError, ObjectId, Unserved};
 
@@ -55,6 +56,11 @@ pub enum Failure {
     /// Working on it panicked.
     #[error("working on it made the agent panic, which is a fault of the agent's: it is tried once more")]
     Panicked,
+    /// It is what the agent itself lives by.
+    #[error(
+        "{0} belongs to the agent that keeps this member, and no Work may change or remove it: karmadactl register and unregister do"
+    )]
+    Own(ObjectId),
     /// What the hub sent is no list of manifests.
     #[error("the Work's body cannot be read: {0}")]
     Malformed(String),
@@ -125,6 +131,8 @@ pub struct Context<'a> {
     pub written: &'a [u64],
     /// Objects that Works name now, by their manifests, with the Work: as far as the Work at hand names them, or lets go of them.
     pub named: &'a [(ObjectId, String)],
+    /// What no Work may name.
+    pub own: &'a Own,
 }
 
 impl<'a> Context<'a> {
@@ -231,6 +239,9 @@ async fn manifest(
     known: Known<'_>,
 ) -> Result<Value, Failure> {
     let id = ObjectId::of(desired);
+    if context.own.has(&id) {
+        return Err(Failure::Own(id));
+    }
     if known == Known::Nowhere {
         match context.member.create(desired).await {
             Err(MemberError::Conflict(_)) => {}
@@ -349,6 +360,9 @@ async fn remove(
     preserve: bool,
     uids: &[String],
 ) -> Result<(bool, Option<String>), Failure> {
+    if context.own.has(id) {
+        return Ok((true, None));
+    }
     let Some((id, observed)) = find(context.member, id).await? else { return Ok((true, None)) };
     if !body::belongs(&observed, context.cluster, key, written) {
         return Ok((true, None));
@@ -417,10 +431,11 @@ mod tests {
         MemoryMember::new("m", 1, Duration::ZERO)
     }
 
+    static NONE: LazyLock<Own> = LazyLock::new(Own::default);
     static NAMES: LazyLock<ClusterNames> = LazyLock::new(|| "m".into());
 
     fn context(member: &MemoryMember) -> Context<'_> {
-        Context { member, interpreter: &Native, cluster: &NAMES, written: &[], named: &[] }
+        Context { member, interpreter: &Native, cluster: &NAMES, written: &[], named: &[], own: &NONE }
     }
 
     fn all(manifest: &Value) -> Leaving {
@@ -518,8 +533,14 @@ mod tests {
             }
         }
         let strict = Strict(member());
-        let context =
-            Context { member: &strict, interpreter: &Native, cluster: &NAMES, written: &[], named: &[] };
+        let context = Context {
+            member: &strict,
+            interpreter: &Native,
+            cluster: &NAMES,
+            written: &[],
+            named: &[],
+            own: &NONE,
+        };
         assert!(work(context, "w", &[config("a", "1")], Known::Older).await[0].is_ok());
         assert!(work(context, "w", &[config("a", "2")], Known::Older).await[0].is_ok());
         assert_eq!(value(&strict.0, "a").as_deref(), Some("2"));

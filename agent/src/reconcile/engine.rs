@@ -24,6 +24,7 @@ use super::fence::Fence;
 use super::guard::{self, Guarded};
 use super::observed_during_write::ObservedDuringWrite;
 use super::orphans::Orphans;
+use super::own::Own;
 use super::pace::{self, Adaptive};
 use super::strays::{self, Looks, Strays};
 use super::targets::{Target, Targets};
@@ -54,6 +55,8 @@ pub struct Parts {
     pub interpreter: Arc<dyn Interpreter>,
     /// The cluster's names.
     pub cluster: ClusterNames,
+    /// What the agent itself lives by in the member.
+    pub own: Arc<Own>,
     /// Looks at drift per second.
     pub drift_rate: f64,
     /// The only namespaces that it may watch in; empty for all.
@@ -563,12 +566,18 @@ impl Engine {
         let named = self.named_of(&entry);
         let member = self.parts.member.clone();
         let interpreter = self.parts.interpreter.clone();
-        let cluster = self.parts.cluster.clone();
+        let (cluster, own) = (self.parts.cluster.clone(), self.parts.own.clone());
         self.running.spawn(async move {
             let began = Instant::now();
             let hash = entry.hash.clone();
             // A panic is one crash of this Work, not the end of the agent.
-            let work = AssertUnwindSafe(task::one((&*member, &*interpreter), &cluster, &key, &entry, &named));
+            let work = AssertUnwindSafe(task::one(
+                (&*member, &*interpreter),
+                (&cluster, &own),
+                &key,
+                &entry,
+                &named,
+            ));
             let kind = work.catch_unwind().await.unwrap_or(Ending::Panicked);
             Finished { key, hash, latency: began.elapsed(), kind }
         });

@@ -7,6 +7,7 @@
 //! - [`order`], [`todo`], [`pace`]: what is next, and how fast (pure).
 //! - [`body`]: what is sent, and whether it is there already (pure).
 //! - [`observed_during_write`]: which is newer, what a watch told or what a write was answered (pure).
+//! - [`own`]: what the agent itself lives by in the member, which no Work may name (pure).
 //! - [`unanswered`]: what the member may still carry out though nobody waits for it (pure).
 //! - [`strays`]: what bears our marks though nobody holds its Work (pure). [`look`]: where no watch tells of it.
 //! - [`failure_log`]: what fails for many by one cause, told once a minute.
@@ -24,6 +25,7 @@ mod look;
 mod observed_during_write;
 pub mod order;
 pub mod orphans;
+pub mod own;
 pub mod pace;
 mod strays;
 mod targets;

@@ -10,17 +10,18 @@ use crate::member::{Gvk, Member, ObjectId};
 use crate::reconcile::apply::{self, Context, Failure, Known, Removal};
 use crate::reconcile::body::ClusterNames;
 use crate::reconcile::orphans::work_of_row;
+use crate::reconcile::own::Own;
 use crate::session::Phase;
 
 /// One Work's turn; `named` as in [`Context::named`].
 pub(super) async fn one(
     (member, interpreter): (&dyn Member, &dyn Interpreter),
-    cluster: &ClusterNames,
+    (cluster, own): (&ClusterNames, &Own),
     key: &str,
     entry: &Entry,
     named: &[(ObjectId, String)],
 ) -> Ending {
-    let context = Context { member, interpreter, cluster, written: &entry.written, named };
+    let context = Context { member, interpreter, cluster, written: &entry.written, named, own };
     match apply::manifests(&entry.body) {
         Ok(manifests) if entry.phase == Phase::Desired => {
             let known = match entry {

@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::*;
+use crate::identity::IdentityStore;
 use crate::ledger::Ledger;
 use crate::member::MemberError;
 use crate::member::memory::MemoryMember;
@@ -53,6 +54,12 @@ fn put(key: &str, revision: u64, manifests: &[Value], suspended: bool) -> Change
         generation: revision,
         retry: String::new(),
     }
+}
+
+/// Where the agent of these tests has its identity.
+fn identity_store(member: &MemoryMember) -> IdentityStore {
+    let (namespace, name) = ("agents".into(), "karmada-agent-identity".into());
+    IdentityStore::Secret { member: Arc::new(member.clone()), namespace, name }
 }
 
 impl Rig {
@@ -93,6 +100,7 @@ impl Rig {
             member: Arc::new(member.clone()),
             interpreter,
             cluster: ClusterNames { now: cluster.into(), before },
+            own: Arc::new(Own::of(&identity_store(&member), &[])),
             drift_rate: 5.0,
         };
         let engine = tokio::spawn(run(parts, stop.clone()));

@@ -150,3 +150,30 @@ async fn more_manifests_than_an_agent_takes_are_refused_in_words() {
     let (applied, _) = outcome(&rig).unwrap();
     assert!(!applied.ok && applied.message.contains("more than 5000 manifests"), "{}", applied.message);
 }
+
+/// A Work that names the agent's own identity, whatever it says of conflicts and though the object bears its marks.
+#[tokio::test(start_paused = true)]
+async fn what_the_agent_lives_by_is_neither_changed_nor_removed() {
+    let rig = Rig::fresh();
+    let mut identity = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "karmada-agent-identity", "namespace": "agents"},
+        "data": {"identity.json": "b3Vycw=="}});
+    rig.member.seed(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "agents"}}));
+    rig.member.seed(body::stamped(&identity, "m", "w"));
+    let named = ObjectId::of(&identity);
+    let before = rig.member.read(&named);
+    identity["data"]["identity.json"] = json!("dGhlaXJz");
+    karmada_api::object::set_annotation(&mut identity, "work.karmada.io/conflict-resolution", "overwrite");
+    rig.commit(&[put("w", 1, &[identity, config("a", "1")], false)]);
+    let outcome = |rig: &Rig| rig.shared.ledger.entry("w").unwrap().and_then(|entry| entry.applied);
+    rig.until("refused", |rig| outcome(rig).is_some()).await;
+    let (applied, _) = outcome(&rig).unwrap();
+    assert!(!applied.ok && applied.message.contains("belongs to the agent"), "{}", applied.message);
+    assert_eq!((rig.member.read(&named), rig.value("a").as_deref()), (before.clone(), Some("1")));
+    rig.commit(&[put("w", 2, &[config("b", "1")], false)]);
+    rig.until("what is named no more is gone", |rig| rig.value("a").is_none()).await;
+    rig.commit(&[delete("w", 3)]);
+    rig.until("removed", |rig| rig.value("b").is_none()).await;
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(rig.member.read(&named), before);
+    assert_eq!(rig.shared.ledger.held().unwrap()["w"].phase, Phase::Removed);
+}
