@@ -14,6 +14,7 @@ use futures::stream::BoxStream;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use karmada_api::cluster::ApiEnablement;
+use karmada_api::object;
 use karmada_proto::{one_line, one_line_of};
 use kube::client::Body;
 use parking_lot::Mutex;
@@ -259,6 +260,23 @@ impl Inner {
         Ok(format!("{}/{}", self.home(id).await?, escape(&id.name)))
     }
 
+    /// An object written, as the member says that it is now.
+    async fn put(
+        &self,
+        id: &ObjectId,
+        method: Method,
+        uri: String,
+        kind: &str,
+        body: &Value,
+    ) -> Result<Value, MemberError> {
+        let answer = self.write(method, uri, kind, body).await?;
+        if answers(id, self.served(&id.gvk).await?.namespaced, &answer) && !object::uid(&answer).is_empty() {
+            return Ok(answer);
+        }
+        // It may have been carried out all the same.
+        Err(MemberError::Internal(format!("{SOMETHING_ELSE}: {id} was written")))
+    }
+
     async fn write(
         &self,
         method: Method,
@@ -277,34 +295,36 @@ impl Member for KubeMember {
     async fn get(&self, id: &ObjectId) -> Result<Option<Value>, MemberError> {
         let uri = self.inner.object(id).await?;
         match self.inner.json(built(Request::get(uri).body(Body::empty()))?).await {
-            Ok(value) => Ok(Some(value)),
+            Ok(value) if answers(id, self.inner.served(&id.gvk).await?.namespaced, &value) => Ok(Some(value)),
+            // No word of the object: neither that it is there nor that it is not.
+            Ok(_) => Err(MemberError::Internal(format!("{SOMETHING_ELSE}: {id} was asked for"))),
             Err(MemberError::NotFound(_)) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
     async fn apply(&self, object: &Value) -> Result<Value, MemberError> {
-        let uri = self.inner.object(&ObjectId::of(object)).await?;
-        let uri = format!("{uri}?fieldManager={FIELD_MANAGER}&force=true");
-        self.inner.write(Method::PATCH, uri, "application/apply-patch+yaml", object).await
+        let id = ObjectId::of(object);
+        let uri = format!("{}?fieldManager={FIELD_MANAGER}&force=true", self.inner.object(&id).await?);
+        self.inner.put(&id, Method::PATCH, uri, "application/apply-patch+yaml", object).await
     }
 
     async fn create(&self, object: &Value) -> Result<Value, MemberError> {
-        let uri = self.inner.home(&ObjectId::of(object)).await?;
-        let uri = format!("{uri}?fieldManager={FIELD_MANAGER}");
-        self.inner.write(Method::POST, uri, "application/json", object).await
+        let id = ObjectId::of(object);
+        let uri = format!("{}?fieldManager={FIELD_MANAGER}", self.inner.home(&id).await?);
+        self.inner.put(&id, Method::POST, uri, "application/json", object).await
     }
 
     async fn update(&self, object: &Value) -> Result<Value, MemberError> {
-        let uri = self.inner.object(&ObjectId::of(object)).await?;
-        let uri = format!("{uri}?fieldManager={FIELD_MANAGER}");
-        self.inner.write(Method::PUT, uri, "application/json", object).await
+        let id = ObjectId::of(object);
+        let uri = format!("{}?fieldManager={FIELD_MANAGER}", self.inner.object(&id).await?);
+        self.inner.put(&id, Method::PUT, uri, "application/json", object).await
     }
 
     async fn merge(&self, id: &ObjectId, patch: &Value) -> Result<Value, MemberError> {
         let uri = self.inner.object(id).await?;
         let uri = format!("{uri}?fieldManager={FIELD_MANAGER}");
-        self.inner.write(Method::PATCH, uri, "application/merge-patch+json", patch).await
+        self.inner.put(id, Method::PATCH, uri, "application/merge-patch+json", patch).await
     }
 
     async fn delete(&self, id: &ObjectId, uid: &str) -> Result<(), MemberError> {
@@ -384,6 +404,15 @@ fn sent_in_vain(method: &Method, error: MemberError) -> MemberError {
     }
 }
 
+/// What is said of a success that is none.
+const SOMETHING_ELSE: &str = "the member's API answered with something else";
+
+/// Whether `answer` is the object `id`, in whatever version. What stands in front of an API server may call anything a success.
+fn answers(id: &ObjectId, namespaced: bool, answer: &Value) -> bool {
+    let there = ObjectId::of(answer);
+    id.means(&there) && (!namespaced || there.namespace == id.namespace)
+}
+
 fn built(request: Result<Request<Body>, http::Error>) -> Result<Request<Body>, MemberError> {
     request.map_err(|error| MemberError::Invalid(format!("a request that cannot be built: {error}")))
 }
@@ -403,6 +432,8 @@ fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     async fn member_at(address: std::net::SocketAddr) -> KubeMember {
@@ -444,6 +475,60 @@ mod tests {
         let request = Request::post("/api").body(Body::empty()).unwrap();
         let error = member.inner.call(request).await.unwrap_err();
         assert!(matches!(error, MemberError::Unreachable(_)), "nobody listens: {error:?}");
+    }
+
+    /// A proxy, a portal before the network, a server that is another by now: what is there is not known by it.
+    #[tokio::test]
+    async fn a_success_that_names_another_object_is_none() {
+        let config = |namespace: &str, name: &str, uid: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace, "uid": uid}});
+        let status = json!({"apiVersion": "v1", "kind": "Status", "status": "Success"});
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a", "namespace": "d", "uid": "u"}});
+        let others = [
+            json!({}),
+            json!([]),
+            json!("ok"),
+            status,
+            secret,
+            config("d", "b", "u"),
+            config("e", "a", "u"),
+            config("", "a", "u"),
+            json!({"apiVersion": "example.com/v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "d", "uid": "u"}}),
+        ];
+        let answers: Arc<Mutex<Value>> = Arc::default();
+        let told = answers.clone();
+        let served = json!({"kind": "APIResourceList", "groupVersion": "v1",
+            "resources": [{"name": "configmaps", "kind": "ConfigMap", "namespaced": true, "verbs": ["get", "create"]}]});
+        let member = fake::member(move |uri| match uri.path() {
+            "/api" | "/apis" => fake::said(StatusCode::OK, "{}"),
+            "/api/v1" => fake::said(StatusCode::OK, served.to_string()),
+            _ => fake::said(StatusCode::OK, told.lock().to_string()),
+        })
+        .await;
+        let object = config("d", "a", "");
+        let id = ObjectId::of(&object);
+        for answer in others.into_iter().chain([config("d", "a", "")]) {
+            *answers.lock() = answer.clone();
+            let writes = [
+                member.create(&object).await,
+                member.apply(&object).await,
+                member.update(&object).await,
+                member.merge(&id, &json!({})).await,
+            ];
+            for written in writes {
+                let error = written.expect_err(&answer.to_string());
+                assert!(
+                    error.leaves_open() && error.to_string().contains("something else"),
+                    "{answer}: {error}"
+                );
+            }
+            let read = member.get(&id).await;
+            assert_eq!(read.is_err(), answer != config("d", "a", ""), "{answer}: {read:?}");
+            member.delete(&id, "u").await.unwrap();
+        }
+        *answers.lock() = config("d", "a", "u");
+        member.create(&object).await.unwrap();
+        member.merge(&id, &json!({})).await.unwrap();
+        assert!(member.get(&id).await.unwrap().is_some());
     }
 
     #[tokio::test]
