@@ -31,6 +31,9 @@ const ANSWERS: usize = 1024;
 /// The longest name, uid or hash of a Work: one is answered with these, and kept by them. A name is of 253 bytes at most, and what it is
 /// told apart by of a few more.
 const NAME: usize = 512;
+/// The longest pause that a hub is granted. Its own are of minutes; and an address that was another's for a day, or a hub that was wrong,
+/// finds its agents back within the hour after it is mended, with nobody at the site.
+const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
 /// A hub that does not keep to what it was granted is dialled again after this.
 const OVERSPENT: Duration = Duration::from_secs(30);
 
@@ -203,7 +206,7 @@ impl Session {
         match body {
             B::Welcome(welcome) => self.welcome(&welcome),
             B::Close(close) => self.close(close),
-            B::Drain(drain) => self.leave_at = Some(now + Duration::from_millis(drain.after_ms)),
+            B::Drain(drain) => self.leave_at = Some(now + asked_for(drain.after_ms)),
             B::Ping(ping) => {
                 self.out.push_back(agent_frame::Body::Pong(v1::Pong { seq: ping.seq, cursor: 0 }));
             }
@@ -271,7 +274,7 @@ impl Session {
         self.welcomed = true;
         self.is_to_trust(welcome.trust_bundle_revision);
         self.purse.add(&welcome.credit.unwrap_or_default());
-        self.retry_hint = Duration::from_millis(welcome.retry_hint_ms);
+        self.retry_hint = asked_for(welcome.retry_hint_ms);
         self.cadence
             .bound(Duration::from_millis(welcome.ping_min_ms), Duration::from_millis(welcome.ping_max_ms));
         self.hub_offset_ms = Some(welcome.hub_clock_ms.saturating_sub(self.clock_ms));
@@ -284,7 +287,7 @@ impl Session {
     }
 
     fn close(&mut self, close: v1::Close) {
-        let after = Duration::from_millis(close.after_ms);
+        let after = asked_for(close.after_ms);
         let advice = match close.retry() {
             RetryClass::RetryNow | RetryClass::Relocate if after.is_zero() => Advice::Now,
             RetryClass::RetryNow | RetryClass::Relocate | RetryClass::RetryAfter => Advice::After(after),
@@ -506,6 +509,11 @@ impl Session {
         let (cursor, assembly) = self.intake.into_parts();
         (self.cadence, cursor, assembly)
     }
+}
+
+/// A pause that the hub asks for, as far as it is granted.
+fn asked_for(ms: u64) -> Duration {
+    Duration::from_millis(ms).min(LONGEST_PAUSE)
 }
 
 /// Whether a Work's name, uid and hash may be such.

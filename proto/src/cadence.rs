@@ -11,6 +11,12 @@ use std::time::Duration;
 pub const FIRST: Duration = Duration::from_secs(20);
 /// The longest interval for a site that is meant to be connected always.
 pub const LONGEST: Duration = Duration::from_secs(60);
+/// The longest interval, whatever anybody says: who is silent for longer counts as gone with every hub.
+const LONGEST_EVER: Duration = Duration::from_secs(240);
+/// The shortest interval, whatever anybody says: less would be noise, and no answer could come in time.
+const SHORTEST: Duration = Duration::from_secs(1);
+/// Silence of less is never death: a slow path takes seconds for an answer.
+const LEAST_SILENCE: Duration = Duration::from_secs(5);
 /// Pongs in a row at one length before the next is tried.
 const PROOFS: u32 = 3;
 /// Of a length that was cut, this share is safe.
@@ -52,13 +58,15 @@ impl Default for Cadence {
 impl Cadence {
     /// Continues with what an earlier session learned.
     pub fn learned(interval: Duration, ceiling: Duration) -> Self {
-        let ceiling = ceiling.clamp(Duration::from_secs(1), LONGEST * 4);
-        Self { interval: interval.clamp(Duration::from_secs(1), ceiling), ceiling, ..Self::default() }
+        let ceiling = ceiling.clamp(SHORTEST, LONGEST_EVER);
+        Self { interval: interval.clamp(SHORTEST, ceiling), ceiling, ..Self::default() }
     }
 
     /// The hub's bounds: never shorter than `min`, never longer than `max`. They hold until it gives others, and teach nothing of the path.
+    /// What no link can keep to is taken for the nearest that it can.
     pub fn bound(&mut self, min: Duration, max: Duration) {
-        self.longest = max.max(min);
+        let min = min.clamp(SHORTEST, LONGEST_EVER);
+        self.longest = max.clamp(min, LONGEST_EVER);
         let most = self.most();
         self.interval = self.interval.clamp(min.min(most), most);
     }
@@ -94,14 +102,14 @@ impl Cadence {
     }
 }
 
-/// Silence of two and a half intervals is death.
+/// Silence of two and a half intervals is death, unless that is too short for any answer.
 pub fn dead_after(interval: Duration) -> Duration {
-    interval * 5 / 2
+    (interval * 5 / 2).max(LEAST_SILENCE)
 }
 
 /// Silence of one and a half intervals is being late.
 pub fn late_after(interval: Duration) -> Duration {
-    interval * 3 / 2
+    (interval * 3 / 2).max(SHORTEST)
 }
 
 #[cfg(test)]
@@ -177,6 +185,31 @@ mod tests {
         cadence.bound(FIRST, LONGEST);
         (0..30).for_each(|_| cadence.proved());
         assert_eq!(cadence.interval, LONGEST);
+    }
+
+    /// No bound makes silence death at once, at either end.
+    #[test]
+    fn bounds_of_nothing_leave_time_to_answer() {
+        for (min, max) in [(0, 0), (0, 1), (1, 0), (u64::MAX, u64::MAX), (u64::MAX, 0)] {
+            let mut cadence = Cadence::default();
+            cadence.bound(Duration::from_millis(min), Duration::from_millis(max));
+            for _ in 0..10 {
+                assert!(
+                    (SHORTEST..=LONGEST).contains(&cadence.interval),
+                    "{min} {max}: {:?}",
+                    cadence.interval
+                );
+                assert!(dead_after(cadence.interval) >= LEAST_SILENCE);
+                cadence.proved();
+            }
+            cadence.cut();
+            assert!(cadence.interval >= SHORTEST, "{min} {max}");
+        }
+        for interval in [0, 1, 1000] {
+            let interval = Duration::from_millis(interval);
+            assert!(late_after(interval) >= SHORTEST && dead_after(interval) >= LEAST_SILENCE);
+            assert!(late_after(interval) < dead_after(interval));
+        }
     }
 
     #[test]

@@ -647,3 +647,43 @@ fn a_name_that_no_work_can_have_ends_the_session() {
         session.take_changes();
     }
 }
+
+/// A hub that is mended, or is another one by now, finds its agents back within the hour.
+#[test]
+fn no_hub_silences_an_agent_for_long() {
+    let hour = Duration::from_secs(3600);
+    for retry in [
+        RetryClass::RetryNow,
+        RetryClass::Relocate,
+        RetryClass::RetryAfter,
+        RetryClass::Rejoin,
+        RetryClass::Fatal,
+    ] {
+        for after_ms in [u64::MAX, 3_600_001, 3_600_000] {
+            let mut session = open(7, 4, &[]);
+            hear(
+                &mut session,
+                Body::Close(v1::Close { retry: retry.into(), after_ms, ..v1::Close::default() }),
+            );
+            assert_eq!(session.ended().unwrap().advice, Advice::After(hour), "{retry:?}");
+        }
+    }
+    let mut session = open(7, 4, &[]);
+    let bounds =
+        Welcome { epoch: 7, retry_hint_ms: u64::MAX, ping_min_ms: 0, ping_max_ms: 0, ..Welcome::default() };
+    hear(&mut session, Body::Welcome(bounds));
+    session.tick(secs(2));
+    assert_eq!(session.ended(), None, "the hub may answer still");
+    assert!(session.deadline() > secs(1));
+    hear(&mut session, Body::Drain(v1::Drain { after_ms: u64::MAX }));
+    for second in 2..3700 {
+        session.heard_bytes(secs(second));
+        session.tick(secs(second));
+    }
+    assert_eq!(session.ended().map(|ended| ended.reason.as_str()), Some("the hub goes down for a while"));
+    let mut session = open(7, 4, &[]);
+    let bounds = Welcome { epoch: 7, retry_hint_ms: u64::MAX, ..Welcome::default() };
+    hear(&mut session, Body::Welcome(bounds));
+    session.lost("cut".into());
+    assert_eq!(session.ended().unwrap().advice, Advice::Lost(hour));
+}
