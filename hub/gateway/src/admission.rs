@@ -102,6 +102,12 @@ pub fn lives(hello: &Hello) -> impl Iterator<Item = Seen> {
     of_the_cursor.into_iter().chain(hello.seen.iter().copied())
 }
 
+/// To an agent whose certificate ended while its session ran. One that has renewed it meanwhile is back at once.
+pub fn expired() -> Close {
+    let message = "the agent's certificate has ended".to_owned();
+    close(CloseCode::Recycle, RetryClass::RetryAfter, Duration::from_secs(1), message)
+}
+
 /// When an agent that is sent away may come back: all `live` of them spread over the time that the hub takes for them.
 /// `random` is one agent's draw.
 pub fn spread(random: u64, live: usize, rate: u32) -> Duration {

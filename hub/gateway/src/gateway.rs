@@ -79,6 +79,15 @@ impl Gateway {
         }
     }
 
+    /// Ends the sessions whose certificates have ended by the clock on the wall: each looks at the time that it had left when it began, and
+    /// the clock may have been set since.
+    fn expire(&self) {
+        let now = self.wall_ms();
+        for door in self.links.doors().iter().filter(|door| door.peer.not_after.as_millisecond() <= now) {
+            self.end(door, admission::expired());
+        }
+    }
+
     /// Ends the session of `cluster` where whoever it belongs to is refused now: it counts for nothing from here on, and its
     /// stream is closed. True where it was ended.
     pub async fn review(&self, cluster: &str) -> bool {
@@ -236,12 +245,16 @@ impl Gateway {
     }
 }
 
-/// A stream is polled only while its agent takes what is sent: one that takes nothing never looks at its clock.
+/// What no session sees by itself. A stream is polled only while its agent takes what is sent: one that takes nothing never looks at its
+/// clock; and none looks at the clock on the wall.
 async fn sweep(gateway: Weak<Gateway>, every: Duration) {
     loop {
         tokio::time::sleep(every).await;
         match gateway.upgrade() {
-            Some(gateway) => gateway.bury(),
+            Some(gateway) => {
+                gateway.bury();
+                gateway.expire();
+            }
             None => return,
         }
     }

@@ -34,7 +34,7 @@ pub struct Options {
     pub session_unpacked_kib: u32,
     /// Works waiting to be sent to one agent, beyond which its watch is not read on.
     pub queue_limit: usize,
-    /// Between two looks for sessions that take nothing and never look at their clock.
+    /// Between two looks for sessions that take nothing and never look at their clock, and for certificates that have ended.
     pub sweep: Duration,
     /// Pause before a report that failed is offered again.
     pub report_retry: Duration,

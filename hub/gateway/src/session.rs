@@ -23,7 +23,7 @@ use self::bounds::{MESSAGE, NAME, REASON, bounded, is_named_briefly};
 use self::dispatch::{Dispatch, NeverHeld};
 use self::line::{Line, Silence};
 pub use self::withheld::Holding;
-use crate::admission::close;
+use crate::admission::{close, expired};
 use crate::fleet::Progress;
 use crate::inbox::{Inbox, Packed, Report};
 use crate::options::Options;
@@ -537,9 +537,7 @@ impl Session {
             }
         }
         if now >= self.identity_ends {
-            let message = "the agent's certificate has ended".to_owned();
-            // An agent that has renewed it meanwhile is back at once.
-            self.close(close(CloseCode::Recycle, RetryClass::RetryAfter, Duration::from_secs(1), message));
+            self.close(expired());
         }
         if self.leave_by.is_some_and(|by| now >= by) {
             self.leave_by = None;

@@ -1,5 +1,6 @@
 //! Sessions side by side, with the hub's ports faked and the clock paused: who may still write, and who is told.
 
+mod clocks;
 mod replaced;
 mod reports;
 mod restores;
@@ -215,6 +216,10 @@ type Frames = mpsc::UnboundedSender<Result<AgentFrame, Broken>>;
 
 impl Rig {
     fn new() -> Self {
+        Self::over(sources())
+    }
+
+    fn over(sources: crate::sources::Sources) -> Self {
         let fake = Arc::new(Fake::default());
         let ports = Ports {
             works: fake.clone(),
@@ -222,7 +227,7 @@ impl Rig {
             registrar: fake.clone(),
             sessions: fake.clone(),
         };
-        let links = Links::new(sources(), jiff::SignedDuration::from_hours(1), |_, _| {});
+        let links = Links::new(sources, jiff::SignedDuration::from_hours(1), |_, _| {});
         Self { fake, gateway: Gateway::new(ports, links, Options::default()), peer: peer("m") }
     }
 
