@@ -1,17 +1,20 @@
 //! One Kubernetes API, spoken in JSON objects. In: a kubeconfig's context, paths, objects. Out: objects, or an error that says
 //! which server, what was asked of it, and what it answered.
 
-use std::error::Error as _;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use http::{Method, Request};
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::Client;
+use kube::client::Body;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use serde_json::Value;
 
 use crate::kubeconfig::{self, Chosen};
+use crate::output::words;
 
 /// The owner of the fields that karmadactl applies.
 pub const FIELD_MANAGER: &str = "karmadactl";
@@ -19,8 +22,15 @@ pub const FIELD_MANAGER: &str = "karmadactl";
 /// How long a connection may take to open.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// How long an answer may take.
+/// How long a server may be silent within an answer.
 const ANSWER: Duration = Duration::from_secs(60);
+
+/// How long a whole answer may take, however it comes: the largest that is taken comes in this time at 5 Mbit/s.
+const WHOLE: Duration = Duration::from_secs(120);
+
+/// No answer may be larger: it is held in memory, as what it says takes several times as much. A list of a fleet of thousands is of some
+/// ten.
+const ANSWER_LIMIT: usize = 64 * 1024 * 1024;
 
 /// A request that did not succeed.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +49,14 @@ pub enum ApiError {
         /// Its words.
         message: String,
     },
+    /// An answer that cannot be read.
+    #[error("the answer of {server} cannot be used: {why}: is this the address of a Kubernetes API?")]
+    Unusable {
+        /// Its URL.
+        server: String,
+        /// What is wrong with the answer.
+        why: String,
+    },
     /// No answer.
     #[error(
         "cannot reach {server}: {cause}: check the server's address and that this machine can connect to it"
@@ -56,7 +74,7 @@ impl ApiError {
     pub fn code(&self) -> Option<u16> {
         match self {
             ApiError::Refused { code, .. } => Some(*code),
-            ApiError::Unreachable { .. } => None,
+            ApiError::Unusable { .. } | ApiError::Unreachable { .. } => None,
         }
     }
 
@@ -77,6 +95,8 @@ fn hint(code: u16) -> &'static str {
 /// An API server and the context by which it was found.
 pub struct Connection {
     client: Client,
+    /// How long a whole answer may take.
+    patience: Duration,
     /// Its URL, without a slash at the end.
     pub server: String,
     /// The context.
@@ -100,7 +120,7 @@ impl Connection {
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         let client =
             Client::try_from(config).with_context(|| format!("preparing the connection to {server}"))?;
-        Ok(Connection { client, server, chosen, ca })
+        Ok(Connection { client, patience: WHOLE, server, chosen, ca })
     }
 
     /// Whether the server answers within `patience`; an error that says so where it does not. What it answers does not matter.
@@ -123,37 +143,65 @@ impl Connection {
         headers: &[(&str, &str)],
         body: Option<&Value>,
     ) -> Result<Value, ApiError> {
-        let bytes = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
-        let mut request = Request::builder().method(method.clone()).uri(path);
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let answer = match request.body(bytes) {
-            Ok(request) => self.client.request::<Value>(request).await,
-            Err(error) => Err(kube::Error::HttpError(error)),
-        };
+        let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
+        let answer = self.exchange(&method, path, headers, body).await;
         // Neither headers nor bodies: they may hold credentials.
         match &answer {
             Ok(_) => tracing::debug!(server = self.server, %method, path, "answered"),
             Err(error) => tracing::debug!(server = self.server, %method, path, %error, "refused"),
         }
-        answer.map_err(|error| self.explain(method, path, error))
+        serde_json::from_slice(&answer?).map_err(|error| self.unusable(format!("it is no JSON: {error}")))
     }
 
-    fn explain(&self, method: Method, path: &str, error: kube::Error) -> ApiError {
-        let server = self.server.clone();
-        if let kube::Error::Api(status) = error {
-            let path = path.split('?').next().unwrap_or(path).to_owned();
-            return ApiError::Refused { server, method, path, code: status.code, message: status.message };
+    /// One request and its whole answer, which ends in time and is no larger than an answer may be.
+    async fn exchange(
+        &self,
+        method: &Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Vec<u8>,
+    ) -> Result<Bytes, ApiError> {
+        let mut request = Request::builder().method(method.clone()).uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
         }
+        let request = request
+            .body(Body::from(body))
+            .map_err(|error| self.unreachable(&kube::Error::HttpError(error)))?;
+        let exchanged = tokio::time::timeout(self.patience, async {
+            let sent = self.client.send(request).await.map_err(|error| self.unreachable(&error))?;
+            let (parts, body) = sent.into_parts();
+            Ok((parts.status, Limited::new(body, ANSWER_LIMIT).collect().await))
+        });
+        let late = |_| self.unusable(format!("it did not end in {}", crate::duration::human(self.patience)));
+        let (status, answer) = exchanged.await.map_err(late)??;
+        let answer = answer.map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                self.unusable(format!("it is larger than {} MiB", ANSWER_LIMIT >> 20))
+            } else {
+                self.unreachable(&*error)
+            }
+        })?;
+        let answer = answer.to_bytes();
+        if status.is_success() {
+            return Ok(answer);
+        }
+        let path = path.split('?').next().unwrap_or(path).to_owned();
+        let (server, message) = (self.server.clone(), refusal(status, &answer));
+        Err(ApiError::Refused { server, method: method.clone(), path, code: status.as_u16(), message })
+    }
+
+    fn unusable(&self, why: String) -> ApiError {
+        ApiError::Unusable { server: self.server.clone(), why }
+    }
+
+    fn unreachable(&self, error: &dyn std::error::Error) -> ApiError {
         // The outer errors of the stack say only that there was one inside.
-        let mut source = error.source();
-        let mut cause = error.to_string();
-        while let Some(inner) = source {
-            cause = inner.to_string();
-            source = inner.source();
+        let mut innermost = error;
+        while let Some(inner) = innermost.source() {
+            innermost = inner;
         }
-        ApiError::Unreachable { server, cause }
+        ApiError::Unreachable { server: self.server.clone(), cause: words(&innermost.to_string()) }
     }
 
     /// Reads an object or a list.
@@ -163,11 +211,8 @@ impl Connection {
 
     /// Reads what is no object.
     pub async fn text(&self, path: &str) -> Result<String, ApiError> {
-        let answer = match Request::builder().uri(path).body(Vec::new()) {
-            Ok(request) => self.client.request_text(request).await,
-            Err(error) => Err(kube::Error::HttpError(error)),
-        };
-        answer.map_err(|error| self.explain(Method::GET, path, error))
+        let answer = self.exchange(&Method::GET, path, &[], Vec::new()).await?;
+        String::from_utf8(answer.into()).map_err(|_| self.unusable("it is no text".to_owned()))
     }
 
     /// Reads an object that may not be there.
@@ -202,6 +247,14 @@ impl Connection {
         let headers = [("content-type", "application/json")];
         Ok(absent_is_none(self.send(Method::DELETE, path, &headers, Some(&options)).await)?.is_some())
     }
+}
+
+/// Why a server did not do what was asked: its own words, where it has any.
+fn refusal(status: StatusCode, answer: &[u8]) -> String {
+    let parsed: Option<Value> = serde_json::from_slice(answer).ok();
+    let said = parsed.as_ref().and_then(|status| status["message"].as_str()).map(words);
+    let said = said.unwrap_or_else(|| words(&String::from_utf8_lossy(answer)));
+    if said.is_empty() { format!("it answered {status}") } else { said }
 }
 
 fn absent_is_none(answer: Result<Value, ApiError>) -> Result<Option<Value>, ApiError> {
@@ -247,6 +300,8 @@ fn authority(config: &Kubeconfig, cluster: &str) -> Result<Option<String>> {
     Ok(Some(text))
 }
 
+#[cfg(test)]
+mod hostile;
 #[cfg(test)]
 mod tests {
     use super::*;

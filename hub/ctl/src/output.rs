@@ -24,6 +24,22 @@ pub fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// The most characters of a server's words that are shown.
+const WORDS: usize = 2048;
+
+/// A server's words as they are told within ours: on one line, and short.
+pub fn words(text: &str) -> String {
+    // What changes the direction of writing makes a text say something else than it holds.
+    let turns = |c| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}');
+    let parts = |c: char| if c.is_whitespace() || turns(c) { ' ' } else { c };
+    let mut rest = text.trim().chars().map(parts);
+    let mut line: String = rest.by_ref().take(WORDS).collect();
+    if rest.next().is_some() {
+        line.push('…');
+    }
+    line
+}
+
 /// Writes to stdout; a reader that has gone (`| head`) is no error.
 pub fn print(text: &str) -> Result<()> {
     let text = plain(text);
@@ -74,7 +90,15 @@ impl Progress {
 
 #[cfg(test)]
 mod tests {
-    use super::plain;
+    use super::{WORDS, plain, words};
+
+    #[test]
+    fn a_servers_words_are_a_short_line() {
+        assert_eq!(words("no\nerror: all\tis well\r\n"), "no error: all is well");
+        assert_eq!(words("a\u{202e}b\u{2028}c"), "a b c");
+        let book = words(&"ä".repeat(100_000));
+        assert!(book.chars().count() == WORDS + 1 && book.ends_with('…'));
+    }
 
     #[test]
     fn what_others_wrote_gives_no_orders_to_a_terminal() {

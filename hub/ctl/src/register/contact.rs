@@ -19,6 +19,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use crate::output::words;
 use crate::register::manifests::Installation;
 use crate::register::{HubAddress, wait};
 
@@ -181,7 +182,7 @@ fn clocks(date: &str, now: Timestamp) -> Result<(), Obstacle> {
 fn token(answer: &Answer) -> Result<(), Obstacle> {
     let groups = answer.body["status"]["userInfo"]["groups"].as_array();
     let joins = groups.is_some_and(|groups| groups.iter().any(|group| group == BOOTSTRAP_GROUP));
-    let message = answer.body["message"].as_str().unwrap_or_default();
+    let message = words(answer.body["message"].as_str().unwrap_or_default());
     let why = answer.body["details"]["causes"][0]["reason"].as_str().unwrap_or_default();
     match answer.status {
         StatusCode::UNAUTHORIZED if why == "TokenExpired" => {
