@@ -22,12 +22,12 @@ use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::watch;
 
-use self::changes::{SEAL, apply};
+use self::changes::apply;
 pub use self::copy::{Row, Snapshot};
 use self::fallback::Store;
 pub use self::fallback::{LedgerHealth, run as keep_on_disk};
 pub use self::numbers::Told;
-use self::numbers::{FORMER_CURSOR, set_cursor, set_number};
+use self::numbers::{FORMER_CURSOR, SEAL, set_cursor, set_number};
 use self::row::{COLUMNS, NOTHING_COMES, TO_BE_WRITTEN, UNANSWERED, entry_of, former_text, phase};
 use self::schema::{FORMAT, Trouble};
 use crate::member::ObjectId;

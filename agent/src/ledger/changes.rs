@@ -4,7 +4,7 @@ use bytes::Bytes;
 use karmada_proto::body;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::numbers::{set_cursor, set_number, set_seen, set_value};
+use super::numbers::{SEAL, set_cursor, set_number, set_seen, set_value};
 use super::row::{COLUMNS, NOTHING_COMES, TO_BE_WRITTEN, entry_of, former_text};
 use crate::member::ObjectId;
 use crate::reconcile::apply::manifests;
@@ -13,9 +13,6 @@ use crate::session::{Change, Phase};
 
 /// The body of what is held by name alone.
 const NOTHING: &[u8] = br#"{"manifests":[]}"#;
-/// What keeps the proof of the epoch.
-pub(super) const SEAL: &str = "epoch_seal";
-
 fn objects_in(body: &[u8]) -> Vec<ObjectId> {
     manifests(body).unwrap_or_default().iter().map(ObjectId::of).collect()
 }

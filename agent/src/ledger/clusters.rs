@@ -5,8 +5,8 @@
 
 use rusqlite::Connection;
 
-use super::changes::{SEAL, apply};
-use super::numbers::{FORMER_CURSOR, SEEN, cluster_names, set_cluster_names, set_number};
+use super::changes::apply;
+use super::numbers::{FORMER_CURSOR, SEAL, SEEN, cluster_names, set_cluster_names, set_number};
 use super::{Ledger, LedgerError};
 use crate::session::Change;
 

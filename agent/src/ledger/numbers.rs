@@ -4,13 +4,14 @@ use karmada_proto::v1::Seen;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
-use super::changes::SEAL;
-
 /// Where the cursor was before it began anew, until it is somewhere again.
 pub(super) const FORMER_CURSOR: &str = "former_cursor";
 
 /// The names of clusters, the newest last.
 const CLUSTERS: &str = "clusters";
+
+/// The hub's proof of the epoch.
+pub(super) const SEAL: &str = "epoch_seal";
 
 /// What is held beyond the cursor: `[[start of the hub, revision], …]`.
 pub(super) const SEEN: &str = "seen";
