@@ -16,6 +16,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::cache::{Cache, Collection};
+use crate::crd::conversion::watched::Watched;
 use crate::virtual_resource::{Asked, VirtualResource};
 
 /// The wall clock, as text for timestamps and as seconds for comparisons.
@@ -34,6 +35,7 @@ pub struct Served {
     providers: RwLock<BTreeMap<StorageId, Arc<dyn VirtualResource>>>,
     clock: Clock,
     ids: Ids,
+    watched: Arc<Watched>,
 }
 
 impl Served {
@@ -56,6 +58,7 @@ impl Served {
             providers: RwLock::default(),
             clock,
             ids,
+            watched: Arc::default(),
         }
     }
 
@@ -239,6 +242,18 @@ impl Served {
         match &definition.custom {
             Some(custom) => crate::crd::conversion::view(custom, &self.cache, objects).await,
             None => Ok(objects),
+        }
+    }
+
+    /// The object of an event as it is shown in the definition's version. All who watch share what a webhook is asked for.
+    pub async fn view_event(
+        &self,
+        definition: &ResourceDefinition,
+        object: &Arc<Stored>,
+    ) -> Result<Arc<Stored>, Status> {
+        match &definition.custom {
+            Some(custom) => self.watched.view(custom, &self.cache, object.clone()).await,
+            None => Ok(object.clone()),
         }
     }
 

@@ -1,7 +1,9 @@
 //! Calls out: one HTTPS POST of JSON to a webhook, one GET of a document, bounded in time and size.
 //!
 //! In: where to ([`Target`]), the CA that the other end's certificate must come from, a body. Out: the answer's JSON, or why
-//! there is none, in words. Nothing is kept between calls.
+//! there is none, in words. How many are under way at once, and to whom, stands in `turns`.
+
+mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +23,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
+pub use self::turns::Purpose;
 use crate::cache::Cache;
 
 /// The largest answer that is read: what objects may weigh, many at once.
@@ -39,9 +42,6 @@ const ALL_ANSWERS: u32 = 192 << 10;
 static ANSWERS: Semaphore = Semaphore::const_new(ALL_ANSWERS as usize);
 /// What is not counted of an answer: nearly all are shorter.
 const FREE: usize = 64 << 10;
-
-/// Calls that are under way at once; one more waits, within its own time.
-static CALLS: Semaphore = Semaphore::const_new(512);
 
 /// An answer, and the room that it takes until it is dropped.
 pub struct Answer {
@@ -199,17 +199,19 @@ impl Target {
     }
 }
 
-/// Posts `body`, JSON, and reads what comes back.
+/// Posts `body`, JSON, when it is its turn, and reads what comes back.
 ///
 /// # Errors
-/// No connection, no trust, no time, no room, or a code other than 200.
-pub async fn post(target: &Target, trust: &Trust, body: Bytes, within: Duration) -> Result<Answer, String> {
-    let call = async {
-        let _turn = CALLS.acquire().await.map_err(|error| error.to_string())?;
-        exchange(target, roots(trust).and_then(client), http::Method::POST, body).await
-    };
-    let outcome = tokio::time::timeout(within, call).await;
-    let outcome = outcome.unwrap_or_else(|_| Err("context deadline exceeded".to_owned()));
+/// No connection, no trust, no time, no room, no turn, or a code other than 200.
+pub async fn post(
+    purpose: Purpose<'_>,
+    (target, trust): (&Target, &Trust),
+    body: Bytes,
+    within: Duration,
+) -> Result<Answer, String> {
+    // A large future: on the heap, as it is part of the future of every request.
+    let call = Box::pin(exchange(target, roots(trust).and_then(client), http::Method::POST, body));
+    let outcome = turns::in_turn(purpose, target, within, call).await;
     outcome.map_err(|why| format!("Post {:?}: {why}", target.url))
 }
 
@@ -328,8 +330,31 @@ mod tests {
     #[tokio::test]
     async fn who_is_not_there_or_not_trusted_is_told_in_words() {
         let target = Target::of_url("https://127.0.0.1:1/").unwrap();
-        let error =
-            post(&target, &Trust::default(), Bytes::new(), Duration::from_secs(5)).await.err().unwrap();
+        let error = call(Purpose::Admission, &target, 5).await.unwrap();
         assert!(error.starts_with("Post \"https://127.0.0.1:1/\": dial tcp"), "{error}");
+    }
+
+    async fn call(purpose: Purpose<'_>, target: &Target, seconds: u64) -> Option<String> {
+        let within = Duration::from_secs(seconds);
+        post(purpose, (target, &Trust::default()), Bytes::new(), within).await.err()
+    }
+
+    #[tokio::test]
+    async fn a_webhook_that_hangs_takes_no_place_from_another() {
+        let hanging = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = format!("https://{}/", hanging.local_addr().unwrap());
+        let all = (0..700).map(|n| {
+            let target = Target::of_url(&at).unwrap();
+            let purpose = if n % 2 == 0 { Purpose::Admission } else { Purpose::Conversion("a.b") };
+            tokio::spawn(async move { call(purpose, &target, 30).await })
+        });
+        let all: Vec<_> = all.collect();
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let other = Target::of_url("https://127.0.0.1:1/").unwrap();
+        for purpose in [Purpose::Admission, Purpose::Conversion("a.b")] {
+            let why = call(purpose, &other, 1).await.unwrap();
+            assert!(why.contains("dial tcp"), "{why}");
+        }
+        all.iter().for_each(tokio::task::JoinHandle::abort);
     }
 }

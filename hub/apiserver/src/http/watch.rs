@@ -322,9 +322,11 @@ impl Watcher {
         }
         let mut out = Vec::with_capacity(events.len());
         for event in events {
-            let both = std::iter::once(event.object.clone()).chain(event.previous.clone()).collect();
-            let mut both = self.registry.view(&self.definition, both).await?.into_iter();
-            let (Some(object), previous) = (both.next(), both.next()) else { continue };
+            let object = self.registry.view_event(&self.definition, &event.object).await?;
+            let previous = match &event.previous {
+                Some(previous) => Some(self.registry.view_event(&self.definition, previous).await?),
+                None => None,
+            };
             let (storage, revision, removed) = (event.storage.clone(), event.revision, event.removed);
             out.push(Arc::new(CacheEvent { storage, revision, previous, object, removed }));
         }

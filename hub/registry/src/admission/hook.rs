@@ -23,7 +23,7 @@ use super::rules::Matching;
 use crate::authorize::Authorize;
 use crate::request::{AdmissionRequest, Warnings};
 use crate::served::Served;
-use crate::webhook::{self, Target};
+use crate::webhook::{self, Purpose, Target};
 
 /// Bytes of a webhook's patch: those of the largest request.
 const LONGEST_PATCH: usize = 3 << 20;
@@ -167,7 +167,8 @@ impl Hook {
         let review =
             json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": about});
         let review = review.to_string().into();
-        let answer = webhook::post(&target, &self.trust, review, self.within).await.map_err(failed)?;
+        let asked = webhook::post(Purpose::Admission, (&target, &self.trust), review, self.within);
+        let answer = asked.await.map_err(failed)?;
         let answer: Review = webhook::parsed(&target, &answer).map_err(failed)?;
         let wrong = |why: String| Refusal::Failed(format!("received invalid webhook response: {why}"));
         let response = verified(answer, uid, mutating).map_err(wrong)?;

@@ -2,6 +2,8 @@
 //!
 //! In: objects and the version wanted. Out: the same objects in that version, their identity as it was; or why not.
 
+pub(crate) mod watched;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +18,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::cache::Cache;
-use crate::webhook::{self, Answer, Target};
+use crate::webhook::{self, Answer, Purpose, Target};
 
 /// How long a webhook may take.
 const WITHIN: Duration = Duration::from_secs(30);
@@ -104,7 +106,9 @@ async fn convert(
     let target = Target::of_client(cache, client).map_err(failed)?;
     let uid = custom.crd.stored.uid();
     let review = review(uid, &wanted, objects);
-    let answer = webhook::post(&target, trust, review, WITHIN).await.map_err(failed)?;
+    let kind = format!("{}.{}", custom.resource.plural, custom.resource.group);
+    let asked = webhook::post(Purpose::Conversion(&kind), (&target, trust), review, WITHIN);
+    let answer = asked.await.map_err(failed)?;
     let Review { response } = webhook::parsed(&target, &answer).map_err(failed)?;
     let response = response.unwrap_or_default();
     if response.uid != uid {
