@@ -2,6 +2,7 @@
 //!
 //! In: objects and the version wanted. Out: the same objects in that version, their identity as it was; or why not.
 
+mod converted;
 pub(crate) mod watched;
 
 use std::sync::Arc;
@@ -13,12 +14,12 @@ use karmada_definitions::status::Status;
 use karmada_definitions::version::api_version;
 use karmada_schema::object::{Stored, encode};
 use serde::Deserialize;
-use serde::de::{Deserializer as _, Error as _, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use self::converted::Converted;
 use crate::cache::Cache;
-use crate::webhook::{self, Answer, Purpose, Target};
+use crate::webhook::{self, Purpose, Target};
 
 /// How long a webhook may take.
 const WITHIN: Duration = Duration::from_secs(30);
@@ -98,8 +99,8 @@ async fn convert(
 ) -> Result<Converted, Status> {
     let wanted = api_version(&custom.resource.group, version);
     let from = objects.first().map(|object| version_in(object)).unwrap_or_default();
-    let start = format!("conversion webhook for {from}, Kind={} failed", custom.resource.kind);
-    let failed = |why: String| refused(&start, &why);
+    let start = format!("conversion webhook for {from}, Kind={}", custom.resource.kind);
+    let failed = |why: String| refused(&start, &format!("failed: {why}"));
     let Conversion::Webhook { client, trust } = &custom.crd.conversion else {
         return Err(failed("there is none".to_owned()));
     };
@@ -119,12 +120,12 @@ async fn convert(
         return Err(failed(if why.is_empty() { "the webhook gave no reason".to_owned() } else { why }));
     }
     let all = response.converted_objects.map_or("null", RawValue::get);
-    let places = places(&answer, all, objects.len()).map_err(failed)?;
+    let places = converted::places(&answer, all, objects.len()).map_err(failed)?;
     Ok(Converted { answer, places, wanted, start })
 }
 
 fn refused(start: &str, why: &str) -> Status {
-    Status { code: 500, reason: "".into(), message: format!("{start}: {why}"), details: None }
+    Status { code: 500, reason: "".into(), message: format!("{start} {why}"), details: None }
 }
 
 /// `apiextensions.k8s.io/v1` ConversionReview, as far as an answer is read.
@@ -148,27 +149,6 @@ struct Response<'a> {
 struct Outcome {
     status: String,
     message: String,
-}
-
-/// Objects as they came back: still bytes, read one after the other.
-struct Converted {
-    answer: Answer,
-    /// Where each of them is in the answer.
-    places: Vec<std::ops::Range<usize>>,
-    wanted: String,
-    start: String,
-}
-
-impl Converted {
-    /// The object at `index`, once it is the one that was sent.
-    fn take(&self, sent: &[u8], index: usize) -> Result<Value, Status> {
-        let read = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).map_err(|error| error.to_string());
-        let object = read(sent).and_then(|sent| {
-            let place = self.places.get(index).cloned().unwrap_or_default();
-            checked(&sent, read(&self.answer[place])?, &self.wanted)
-        });
-        object.map_err(|why| refused(&self.start, &why))
-    }
 }
 
 /// Bytes of objects that are sent at a time.
@@ -218,109 +198,4 @@ fn version_in(object: &[u8]) -> String {
 fn stored_version(object: &Stored) -> String {
     let whole = version_in(&object.json());
     whole.rsplit('/').next().unwrap_or_default().to_owned()
-}
-
-/// Where in `answer` the elements of the list `all`, a part of it, are: as many as were sent, none longer than an object may be.
-fn places(answer: &[u8], all: &str, sent: usize) -> Result<Vec<std::ops::Range<usize>>, String> {
-    const LARGEST: usize = 3 << 20;
-    struct Elements(usize);
-    impl<'de> Visitor<'de> for Elements {
-        type Value = Vec<&'de RawValue>;
-
-        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("a list of objects")
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
-            let mut elements: Vec<&RawValue> = Vec::with_capacity(self.0);
-            while let Some(item) = items.next_element()? {
-                if elements.len() == self.0 {
-                    return Err(A::Error::custom(format!("{} objects were sent, more came back", self.0)));
-                }
-                elements.push(item);
-            }
-            Ok(elements)
-        }
-    }
-    let mut reader = serde_json::Deserializer::from_str(all);
-    let elements = match all.starts_with('[') {
-        true => reader.deserialize_seq(Elements(sent)).map_err(|error| error.to_string())?,
-        false => return Err("the answer holds no convertedObjects".to_owned()),
-    };
-    if elements.len() != sent {
-        return Err(format!("{sent} objects were sent, {} came back", elements.len()));
-    }
-    let place = |element: &&RawValue| {
-        let text = element.get();
-        let from = (text.as_ptr() as usize).wrapping_sub(answer.as_ptr() as usize);
-        match text.len() <= LARGEST {
-            true => Ok(from..from + text.len()),
-            false => Err(format!("an object came back that is longer than {LARGEST} bytes")),
-        }
-    };
-    elements.iter().map(place).collect()
-}
-
-/// A converted object, once it is what was asked for: in the version wanted, and still the same object.
-fn checked(sent: &Value, mut got: Value, wanted: &str) -> Result<Value, String> {
-    if got["apiVersion"] != *wanted {
-        return Err(format!("an object came back as {}", got["apiVersion"]));
-    }
-    if got["kind"] != sent["kind"] {
-        return Err(format!("an object came back as kind {}", got["kind"]));
-    }
-    for field in ["name", "namespace", "uid"] {
-        if got["metadata"][field] != sent["metadata"][field] {
-            return Err(format!("metadata.{field} was changed"));
-        }
-    }
-    // Labels and annotations may be converted; the rest of the metadata is not the webhook's to change.
-    let mut metadata = sent["metadata"].clone();
-    for field in ["labels", "annotations"] {
-        match got["metadata"].get(field).filter(|value| !value.is_null()) {
-            Some(value) => metadata[field] = value.clone(),
-            None => {
-                metadata.as_object_mut().and_then(|metadata| metadata.remove(field));
-            }
-        }
-    }
-    got["metadata"] = metadata;
-    Ok(got)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn as_many_objects_come_back_as_were_sent_and_none_is_read_before() {
-        let of = |all: &str, sent| {
-            let answer = format!("xx{all}yy");
-            let all = &answer[2..answer.len() - 2];
-            places(answer.as_bytes(), all, sent)
-                .map(|places| places.into_iter().map(|place| answer[place].to_owned()).collect::<Vec<_>>())
-        };
-        assert_eq!(of(r#"[{"a":1}, {"b":2}]"#, 2).unwrap(), [r#"{"a":1}"#, r#"{"b":2}"#]);
-        assert_eq!(of(r#"[{"a":1}]"#, 2).unwrap_err(), "2 objects were sent, 1 came back");
-        let many = format!("[{}0]", "0,".repeat(100_000));
-        assert!(of(&many, 11).unwrap_err().starts_with("11 objects were sent, more came back"));
-        assert!(of("null", 1).unwrap_err().contains("no convertedObjects"));
-        let long = format!("[\"{}\"]", "x".repeat(4 << 20));
-        assert!(of(&long, 1).unwrap_err().contains("longer than"));
-    }
-
-    #[test]
-    fn what_comes_back_must_be_the_same_object() {
-        let sent = json!({"apiVersion": "a/v1", "kind": "K", "metadata": {"name": "n", "uid": "u", "labels": {"a": "b"}, "generation": 3}});
-        let good = json!({"apiVersion": "a/v2", "kind": "K", "metadata": {"name": "n", "uid": "u", "generation": 9}, "spec": {}});
-        let checked_good = checked(&sent, good.clone(), "a/v2").unwrap();
-        assert_eq!(checked_good["metadata"], json!({"name": "n", "uid": "u", "generation": 3}));
-        for (pointer, value) in
-            [("/apiVersion", "a/v1"), ("/kind", "L"), ("/metadata/name", "m"), ("/metadata/uid", "w")]
-        {
-            let mut bad = good.clone();
-            *bad.pointer_mut(pointer).unwrap() = json!(value);
-            assert!(checked(&sent, bad, "a/v2").is_err(), "{pointer}");
-        }
-    }
 }
