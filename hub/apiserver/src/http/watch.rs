@@ -104,7 +104,13 @@ impl ApiServer {
             stop: self.stop.clone(),
         };
         let declined = !initial && !call.query.all("sendInitialEvents").is_empty();
+        // Who asks for a list first asks for one that is not older than what was seen, as with lists.
+        let future = match initial {
+            true => list::at_least(&watcher.objects, &call.query).await.err(),
+            false => None,
+        };
         match asked {
+            _ if future.is_some() => future.iter().for_each(|status| watcher.end_with(status)),
             Some(from) if from > 0 && !initial => watcher.go_on_from(from),
             _ if declined => watcher.place = watcher.objects.shard().snapshot(&watcher.namespace).revision,
             _ => watcher.start(initial).await?,
