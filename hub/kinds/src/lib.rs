@@ -87,11 +87,15 @@ pub fn date_taints(definition: &ResourceDefinition, object: &mut Value, now: imp
 }
 
 /// Fills in what follows from the object's new uid, a Job's selector and labels, and what annotations say of fields, a Pod's
-/// profiles. Answers what to tell the client.
+/// profiles and its quality of service. Answers what to tell the client.
 pub fn finish_create(definition: &ResourceDefinition, object: &mut Value) -> Vec<String> {
     defaults::finish_create(&definition.group, &definition.kind, object);
     match (&*definition.group, &*definition.kind) {
-        ("", "Pod") => validation::armor(object),
+        ("", "Pod") => {
+            // What it asks for may have been filled in since it was decoded.
+            object["status"] = pod_status::first(object);
+            validation::armor(object)
+        }
         _ => Vec::new(),
     }
 }

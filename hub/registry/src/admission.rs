@@ -41,6 +41,16 @@ use karmada_definitions::status::Status;
 pub trait Admission: Send + Sync {
     /// Judges, and may change, one write.
     fn admit(&self, served: &Served, request: &mut AdmissionRequest<'_>) -> Result<(), Status>;
+
+    /// Judges one write once its object keeps the rules of its kind.
+    fn judge(&self, _: &Served, _: &AdmissionRequest<'_>) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// Judges what is posted and not stored: to a part of an object, or as a question.
+    fn judge_unstored(&self, _: &Served, _: &AdmissionRequest<'_>) -> Result<(), Status> {
+        Ok(())
+    }
 }
 
 /// The gates that every write passes, in their order.
@@ -49,5 +59,17 @@ pub(crate) struct Gates(pub(crate) Vec<Box<dyn Admission>>);
 impl Gates {
     pub(crate) fn admit(&self, served: &Served, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         self.0.iter().try_for_each(|gate| gate.admit(served, request))
+    }
+
+    pub(crate) fn judge(&self, served: &Served, request: &AdmissionRequest<'_>) -> Result<(), Status> {
+        self.0.iter().try_for_each(|gate| gate.judge(served, request))
+    }
+
+    pub(crate) fn judge_unstored(
+        &self,
+        served: &Served,
+        request: &AdmissionRequest<'_>,
+    ) -> Result<(), Status> {
+        self.0.iter().try_for_each(|gate| gate.judge_unstored(served, request))
     }
 }

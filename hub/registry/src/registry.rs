@@ -110,9 +110,10 @@ impl Registry {
         self.dynamic.mutate(self, &self.gates, &configured, request).await
     }
 
-    /// Admission of the object as it will be stored, after its own rules: Pod security, nodes of changed Pods, policies, validating webhooks, quotas. What
-    /// comes back is to be held until the write is done.
+    /// Admission of the object as it will be stored, after its own rules: the gates, Pod security, nodes of changed Pods, policies,
+    /// validating webhooks, quotas. What comes back is to be held until the write is done.
     pub(crate) async fn admit_final(&self, request: &mut AdmissionRequest<'_>) -> Result<Held, Status> {
+        self.gates.judge(self, request)?;
         crate::admission::pod_security(self, request)?;
         crate::admission::resizing(self, request)?;
         if let Some(configured) = self.dynamic.for_request(request) {

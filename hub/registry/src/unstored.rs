@@ -26,7 +26,7 @@ fn name_type(definition: &ResourceDefinition, subresource: &str, object: &mut Va
 }
 
 impl Registry {
-    /// Asks webhooks and policies about what goes to `options.subresource` of the object at `key`, or about a review.
+    /// Asks the gates, webhooks and policies about what goes to `options.subresource` of the object at `key`, or about a review.
     ///
     /// # Errors
     /// One of them said no, or could not be asked and must.
@@ -39,6 +39,7 @@ impl Registry {
         options: &WriteOptions,
     ) -> Result<(), Status> {
         let mut request = AdmissionRequest::unstored(definition, operation, key, object, options);
+        self.gates.judge_unstored(self, &request)?;
         let Some(configured) = self.dynamic.for_request(&request) else { return Ok(()) };
         name_type(definition, request.subresource, request.object);
         self.dynamic.mutate(self, &self.gates, &configured, &mut request).await?;

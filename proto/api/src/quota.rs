@@ -2,6 +2,8 @@
 //!
 //! In: a quota's spec, objects as JSON. Out: amounts by resource name. Pure; where objects come from is the caller's business.
 
+pub mod pod;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
@@ -121,17 +123,11 @@ fn of_attributes_class(operator: &str, values: &Value, claim: &Value) -> bool {
 fn in_scope(scope: &str, operator: &str, values: &Value, pod: &Value) -> bool {
     let spec = &pod["spec"];
     let ends = spec["activeDeadlineSeconds"].as_i64().is_some_and(|seconds| seconds >= 0);
-    let best_effort = || {
-        let lists = ["containers", "initContainers"].map(|field| spec[field].as_array());
-        let mut all = lists.into_iter().flatten().flatten();
-        let empty = |value: &Value| value.as_object().is_none_or(serde_json::Map::is_empty);
-        all.all(|c| empty(&c["resources"]["requests"]) && empty(&c["resources"]["limits"]))
-    };
     match scope {
         "Terminating" => ends,
         "NotTerminating" => !ends,
-        "BestEffort" => best_effort(),
-        "NotBestEffort" => !best_effort(),
+        "BestEffort" => pod::is_best_effort(spec),
+        "NotBestEffort" => !pod::is_best_effort(spec),
         "PriorityClass" => {
             let class = spec["priorityClassName"].as_str().unwrap_or_default();
             let named = values.as_array().is_some_and(|values| values.iter().any(|one| one == class));
@@ -175,7 +171,7 @@ pub fn usage(group: &str, plural: &str, object: &Value) -> Amounts {
         "pods" => {
             if !matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed")) {
                 used.insert("pods".to_owned(), one);
-                pod(&object["spec"], &mut used);
+                pod::used(&object["spec"], &mut used);
             }
             return used;
         }
@@ -190,37 +186,6 @@ pub fn usage(group: &str, plural: &str, object: &Value) -> Amounts {
 fn add(into: &mut Amounts, name: &str, amount: Quantity) {
     let sum = into.entry(name.to_owned()).or_default();
     *sum = sum.plus(amount);
-}
-
-/// Containers together or the greediest init container (sidecars among the former), and the overhead.
-fn pod(spec: &Value, used: &mut Amounts) {
-    for kind in ["requests", "limits"] {
-        let mut sum = Amounts::new();
-        let list = |field: &str| spec[field].as_array().into_iter().flatten();
-        let of = |container: &Value| amounts(&container["resources"][kind]);
-        let sidecar = |container: &&Value| container["restartPolicy"] == "Always";
-        for container in list("containers").chain(list("initContainers").filter(sidecar)) {
-            of(container).into_iter().for_each(|(name, amount)| add(&mut sum, &name, amount));
-        }
-        for container in list("initContainers").filter(|c| !sidecar(c)) {
-            for (name, amount) in of(container) {
-                let most = sum.entry(name).or_default();
-                *most = (*most).max(amount);
-            }
-        }
-        if !sum.is_empty() {
-            amounts(&spec["overhead"]).into_iter().for_each(|(name, amount)| add(&mut sum, &name, amount));
-        }
-        for (name, amount) in sum {
-            let plain = matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage");
-            if kind == "requests" && (plain || name.starts_with("hugepages-")) {
-                used.insert(name.clone(), amount);
-            }
-            if kind == "requests" || plain {
-                used.insert(format!("{kind}.{name}"), amount);
-            }
-        }
-    }
 }
 
 fn service(spec: &Value, used: &mut Amounts) {
@@ -351,8 +316,12 @@ pub fn used(quota: &Value, objects: &dyn Objects) -> Amounts {
     used
 }
 
-/// What each container of a Pod must say where a quota limits it, and does not: `limits.cpu for: a,b; requests.cpu for: a`.
+/// What each container of a Pod must say where a quota limits it, and does not: `limits.cpu for: a,b; requests.cpu for: a`. Where
+/// anything is said of the whole, containers may be silent.
 pub fn unsaid(quota: &Value, pod: &Value) -> Option<String> {
+    if pod::says_of_the_whole(&pod["spec"]) {
+        return None;
+    }
     let mut out = Vec::new();
     for name in hard(quota).into_keys() {
         let (kind, resource) = match name.as_str() {

@@ -1,10 +1,10 @@
 //! LimitRanges: what Pods and claims of a namespace may ask for, and what those that say nothing get (kube-apiserver's
 //! LimitRanger).
 //!
-//! In: a new Pod or claim (or a claim that grows). Out: a Pod with the defaults filled in, or a 403 with everything that is out of
+//! In: a new Pod or claim (or one that grows). Out: a Pod with the defaults filled in, or a 403 with everything that is out of
 //! bounds. Namespaces without ranges pay one look at a map.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use karmada_api::quantity::Quantity;
@@ -35,36 +35,67 @@ impl LimitRanger {
 
 impl Admission for LimitRanger {
     fn admit(&self, _: &Served, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
-        let definition = request.definition;
-        let is = |plural: &str| definition.group.is_empty() && &*definition.plural == plural;
-        let judged = match request.operation {
-            Operation::Create => is("pods") || is("persistentvolumeclaims"),
-            // A Pod's resources stay as they are; a claim may grow.
-            Operation::Update => is("persistentvolumeclaims"),
-            Operation::Delete | Operation::Connect => false,
-        };
-        if !judged || self.ranges.is_empty() || !request.subresource.is_empty() {
-            return Ok(());
+        if judged(request) == Some(Judged::Pod) {
+            self.limits(request).iter().for_each(|limits| fill_in(request.object, limits));
         }
-        let ranges = self.ranges.snapshot(&request.key.namespace).items;
-        for range in ranges.iter().map(|range| range.value()) {
-            let limits = range["spec"]["limits"].as_array().cloned().unwrap_or_default();
-            let errors = if is("pods") {
-                fill_in(request.object, &limits);
-                pod(request.object, &limits)
-            } else {
-                claim(request.object, &limits)
-            };
+        Ok(())
+    }
+
+    fn judge(&self, _: &Served, request: &AdmissionRequest<'_>) -> Result<(), Status> {
+        let Some(judged) = judged(request) else { return Ok(()) };
+        for limits in self.limits(request) {
+            let errors = each_once(match judged {
+                Judged::Pod => pod(request.object, &limits),
+                Judged::Claim => claim(request.object, &limits),
+            });
             if !errors.is_empty() {
                 let why = match errors.len() {
                     1 => errors.join(""),
                     _ => format!("[{}]", errors.join(", ")),
                 };
-                return Err(Status::forbidden(definition, &request.key.name, &why));
+                return Err(Status::forbidden(request.definition, &request.key.name, &why));
             }
         }
         Ok(())
     }
+}
+
+impl LimitRanger {
+    /// What each range of the namespace says.
+    fn limits(&self, request: &AdmissionRequest<'_>) -> Vec<Vec<Value>> {
+        if self.ranges.is_empty() {
+            return Vec::new();
+        }
+        let of = |range: &Value| range["spec"]["limits"].as_array().cloned().unwrap_or_default();
+        let ranges = self.ranges.snapshot(&request.key.namespace).items;
+        ranges.iter().map(|range| of(&range.value())).collect()
+    }
+}
+
+/// What a write is judged as.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Judged {
+    Pod,
+    Claim,
+}
+
+fn judged(request: &AdmissionRequest<'_>) -> Option<Judged> {
+    let definition = request.definition;
+    if !definition.group.is_empty() || request.old.is_some_and(meta::deleting) {
+        return None;
+    }
+    match (&*definition.plural, request.operation, request.subresource) {
+        // A Pod grows by a way of its own alone.
+        ("pods", Operation::Create, "") | ("pods", Operation::Update, "resize") => Some(Judged::Pod),
+        ("persistentvolumeclaims", Operation::Create | Operation::Update, "") => Some(Judged::Claim),
+        _ => None,
+    }
+}
+
+/// What is wrong with several containers is said once.
+fn each_once(errors: Vec<String>) -> Vec<String> {
+    let mut said = BTreeSet::new();
+    errors.into_iter().filter(|error| said.insert(error.clone())).collect()
 }
 
 fn amounts(value: &Value) -> Amounts {
@@ -76,7 +107,8 @@ fn fill_in(pod: &mut Value, limits: &[Value]) {
     let mut told = Vec::new();
     for limit in limits.iter().filter(|limit| limit["type"] == "Container") {
         for (list, word) in [("initContainers", "init container"), ("containers", "container")] {
-            for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
+            let containers = pod["spec"].get_mut(list).and_then(Value::as_array_mut);
+            for container in containers.into_iter().flatten() {
                 let name = container["name"].as_str().unwrap_or_default().to_owned();
                 for (field, defaults, what) in [
                     ("limits", &limit["default"], "limit"),
@@ -128,14 +160,8 @@ fn pod(pod: &Value, limits: &[Value]) -> Vec<String> {
                 }
             }
             Some("Pod") => {
-                let used = quota::usage("", "pods", pod);
-                let of = |kind: &str| -> Amounts {
-                    let prefix = format!("{kind}.");
-                    let named = used
-                        .iter()
-                        .filter_map(|(name, amount)| Some((name.strip_prefix(&prefix)?.to_owned(), *amount)));
-                    named.collect()
-                };
+                let whole = |name: &str| matches!(name, "cpu" | "memory");
+                let of = |side: &str| quota::pod::resources(&pod["spec"], side, whole);
                 bounds(limit, "Pod", &of("requests"), &of("limits"), &mut errors);
             }
             _ => {}
@@ -157,7 +183,10 @@ fn claim(claim: &Value, limits: &[Value]) -> Vec<String> {
                 Some(asked) if *asked > most => errors.push(format!(
                     "maximum {name} usage per PersistentVolumeClaim is {most}, but request is {asked}"
                 )),
-                _ => {}
+                None => errors.push(format!(
+                    "maximum {name} usage per PersistentVolumeClaim is {most}.  No request is specified"
+                )),
+                Some(_) => {}
             }
         }
     }

@@ -26,24 +26,33 @@ impl Admission for NamespaceLifecycle {
                 "this namespace may not be deleted",
             ));
         }
-        if !definition.namespaced || request.operation != Operation::Create {
-            return Ok(());
-        }
-        // Access reviews are questions about a namespace, not objects in it.
-        if &*definition.group == "authorization.k8s.io" {
-            return Ok(());
-        }
-        // What is in no namespace is refused as that.
-        if request.key.namespace.is_empty() {
-            return Ok(());
-        }
-        let namespaces = StorageId("core/namespaces".into());
-        let Some(namespace) = served.cache().get(&namespaces, &ObjectKey::new("", &request.key.namespace))
-        else {
-            return Err(missing(&request.key.namespace));
-        };
-        if namespace.deleting { Err(terminating(request)) } else { Ok(()) }
+        may_create(served, request)
     }
+
+    fn judge_unstored(&self, served: &Served, request: &AdmissionRequest<'_>) -> Result<(), Status> {
+        may_create(served, request)
+    }
+}
+
+fn may_create(served: &Served, request: &AdmissionRequest<'_>) -> Result<(), Status> {
+    let definition = request.definition;
+    if !definition.namespaced || request.operation != Operation::Create {
+        return Ok(());
+    }
+    // Access reviews are questions about a namespace, not objects in it.
+    if &*definition.group == "authorization.k8s.io" {
+        return Ok(());
+    }
+    // What is in no namespace is refused as that.
+    if request.key.namespace.is_empty() {
+        return Ok(());
+    }
+    let namespaces = StorageId("core/namespaces".into());
+    let key = ObjectKey::new("", &request.key.namespace);
+    let Some(namespace) = served.cache().get(&namespaces, &key) else {
+        return Err(missing(&request.key.namespace));
+    };
+    if namespace.deleting { Err(terminating(request)) } else { Ok(()) }
 }
 
 /// The 404 of a namespace that is not there.
