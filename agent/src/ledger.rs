@@ -33,9 +33,6 @@ use self::schema::{FORMAT, Trouble};
 use crate::member::ObjectId;
 use crate::session::{Change, Held, Phase};
 
-/// When the agent ended this often while it worked on a Work alone, the Work is left alone: it crashes the agent.
-pub const CRASHES: u32 = 2;
-
 /// A ledger that cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {

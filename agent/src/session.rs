@@ -22,7 +22,7 @@ use karmada_proto::{PROTOCOL, credit, frame, one_line};
 use self::intake::Intake;
 pub use self::intake::{Change, Held, Phase};
 use crate::outbox::Outbox;
-use crate::schedule::Advice;
+use crate::redial::Advice;
 
 /// What the hub may send before the ledger has it.
 const WINDOW: Credit = Credit { messages: 256, bytes: 1 << 20 };

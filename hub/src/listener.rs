@@ -10,6 +10,7 @@ mod agents;
 mod connections;
 mod heard;
 mod held;
+mod lapse;
 mod peer;
 mod strangers;
 mod taken_over;
@@ -178,7 +179,7 @@ async fn connection(arrived: Arrived, services: Services, streams: Streams, stop
     // A request of HTTP/2 is one of many on its connection, and takes none.
     let is_takeable = !is_agent && stream.get_ref().1.alpn_protocol() != Some(b"h2");
     let (stream, hold) = Takeable::new(stream, is_takeable);
-    let lapse = peer::lapse(&services, &peer, &place);
+    let lapse = lapse::of(&services, &peer, &place);
     let held = hold.map(|hold| Box::new((hold, services.clone(), peer.clone())));
     let service = service_fn(move |mut request: Request<Incoming>| {
         let (services, peer, calls) = (services.clone(), peer.clone(), calls.clone());
@@ -233,7 +234,7 @@ async fn taken_over(
     stop: CancellationToken,
 ) {
     let _busy = place.begin();
-    let lapse = peer::lapse(&services, &peer, &place);
+    let lapse = lapse::of(&services, &peer, &place);
     hold.until(async {
         tokio::select! {
             () = lapse => {}

@@ -17,6 +17,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use self::quarantine::CRASHES;
 use super::apply::{self, Failure, Removal};
 use super::body::ClusterNames;
 use super::failure_log::FailureLog;
@@ -32,7 +33,7 @@ use super::todo::{Cause, Todo, removal_class};
 use super::unanswered::Unanswered;
 use super::watcher::{self, Watched};
 use super::{body, look, order, outcome};
-use crate::ledger::{CRASHES, Entry, LedgerError, Outcome};
+use crate::ledger::{Entry, LedgerError, Outcome};
 use crate::member::{Gvk, Member, MemberEvent, ObjectId};
 use crate::retry::Waits;
 use crate::session::Phase;
@@ -287,7 +288,7 @@ impl Engine {
         self.statuses.set_entry(key, entry, manifests.len());
         self.retarget(key, manifests, !entry.suspended);
         let class = order::of_manifests(manifests);
-        let left_alone = entry.crashes >= CRASHES;
+        let left_alone = quarantine::is_due(entry);
         let released = !left_alone && self.quarantined.remove(key);
         if entry.suspended {
             self.todo.drop_key(key);
@@ -316,18 +317,6 @@ impl Engine {
             "the agent ended while it removed this and nothing else: it is put off"
         );
         self.todo.again(key, class, self.now() + wait);
-    }
-
-    /// Left alone until its body changes or a person releases it; the crash counter stays for the next start.
-    fn quarantine(&mut self, key: &str, entry: &Entry) {
-        let (crashes, cluster) = (entry.crashes, self.parts.cluster.now.clone());
-        let failure = Failure::Quarantined { crashes, key: key.to_owned(), cluster }.to_string();
-        self.todo.drop_key(key);
-        self.statuses.set_applied(key, outcome(false, &failure));
-        if self.quarantined.insert(key.to_owned()) {
-            tracing::error!(work = key, failure, "quarantined");
-            self.event(key, &Some(entry.clone()), Some(failure));
-        }
     }
 
     fn malformed(&mut self, key: &str, entry: &Entry, failure: &Failure) -> Result<(), LedgerError> {
@@ -544,7 +533,7 @@ impl Engine {
                 self.todo.done(&key);
                 continue;
             }
-            if entry.phase == Phase::Desired && entry.crashes >= CRASHES {
+            if entry.phase == Phase::Desired && quarantine::is_due(&entry) {
                 self.todo.done(&key);
                 self.quarantine(&key, &entry);
                 self.tell(&key);
@@ -592,6 +581,7 @@ impl Engine {
 
 mod ended;
 mod found;
+mod quarantine;
 mod takeover;
 mod task;
 #[cfg(test)]

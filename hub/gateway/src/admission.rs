@@ -7,8 +7,8 @@ use karmada_proto::v1::{Close, CloseCode, Hello, RetryClass, Seen};
 
 use crate::ports::{HeldDeletes, JoinRefusal, JoinRefusalCode, Position, SessionRefusal};
 
-/// A clone asks again this seldom: a person must look.
-const CLONE_PAUSE: Duration = Duration::from_secs(300);
+/// Who is refused asks again this seldom: a person must look.
+const REFUSED_PAUSE: Duration = Duration::from_secs(300);
 /// Even a few agents come back spread over this.
 const LEAST_SPREAD: Duration = Duration::from_secs(2);
 /// Starts of the hub that a hello may name beside that of its cursor.
@@ -17,26 +17,6 @@ const SEEN: usize = 16;
 const BOOT_ID: usize = 128;
 /// A hub that cannot tell now.
 const BUSY_PAUSE: Duration = Duration::from_secs(5);
-
-/// What is known of the session that a cluster has already.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LiveSession {
-    /// None.
-    None,
-    /// The same process dialled again: the old session is dead, it only does not know.
-    SameProcess,
-    /// Another process shows the identity: ask the old one whether it lives.
-    OtherProcess,
-}
-
-/// Compares the hello's boot id with the live session's.
-pub fn live_session(live_boot_id: Option<&str>, hello: &Hello) -> LiveSession {
-    match live_boot_id {
-        None => LiveSession::None,
-        Some(id) if id == hello.boot_id => LiveSession::SameProcess,
-        Some(_) => LiveSession::OtherProcess,
-    }
-}
 
 /// Checks what needs no other knowledge. The protocol version to speak, or why not.
 pub fn check(cluster: &str, hello: &Hello) -> Result<u32, Close> {
@@ -119,20 +99,13 @@ pub fn spread(random: u64, live: usize, rate: u32) -> Duration {
 pub fn refused(refusal: &SessionRefusal) -> Close {
     match refusal {
         SessionRefusal::Unregistered(message) => {
-            close(CloseCode::Unregistered, RetryClass::Rejoin, CLONE_PAUSE, message.clone())
+            close(CloseCode::Unregistered, RetryClass::Rejoin, REFUSED_PAUSE, message.clone())
         }
         SessionRefusal::Revoked(message) => {
-            close(CloseCode::Revoked, RetryClass::Rejoin, CLONE_PAUSE, message.clone())
+            close(CloseCode::Revoked, RetryClass::Rejoin, REFUSED_PAUSE, message.clone())
         }
         SessionRefusal::Unavailable(message) => busy(message.clone()),
     }
-}
-
-/// The close for the second of two living processes with one identity.
-pub fn clone() -> Close {
-    let message =
-        "another process with this identity is connected and answers: was the agent's state copied?";
-    close(CloseCode::Clone, RetryClass::RetryAfter, CLONE_PAUSE, message.into())
 }
 
 /// The close for a cluster whose sessions follow one another faster than anybody's link breaks.
@@ -226,13 +199,6 @@ mod tests {
                 "{epoch}/{cursor}"
             );
         }
-    }
-
-    #[test]
-    fn a_second_process_is_told_from_a_second_dial() {
-        assert_eq!(live_session(None, &hello(1, 1)), LiveSession::None);
-        assert_eq!(live_session(Some("b1"), &hello(1, 1)), LiveSession::SameProcess);
-        assert_eq!(live_session(Some("b2"), &hello(1, 1)), LiveSession::OtherProcess);
     }
 
     #[test]

@@ -16,7 +16,8 @@ use karmada_proto::v1::{
 };
 use karmada_proto::{frame, quoted};
 
-use crate::admission::{self, LiveSession, close};
+use crate::admission::{self, close};
+use crate::clones;
 use crate::door::Door;
 use crate::gateway::Gateway;
 use crate::links::Way;
@@ -107,7 +108,7 @@ where
     let hello = hello(gateway, &mut inbound).await?;
     let protocol = admission::check(&cluster, &hello)?;
     gateway.paced(&cluster)?;
-    probe_other(gateway, &cluster, &hello).await?;
+    clones::refuse(gateway, &cluster, &hello).await?;
     let uid = gateway.ports.registrar.uid_of(&cluster);
     let whose = ClusterLife { cluster: &cluster, uid: &uid };
     let (position, resume) = position(gateway, whose, &hello).await?;
@@ -182,37 +183,6 @@ where
             Err(close(CloseCode::Protocol, RetryClass::RetryAfter, Duration::from_secs(5), message))
         }
     }
-}
-
-/// Where another process shows the identity, asks the old session for a sign of life: silence means replaced,
-/// an answer means a clone, and the newcomer is refused.
-async fn probe_other(gateway: &Gateway, cluster: &str, hello: &Hello) -> Result<(), Close> {
-    let old = gateway.links.door(cluster);
-    let live_session = admission::live_session(old.as_ref().map(|old| old.boot_id.as_str()), hello);
-    let (Some(old), LiveSession::OtherProcess) = (old, live_session) else { return Ok(()) };
-    // Whose key no longer holds is nobody's clone.
-    if let Err(refused) = gateway.ports.registrar.authorize_session(&old.peer).await {
-        gateway.end(&old, admission::refused(&refused));
-        return Ok(());
-    }
-    let asked = gateway.now();
-    old.order(Control::Probe);
-    let answered = async {
-        loop {
-            let heard = old.heard.notified();
-            match gateway.links.heard_in(&old) {
-                Some(at) if at > asked => return true,
-                Some(_) => heard.await,
-                None => return false,
-            }
-        }
-    };
-    if tokio::time::timeout(gateway.options.probe_timeout, answered).await == Ok(true) {
-        tracing::warn!(cluster, "two living agents with one identity: the second is refused");
-        gateway.ports.statuses.clone_seen(cluster);
-        return Err(admission::clone());
-    }
-    Ok(())
 }
 
 /// Which deletes that are listed to this agent wait for a person: since its site saw a life of the hub that was taken back, and until

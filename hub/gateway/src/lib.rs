@@ -14,6 +14,7 @@
 //! - [`service`]: gRPC, which nothing else here knows; [`ports`]: what the hub implements; [`sources`]: time and randomness.
 
 pub mod admission;
+mod clones;
 pub mod connection;
 mod door;
 pub mod fleet;

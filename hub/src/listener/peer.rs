@@ -1,24 +1,14 @@
-//! Whom a connection speaks for, by the certificate that it was opened with, and for how long.
+//! Whom a connection speaks for, by the certificate that it was opened with, and whether that counts still.
 //!
-//! In: the verified chain, and what the port was shown with. Out: the peer; and the moment at which a request that goes on, as a
-//! watch does, must end because the certificate counts no more.
+//! In: the verified chain, and what the port was shown with. Out: the peer.
 
-use std::pin::Pin;
-use std::sync::Arc;
-use std::time::Duration;
-
-use futures::future::{Either, Pending};
 use jiff::Timestamp;
 use karmada_access::ProxyPeer;
 use karmada_certs::{CertError, PeerIdentity};
 use rustls::pki_types::CertificateDer;
 
 use super::Services;
-use super::connections::Place;
 use crate::port_tls::Shown;
-
-/// How often it is asked whether a certificate counts still.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// Whom the certificate speaks for: somebody whom the hub's own CA knows, a proxy in front, or both.
 #[derive(Clone, Default)]
@@ -40,7 +30,7 @@ impl Peer {
     }
 
     /// Whether the certificate counts still: it has not ended, and its CA is trusted.
-    fn counts(&self, services: &Services) -> bool {
+    pub(super) fn counts(&self, services: &Services) -> bool {
         let trusted = self.identity.as_ref().is_none_or(|identity| services.tls.trusts(identity));
         trusted && !self.has_ended((services.clock)())
     }
@@ -57,25 +47,4 @@ pub(super) fn read(chain: Option<&[CertificateDer<'static>]>, shown: &Shown) -> 
     let chain = chain.unwrap_or_default();
     let proxy = signers.proxies.signed(chain).then(|| ProxyPeer(identity.common_name.clone()));
     Ok(Peer { identity: signers.clients.signed(chain).then_some(identity), proxy, ends })
-}
-
-/// Resolves when a request is under way over a certificate that counts no more, and has been for a whole look: a new request is
-/// refused with words, which must have time to arrive. An agent's session ends by itself, and costs nothing here.
-pub(super) fn lapse(
-    services: &Services,
-    peer: &Peer,
-    place: &Arc<Place>,
-) -> Either<Pending<()>, Pin<Box<impl Future<Output = ()> + use<>>>> {
-    if peer.is_stranger() || peer.identity.as_ref().is_some_and(PeerIdentity::is_of_an_agent) {
-        return Either::Left(futures::future::pending());
-    }
-    let (services, peer, place) = (services.clone(), peer.clone(), place.clone());
-    Either::Right(Box::pin(async move {
-        let mut looks = 0;
-        while looks < 2 {
-            tokio::time::sleep(LOOK).await;
-            let goes_on = place.patience().is_none();
-            looks = if goes_on && !peer.counts(&services) { looks + 1 } else { 0 };
-        }
-    }))
 }

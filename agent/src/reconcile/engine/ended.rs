@@ -7,8 +7,9 @@ use karmada_api::strings::events;
 use karmada_proto::v1::EventReport;
 use serde_json::Value;
 
+use super::quarantine::{self, CRASHES};
 use super::{Ending, Engine, Finished, REMOVED};
-use crate::ledger::{CRASHES, Entry, LedgerError, Outcome};
+use crate::ledger::{Entry, LedgerError, Outcome};
 use crate::member::{Gvk, ObjectId};
 use crate::reconcile::apply::{Failure, Removal};
 use crate::reconcile::observed_during_write::Answer;
@@ -45,7 +46,7 @@ impl Engine {
             tracing::error!(work = key, "removing it panicked");
             let due = self.now() + self.removals.failed(key).max(pace::after_crashes(entry.crashes, CRASHES));
             self.todo.again(key, removal_class(3), due);
-        } else if entry.crashes >= CRASHES {
+        } else if quarantine::is_due(&entry) {
             self.quarantine(key, &entry);
         } else {
             tracing::error!(work = key, "working on it panicked");

@@ -434,7 +434,7 @@ fn orders_are_obeyed() {
         ]
     );
     let mut session = open(0, Some(1), plenty());
-    session.control(Control::Close(crate::admission::clone()), secs(1));
+    session.control(Control::Close(crate::clones::clone()), secs(1));
     assert_eq!(sent(&mut session), ["close CLONE"]);
     assert!(session.finished());
 }

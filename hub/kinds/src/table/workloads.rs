@@ -1,4 +1,4 @@
-//! Pods and what makes them.
+//! Pods and what makes them. Names and order of the columns are data: `data/catalogue.jsonl`.
 
 use serde_json::{Value, json};
 
