@@ -22,7 +22,7 @@ use crate::door::Door;
 use crate::gateway::Gateway;
 use crate::links::Way;
 use crate::ports::{Batch, ClusterLife, HeldDeletes, Occurrence, PortError, Position, Told};
-use crate::session::{Control, Holding, Opening, Session};
+use crate::session::{Holding, Opening, Session};
 use crate::stream::SessionStream;
 
 /// Who calls, as far as the transport has proved it.
