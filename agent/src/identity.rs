@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -21,6 +22,10 @@ use crate::member::{Gvk, Member, MemberError, ObjectId};
 
 /// File, or key of the Secret, of the key that joins are asked with until one is granted.
 const JOINING_KEY: &str = "joining.key";
+/// How often the key to join with is put into a Secret that others write at the same time.
+const JOINING_KEY_TRIES: usize = 10;
+/// How long between two of these.
+const JOINING_KEY_PAUSE: Duration = Duration::from_millis(100);
 
 /// An identity that a hub gave.
 #[derive(Clone, Serialize, Deserialize)]
@@ -246,27 +251,21 @@ impl IdentityStore {
                 Ok(key)
             }
             Self::Secret { member, namespace, name } => {
-                let id = secret_id(namespace, name);
-                let wrong = |error| IdentityStoreError::Secret(format!("{namespace}/{name}"), error);
-                let secret = member.get(&id).await.map_err(wrong)?;
-                let kept = secret.as_ref().and_then(|secret| secret["data"][JOINING_KEY].as_str());
-                let pem = kept.and_then(|data| String::from_utf8(STANDARD.decode(data).ok()?).ok());
-                if let Some(kept) = pem.and_then(|pem| ClientKey::from_pem(&pem).ok()) {
-                    return Ok(kept);
-                }
-                let key = ClientKey::generate()?;
-                let data = json!({JOINING_KEY: STANDARD.encode(key.to_pem())});
-                // Over what was read and over nothing else: a key of an earlier try that comes late takes nobody's place.
-                let written = match secret {
-                    Some(secret) => {
-                        let version = object::resource_version(&secret);
-                        let patch = json!({"metadata": {"resourceVersion": version}, "data": data});
-                        member.merge(&id, &patch).await.map(drop)
+                let mut tries = 1;
+                loop {
+                    match joining_key_in_secret(&**member, namespace, name).await {
+                        // Somebody else wrote the Secret between the look and the write: what a person set, or the agent's own annotations.
+                        Err(MemberError::Conflict(_)) if tries < JOINING_KEY_TRIES => {
+                            tries += 1;
+                            tokio::time::sleep(JOINING_KEY_PAUSE).await;
+                        }
+                        key => {
+                            return key.map_err(|error| {
+                                IdentityStoreError::Secret(format!("{namespace}/{name}"), error)
+                            });
+                        }
                     }
-                    None => member.create(&secret_with(namespace, name, &data)).await.map(drop),
-                };
-                written.map_err(wrong)?;
-                Ok(key)
+                }
             }
         }
     }
@@ -295,6 +294,33 @@ impl IdentityStore {
     }
 }
 
+/// The key to join with that the Secret has, or a new one, put over what was read and over nothing else: a key of an earlier try that
+/// comes late takes nobody's place.
+async fn joining_key_in_secret(
+    member: &dyn Member,
+    namespace: &str,
+    name: &str,
+) -> Result<ClientKey, MemberError> {
+    let id = secret_id(namespace, name);
+    let secret = member.get(&id).await?;
+    let kept = secret.as_ref().and_then(|secret| secret["data"][JOINING_KEY].as_str());
+    let pem = kept.and_then(|data| String::from_utf8(STANDARD.decode(data).ok()?).ok());
+    if let Some(kept) = pem.and_then(|pem| ClientKey::from_pem(&pem).ok()) {
+        return Ok(kept);
+    }
+    let key = ClientKey::generate().map_err(|error| MemberError::Other(error.to_string()))?;
+    let data = json!({JOINING_KEY: STANDARD.encode(key.to_pem())});
+    match secret {
+        Some(secret) => {
+            let version = object::resource_version(&secret);
+            let patch = json!({"metadata": {"resourceVersion": version}, "data": data});
+            member.merge(&id, &patch).await?;
+        }
+        None => drop(member.create(&secret_with(namespace, name, &data)).await?),
+    }
+    Ok(key)
+}
+
 pub(crate) fn secret_with(namespace: &str, name: &str, data: &Value) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
@@ -315,7 +341,6 @@ mod tests {
     use super::*;
     use crate::member::memory::MemoryMember;
     use karmada_certs::{Authority, CertificateRequest, agent_subject};
-    use std::time::Duration;
 
     fn identity(ca: &Authority, key: &ClientKey) -> Identity {
         let grant = karmada_proto::v1::JoinGrant {
@@ -406,6 +431,30 @@ mod tests {
                 ("site1", key.fingerprint())
             );
         }
+    }
+
+    /// `karmadactl register` applies the Secret, and the agent writes annotations into it, while a join makes its key.
+    #[tokio::test(start_paused = true)]
+    async fn a_key_to_join_with_outlasts_others_writes_of_its_secret() {
+        let busy = MemoryMember::new("m", 1, Duration::ZERO);
+        let member: Arc<dyn Member> = Arc::new(busy.clone());
+        busy.seed(secret_with("default", "karmada-agent", &json!({"other": "eA=="})));
+        let store =
+            IdentityStore::Secret { member, namespace: "default".into(), name: "karmada-agent".into() };
+        let conflict = || Some(MemberError::Conflict("it has been modified".into()));
+        busy.fail("karmada-agent", conflict());
+        let written = async {
+            tokio::time::sleep(JOINING_KEY_PAUSE * 2).await;
+            busy.fail("karmada-agent", None);
+        };
+        let (key, ()) = tokio::join!(store.joining_key(), written);
+        let kept = store.joining_key().await.unwrap();
+        assert_eq!(key.unwrap().fingerprint(), kept.fingerprint());
+        let secret = busy.read(&secret_id("default", "karmada-agent")).unwrap();
+        assert_eq!(secret["data"]["other"], "eA==", "what others wrote stands");
+        store.save(&identity(&Authority::create(Timestamp::now()).unwrap().0, &kept)).await.unwrap();
+        busy.fail("karmada-agent", conflict());
+        assert!(store.joining_key().await.is_err(), "one that never ends is told");
     }
 
     #[test]

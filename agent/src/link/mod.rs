@@ -109,7 +109,8 @@ pub async fn run(mut link: Link, stop: CancellationToken) -> Result<(), LedgerEr
         }
         let lost = matches!(ended.code, Some(CloseCode::Unregistered | CloseCode::Revoked))
             || carried.refused == Some(Cause::CertificateExpired);
-        if lost && let Some(identity) = Box::pin(joined_anew(&link, &stop)).await {
+        let anew = if lost { Box::pin(joined_anew(&link, &stop)).await } else { Anew::NoToken };
+        if let Anew::Joined(identity) = anew {
             let is_renamed = identity.cluster_name != link.identity.cluster_name;
             link.identity = identity;
             if is_renamed {
@@ -119,7 +120,9 @@ pub async fn run(mut link: Link, stop: CancellationToken) -> Result<(), LedgerEr
             carried.refused = None;
             continue;
         }
-        let wait = carried.schedule.down(ended.advice, carried.started.elapsed());
+        // The hub's long pause is for an identity that it does not take, not for a token that a person just gave.
+        let advice = if matches!(anew, Anew::Failed) { Advice::Lost(Duration::ZERO) } else { ended.advice };
+        let wait = carried.schedule.down(advice, carried.started.elapsed());
         remember(&link.shared, &carried)?;
         tracing::info!(reason = %quoted(&ended.reason), code = ?ended.code, wait_ms = wait.as_millis() as u64, "not connected");
         let cause = carried.refused.take().unwrap_or_else(|| ended.code.into());
@@ -180,24 +183,30 @@ async fn one_session(
     Ok(ended)
 }
 
-/// Joins anew where the hub does not take the identity any more and there is a newer token. A failure is shown and
-/// tried again with the next session that is refused.
-async fn joined_anew(link: &Link, stop: &CancellationToken) -> Option<Identity> {
-    let enrolment = link.enrolment.as_ref()?;
-    if !enrolment.has_new_token(&link.identity) {
-        return None;
-    }
+/// What came of joining anew.
+enum Anew {
+    Joined(Identity),
+    /// Shown; tried again with the next session that is refused.
+    Failed,
+    /// There is no newer token than the one that the identity was joined with.
+    NoToken,
+}
+
+/// Joins anew where the hub does not take the identity any more and there is a newer token.
+async fn joined_anew(link: &Link, stop: &CancellationToken) -> Anew {
+    let enrolment = link.enrolment.as_ref().filter(|enrolment| enrolment.has_new_token(&link.identity));
+    let Some(enrolment) = enrolment else { return Anew::NoToken };
     let joined = tokio::select! {
         biased;
-        () = stop.cancelled() => return None,
+        () = stop.cancelled() => return Anew::Failed,
         joined = enrolment.join() => joined,
     };
     match joined {
-        Ok(identity) => Some(identity),
+        Ok(identity) => Anew::Joined(identity),
         Err(error) => {
             tracing::warn!(error = %quoted(&error.to_string()), "joining anew");
             link.shared.link.send_replace(LinkView::away((&error).into(), &error));
-            None
+            Anew::Failed
         }
     }
 }

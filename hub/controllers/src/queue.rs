@@ -245,7 +245,9 @@ impl<K: Ord + Clone + Send + Sync + 'static> WorkQueue<K> for Queue<K> {
                 }
                 state.promote(Instant::now());
                 if let Some(key) = state.take() {
-                    if !state.ready.is_empty() {
+                    // This worker may have been the one that waited for the next deadline: another one is to look after that, and take
+                    // what else is ready.
+                    if !state.ready.is_empty() || !state.deadlines.is_empty() {
                         self.changed.notify_one();
                     }
                     return Some(key);
@@ -392,6 +394,36 @@ mod tests {
         assert_eq!(start.elapsed().as_secs(), 3);
         queue.done(&1);
         assert!(queue.is_empty());
+    }
+
+    /// One worker waits for a deadline and is given another key meanwhile, on which it works for long.
+    #[tokio::test(start_paused = true)]
+    async fn a_deadline_is_kept_by_an_idle_worker_where_the_one_that_waited_is_busy() {
+        let queue = std::sync::Arc::new(Queue::default());
+        let taken = std::sync::Arc::new(Mutex::new(Vec::new()));
+        let start = Instant::now();
+        let workers: Vec<_> = (0..2)
+            .map(|_| {
+                let (queue, taken) = (queue.clone(), taken.clone());
+                tokio::spawn(async move {
+                    while let Some(key) = queue.next().await {
+                        taken.lock().push((key, start.elapsed().as_secs()));
+                        tokio::time::sleep(Duration::from_secs(100)).await;
+                        queue.done(&key);
+                    }
+                })
+            })
+            .collect();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        for delayed in 0..2 {
+            queue.add_after(delayed, Duration::from_secs(5));
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            queue.add(10 + delayed);
+            tokio::time::sleep(Duration::from_secs(300)).await;
+        }
+        assert_eq!(*taken.lock(), [(10, 2), (0, 6), (11, 303), (1, 307)]);
+        queue.close();
+        drop(workers);
     }
 
     #[tokio::test(start_paused = true)]

@@ -35,7 +35,9 @@ impl WorksIndex {
                     index.insert(id.to_owned(), BTreeMap::new());
                 }
                 if let Some(works) = index.get_mut(id) {
-                    works.insert(work.key.clone(), work.revision);
+                    // Who made the Work tells of it too, perhaps later than the watch tells what became of it since.
+                    let seen = works.entry(work.key.clone()).or_default();
+                    *seen = work.revision.max(*seen);
                 }
             }
             Change::Deleted(work) => {
@@ -68,5 +70,37 @@ impl WorksIndex {
         let mut digest = DefaultHasher::new();
         self.by_binding.read().get(binding_id).hash(&mut digest);
         digest.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn work(revision: u64) -> Change {
+        Change::Applied(std::sync::Arc::new(Object {
+            key: Key { namespace: "karmada-es-a".into(), name: "w".into() },
+            uid: "u".into(),
+            revision,
+            generation: 1,
+            deleting: false,
+            marks: 0,
+            labels: BTreeMap::from([(labels::RESOURCE_BINDING_ID.to_owned(), "id".to_owned())]),
+            source: std::sync::Arc::new(Bytes::new()),
+        }))
+    }
+
+    #[test]
+    fn what_is_told_late_hides_nothing_newer() {
+        let index = WorksIndex::default();
+        index.observe(&work(5));
+        let made = index.digest("id");
+        index.observe(&work(7));
+        let reported = index.digest("id");
+        index.observe(&work(5));
+        assert_eq!(index.digest("id"), reported);
+        assert_ne!(made, reported);
     }
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use karmada_proto::credit::{Ledger, Purse};
-use karmada_proto::v1::{self, Close, CloseCode, NackCode, RetryClass, agent_frame, hub_frame};
+use karmada_proto::v1::{self, Close, CloseCode, RetryClass, hub_frame};
 use karmada_proto::{CHUNK, cadence, frame};
 
 use self::dispatch::Dispatch;

@@ -70,7 +70,8 @@ impl BindingQueue {
         };
         state.counts.waited.note(now.saturating_sub(popped.since));
         state.running.insert(popped.key.clone(), (Instant::now(), popped.attempts));
-        if state.queue.active().len() > 0 {
+        // This worker may have been the one that waited for the next flush: another one is to look after that, and take what else is ready.
+        if state.queue.active().len() > 0 || state.queue.next_flush().is_some() {
             self.changed.notify_one();
         }
         Turn::Key(popped.key)
