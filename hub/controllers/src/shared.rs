@@ -179,7 +179,12 @@ impl Shared {
             Placing::Create => {
                 let created = self.api.create(&resource, fetch::to_value(wanted)?).await?;
                 // At once, not when the watch tells: a binding that ends now must find it.
-                self.works.observe(&Change::Applied(created));
+                self.works.observe(&Change::Applied(created.clone()));
+                // And where it went before this was told, the watch has told that already.
+                let now = self.api.get(&resource, &created.key.namespace, &created.key.name).await;
+                if matches!(now, Err(ApiError::NotFound(_))) {
+                    self.works.forget(&created);
+                }
             }
             Placing::Update(merged) => {
                 self.api.update(&resource, fetch::to_value(&*merged)?).await?;

@@ -59,6 +59,20 @@ impl WorksIndex {
         }
     }
 
+    /// A Work that was told of late was gone by then. One of its name that came since stays.
+    pub fn forget(&self, work: &Object) {
+        let Some(id) = binding_id(work) else { return };
+        let mut index = self.by_binding.write();
+        if let Some(works) = index.get_mut(id)
+            && works.get(&work.key).is_some_and(|seen| *seen <= work.revision)
+        {
+            works.remove(&work.key);
+            if works.is_empty() {
+                index.remove(id);
+            }
+        }
+    }
+
     /// The Works of a binding.
     pub fn of(&self, binding_id: &str) -> Vec<Key> {
         let index = self.by_binding.read();
@@ -79,8 +93,8 @@ mod tests {
 
     use super::*;
 
-    fn work(revision: u64) -> Change {
-        Change::Applied(std::sync::Arc::new(Object {
+    fn work(revision: u64) -> std::sync::Arc<Object> {
+        std::sync::Arc::new(Object {
             key: Key { namespace: "karmada-es-a".into(), name: "w".into() },
             uid: "u".into(),
             revision,
@@ -89,18 +103,29 @@ mod tests {
             marks: 0,
             labels: BTreeMap::from([(labels::RESOURCE_BINDING_ID.to_owned(), "id".to_owned())]),
             source: std::sync::Arc::new(Bytes::new()),
-        }))
+        })
     }
 
     #[test]
     fn what_is_told_late_hides_nothing_newer() {
         let index = WorksIndex::default();
-        index.observe(&work(5));
+        index.observe(&Change::Applied(work(5)));
         let made = index.digest("id");
-        index.observe(&work(7));
+        index.observe(&Change::Applied(work(7)));
         let reported = index.digest("id");
-        index.observe(&work(5));
+        index.observe(&Change::Applied(work(5)));
         assert_eq!(index.digest("id"), reported);
         assert_ne!(made, reported);
+        index.forget(&work(5));
+        assert_eq!(index.digest("id"), reported);
+    }
+
+    #[test]
+    fn what_was_gone_when_it_was_told_of_is_forgotten() {
+        let index = WorksIndex::default();
+        index.observe(&Change::Deleted(work(6)));
+        index.observe(&Change::Applied(work(5)));
+        index.forget(&work(5));
+        assert!(index.of("id").is_empty());
     }
 }
