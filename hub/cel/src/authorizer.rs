@@ -9,8 +9,6 @@ use kube_cel::cel::extractors::This;
 use kube_cel::cel::objects::Opaque;
 use kube_cel::cel::{Context, ExecutionError, ResolveResult, Value as Cel};
 
-use crate::value::Value;
-
 /// What an expression asks about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Question {
@@ -49,11 +47,9 @@ pub trait Authorizer: Send + Sync {
     fn check(&self, question: &Question) -> Decision;
 }
 
-impl Value {
-    /// The `authorizer` of a request; with a resource, its `authorizer.requestResource`.
-    pub fn authorizer(authorizer: Arc<dyn Authorizer>, question: Question) -> Value {
-        Value(Cel::Opaque(Arc::new(Asking { authorizer, question })))
-    }
+/// What asks `authorizer`, beginning from a question.
+pub(crate) fn value(authorizer: Arc<dyn Authorizer>, question: Question) -> Cel {
+    Cel::Opaque(Arc::new(Asking { authorizer, question }))
 }
 
 #[derive(Clone)]

@@ -11,9 +11,11 @@ mod unify;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::compiling::Compiling;
+use crate::declarations::Declarations;
 use crate::syntax::read::named_chain;
 use crate::syntax::{GATHERED, Kind, Loop, Node};
-use crate::types::{Declarations, Type};
+use crate::types::Type;
+pub(crate) use report::LONGEST_MESSAGE;
 use report::Report;
 use unify::Bindings;
 

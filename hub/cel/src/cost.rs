@@ -11,7 +11,8 @@ use kube_cel::cel::common::ast::operators as op;
 use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralValue, SelectExpr};
 
 use crate::check_functions as functions;
-use crate::types::{Declarations, Type};
+use crate::declarations::Declarations;
+use crate::types::Type;
 
 /// How large values of a schema can be.
 #[derive(Clone, Debug, Default)]

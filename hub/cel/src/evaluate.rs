@@ -6,9 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use kube_cel::cel::{self, ExecutionError};
 
 use crate::meter::{Budget, Limits, Meter};
+use crate::operators::Outcome;
 use crate::program::Program;
 use crate::value::Value;
-use crate::walk::{Outcome, Walk};
+use crate::walk::Walk;
 use crate::weigh::weight;
 
 /// Trees up to this deep are walked on the caller's stack.

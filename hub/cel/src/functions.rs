@@ -5,11 +5,9 @@
 //! the modules below; the others are the library's ([`library`]), charged for the walk.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use kube_cel::cel::objects::{Key, Map};
+use kube_cel::cel::objects::Map;
 use kube_cel::cel::{ExecutionError, Value};
 
 pub(crate) mod library;
@@ -18,37 +16,31 @@ mod sequences;
 mod texts;
 
 use crate::meter::Meter;
-use crate::walk::{Outcome, Walk, key, maybe, no_overload};
-use crate::weigh::{letters, many, optional, same, weight};
+use crate::operators::{
+    Outcome, compare, failed, insert, kept, key, maybe, negative, no_overload, sum, type_name, within,
+};
+use crate::weigh::{many, optional, same, weight};
 use crate::{charge, lists};
 
 /// The longest text or list that one function may make, in bytes or elements.
 const LARGEST: usize = 8 << 20;
 
-/// Names of types, which are values as `type(x)` yields them.
-pub(crate) const TYPES: [&str; 9] =
-    ["bool", "bytes", "double", "int", "list", "map", "null_type", "string", "uint"];
-
 /// Calls a function.
-pub(crate) fn call(walk: &Walk<'_>, name: &str, is_member: bool, args: Vec<Value>) -> Outcome {
-    charge::charge(name, &args, walk.meter)?;
+pub(crate) fn call(name: &str, is_member: bool, args: Vec<Value>, meter: &Meter) -> Outcome {
+    charge::charge(name, &args, meter)?;
     if let Some(outcome) = passing(name, &args) {
         // What is passed on was weighed when it was made.
         return outcome;
     }
-    let outcome = own(walk, name, &args).unwrap_or_else(|| library::call(name, is_member, args, walk.meter));
+    let outcome = own(name, &args, meter).unwrap_or_else(|| library::call(name, is_member, args, meter));
     match outcome? {
         // Texts that are gone at once need not be counted.
         Value::String(text) if text.len() < 1 << 10 => Ok(Value::String(text)),
         made @ (Value::String(_) | Value::Bytes(_) | Value::List(_) | Value::Map(_) | Value::Opaque(_)) => {
-            walk.kept(made)
+            kept(made, meter)
         }
         made => Ok(made),
     }
-}
-
-fn failed(function: &str, why: &str) -> ExecutionError {
-    ExecutionError::function_error(function, why)
 }
 
 /// Functions that answer with a part of what they are given, or about its outside.
@@ -81,8 +73,7 @@ fn held<'v>(function: &str, of: &'v Value) -> Result<Option<&'v Value>, Executio
 }
 
 /// The functions that are charged while they run; `None` for those of the library.
-fn own(walk: &Walk<'_>, name: &str, args: &[Value]) -> Option<Outcome> {
-    let meter = walk.meter;
+fn own(name: &str, args: &[Value], meter: &Meter) -> Option<Outcome> {
     let truth = |outcome: Result<bool, ExecutionError>| outcome.map(Value::Bool);
     Some(match (name, args) {
         ("_==_", [a, b]) => truth(same(a, b, meter)),
@@ -118,7 +109,7 @@ fn own(walk: &Walk<'_>, name: &str, args: &[Value]) -> Option<Outcome> {
             described(how, meter).and_then(|how| lists::merge(a, b, &how, meter))
         }
         _ => {
-            return texts::call(walk, name, args)
+            return texts::call(name, args, meter)
                 .or_else(|| sequences::call(name, args, meter))
                 .or_else(|| rearranged::call(name, args, meter));
         }
@@ -128,93 +119,6 @@ fn own(walk: &Walk<'_>, name: &str, args: &[Value]) -> Option<Outcome> {
 fn described(how: &str, meter: &Meter) -> Result<lists::Lists, ExecutionError> {
     meter.work(many(how.len()))?;
     Ok(lists::read(how))
-}
-
-/// The order of two values.
-pub(crate) fn compare(a: &Value, b: &Value, meter: &Meter) -> Result<Ordering, ExecutionError> {
-    meter.work(1)?;
-    match (a, b) {
-        (Value::String(x), Value::String(y)) => {
-            meter.work(letters(x.len().min(y.len())))?;
-            Ok(x.cmp(y))
-        }
-        (Value::Bytes(x), Value::Bytes(y)) => {
-            meter.work(letters(x.len().min(y.len())))?;
-            Ok(x.cmp(y))
-        }
-        _ => a.partial_cmp(b).ok_or_else(no_overload),
-    }
-}
-
-/// `a + b`. What grows is counted before it is made.
-pub(crate) fn sum(a: &Value, b: &Value, meter: &Meter) -> Outcome {
-    let room = |a: usize, b: usize| {
-        meter.work(letters(a) + letters(b))?;
-        meter.hold(many(a) + many(b))
-    };
-    match (a, b) {
-        (Value::String(x), Value::String(y)) => {
-            room(x.len(), y.len())?;
-            Ok(Value::String(Arc::new([x.as_str(), y.as_str()].concat())))
-        }
-        (Value::Bytes(x), Value::Bytes(y)) => {
-            room(x.len(), y.len())?;
-            Ok(Value::Bytes(Arc::new([x.as_slice(), y.as_slice()].concat())))
-        }
-        (Value::List(x), Value::List(y)) => {
-            meter.work(many(x.len()) + many(y.len()))?;
-            meter.hold(24 * (many(x.len()) + many(y.len())))?;
-            Ok(Value::List(Arc::new(x.iter().chain(y.iter()).cloned().collect())))
-        }
-        _ => a.clone() + b.clone(),
-    }
-}
-
-fn negative(value: &Value) -> Outcome {
-    match value {
-        Value::Int(number) => number
-            .checked_neg()
-            .map(Value::Int)
-            .ok_or_else(|| ExecutionError::Overflow("minus", value.clone(), Value::Null)),
-        Value::Float(number) => Ok(Value::Float(-number)),
-        _ => Err(no_overload()),
-    }
-}
-
-fn within(one: &Value, of: &Value, meter: &Meter) -> Result<bool, ExecutionError> {
-    match of {
-        Value::List(items) => {
-            for item in items.iter() {
-                if same(item, one, meter)? {
-                    return Ok(true);
-                }
-            }
-            Ok(false)
-        }
-        Value::Map(map) => {
-            let wanted = key(one)?;
-            meter.work(if let Key::String(name) = &wanted { letters(name.len()) } else { 1 })?;
-            Ok(map.get(&wanted).is_some())
-        }
-        _ => Err(no_overload()),
-    }
-}
-
-fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::List(_) => "list",
-        Value::Map(_) => "map",
-        Value::Int(_) => "int",
-        Value::UInt(_) => "uint",
-        Value::Float(_) => "double",
-        Value::String(_) => "string",
-        Value::Bytes(_) => "bytes",
-        Value::Bool(_) => "bool",
-        Value::Null => "null_type",
-        Value::Duration(_) => "google.protobuf.Duration",
-        Value::Timestamp(_) => "google.protobuf.Timestamp",
-        _ => "dyn",
-    }
 }
 
 fn to_bool(value: &Value) -> Outcome {
@@ -275,17 +179,6 @@ fn inserted(map: &Value, more: &[Value], meter: &Meter) -> Outcome {
         _ => return Err(failed("transformMap", "no such overload")),
     }
     Ok(Value::Map(Map { map: Arc::new(whole) }))
-}
-
-/// One more entry; no key twice.
-pub(crate) fn insert(map: &mut HashMap<Key, Value>, key: Key, value: Value) -> Result<(), ExecutionError> {
-    match map.entry(key) {
-        Entry::Occupied(_) => Err(failed("transformMap", "insert failed: key already exists")),
-        Entry::Vacant(free) => {
-            free.insert(value);
-            Ok(())
-        }
-    }
 }
 
 /// What the library is given is copied for it: that is charged as a walk.

@@ -12,8 +12,8 @@ use kube_cel::cel::objects::Key;
 use kube_cel::cel::{ExecutionError, Value};
 use serde_json::{Value as Json, json};
 
-use crate::functions;
 use crate::meter::Meter;
+use crate::operators;
 use crate::types::Shape;
 use crate::weigh::{many, same};
 use crate::{escape, types::Elements};
@@ -259,7 +259,7 @@ fn same_key(a: &Value, b: &Value, keys: &[String]) -> bool {
 /// A set with what it lacks of `b`; a list by key with the elements of `b` in place of its own.
 pub(crate) fn merge(a: &Value, b: &Value, lists: &Lists, meter: &Meter) -> Result<Value, ExecutionError> {
     let (Lists::List(elements, items), Value::List(x), Value::List(y)) = (lists, a, b) else {
-        return functions::sum(a, b, meter);
+        return operators::sum(a, b, meter);
     };
     meter.step(many((x.len() + y.len()) * y.len()))?;
     meter.work(many((x.len() + y.len()) * y.len()))?;

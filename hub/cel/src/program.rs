@@ -6,11 +6,12 @@ use kube_cel::cel::IdedExpr;
 use kube_cel::cel::common::ast::{EntryExpr, Expr};
 use kube_cel::cel::parser::{ParseErrors, Parser};
 
-use crate::check::Checker;
+use crate::check::{Checker, LONGEST_MESSAGE};
 use crate::compiling::Compiling;
 use crate::cost::{self, Extent};
+use crate::declarations::Declarations;
 use crate::patterns::PatternError;
-use crate::types::{Declarations, Type};
+use crate::types::Type;
 use crate::{expand, lists, syntax};
 
 /// The longest expression, in bytes.
@@ -18,9 +19,6 @@ pub const MAX_SOURCE: usize = 16 << 10;
 
 /// The deepest nesting of an expression.
 pub const MAX_DEPTH: usize = 200;
-
-/// How long a message about an expression gets before nothing more is added to it, in bytes.
-pub(crate) const LONGEST_MESSAGE: usize = 64 << 10;
 
 /// What an expression must yield.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,11 +128,6 @@ impl Program {
     pub fn worst_cost(source: &str, declarations: &Declarations, extent: &Extent) -> u64 {
         let read = || parse(source).and_then(expanded).map(|(expr, _)| expr);
         with_room(read).flatten().map_or(0, |expr| cost::worst(&expr, declarations, extent))
-    }
-
-    /// A program of one call, which the checker makes itself.
-    pub(crate) fn bare(expr: IdedExpr, yields: Type) -> Program {
-        Program { expr, yields, names: Vec::new(), depth: 1 }
     }
 
     /// Whether the expression names the variable.

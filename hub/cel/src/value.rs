@@ -7,6 +7,7 @@ use kube_cel::cel;
 use kube_cel::cel::objects::{Key, Map};
 use serde_json::Value as Json;
 
+use crate::authorizer::{self, Authorizer, Question};
 use crate::escape;
 use crate::functions::library;
 use crate::types::{Format, Shape};
@@ -16,6 +17,11 @@ use crate::types::{Format, Shape};
 pub struct Value(pub(crate) cel::Value);
 
 impl Value {
+    /// The `authorizer` of a request; with a resource, its `authorizer.requestResource`.
+    pub fn authorizer(authorizer: Arc<dyn Authorizer>, question: Question) -> Value {
+        Value(authorizer::value(authorizer, question))
+    }
+
     /// `null`.
     pub fn null() -> Value {
         Value(cel::Value::Null)

@@ -11,18 +11,16 @@ use kube_cel::cel::common::ast::operators as op;
 use kube_cel::cel::common::ast::{
     CallExpr, EntryExpr, Expr, IdedExpr, ListExpr, LiteralValue, MapExpr, SelectExpr,
 };
-use kube_cel::cel::objects::{Key, KeyRef, Map, OptionalValue};
+use kube_cel::cel::objects::{KeyRef, Map};
 use kube_cel::cel::{ExecutionError, Value};
 
 mod loops;
 
 use crate::check::NAMESPACES;
 use crate::meter::Meter;
-use crate::weigh::{letters, optional, weight};
+use crate::operators::{Outcome, TYPES, kept, key, maybe, no_overload};
+use crate::weigh::{letters, optional};
 use crate::{charge, functions};
-
-/// A value, or why there is none. Loops go on with either.
-pub(crate) type Outcome = Result<Value, ExecutionError>;
 
 /// What an expression is walked with.
 pub(crate) struct Walk<'e> {
@@ -38,31 +36,11 @@ pub(crate) struct Scope<'s> {
     outer: Option<&'s Scope<'s>>,
 }
 
-pub(crate) fn no_overload() -> ExecutionError {
-    ExecutionError::NoSuchOverload
-}
-
 fn truth(outcome: Outcome) -> Result<bool, ExecutionError> {
     match outcome? {
         Value::Bool(truth) => Ok(truth),
         _ => Err(no_overload()),
     }
-}
-
-/// As an optional.
-pub(crate) fn maybe(value: Option<Value>) -> Value {
-    Value::Opaque(Arc::new(value.map_or_else(OptionalValue::none, OptionalValue::of)))
-}
-
-/// As the key of a map.
-pub(crate) fn key(value: &Value) -> Result<Key, ExecutionError> {
-    Ok(match value {
-        Value::String(text) => Key::String(text.clone()),
-        Value::Int(number) => Key::Int(*number),
-        Value::UInt(number) => Key::Uint(*number),
-        Value::Bool(truth) => Key::Bool(*truth),
-        _ => return Err(ExecutionError::function_error("map", "unsupported key type")),
-    })
 }
 
 impl Walk<'_> {
@@ -78,12 +56,6 @@ impl Walk<'_> {
             Expr::Comprehension(one) => self.comprehension(one, scope),
             Expr::Struct(_) | Expr::Unspecified => Err(no_overload()),
         }
-    }
-
-    /// Weighs a value that was made on the way and is kept.
-    pub(crate) fn kept(&self, value: Value) -> Outcome {
-        self.meter.hold(weight(&value, self.meter)?)?;
-        Ok(value)
     }
 
     fn literal(&self, literal: &LiteralValue) -> Outcome {
@@ -117,7 +89,7 @@ impl Walk<'_> {
         if let Some(value) = self.names.get(name) {
             return Ok(value.clone());
         }
-        if functions::TYPES.contains(&name) {
+        if TYPES.contains(&name) {
             return Ok(Value::String(Arc::new(name.to_owned())));
         }
         Err(ExecutionError::UndeclaredReference(Arc::new(name.to_owned())))
@@ -153,8 +125,8 @@ impl Walk<'_> {
             let value = self.value(element, scope)?;
             match optional(&value).filter(|_| list.optional_indices.contains(&at)) {
                 Some(None) => {}
-                Some(Some(held)) => items.push(self.kept(held.clone())?),
-                None => items.push(self.kept(value)?),
+                Some(Some(held)) => items.push(kept(held.clone(), self.meter)?),
+                None => items.push(kept(value, self.meter)?),
             }
         }
         Ok(Value::List(Arc::new(items)))
@@ -169,8 +141,8 @@ impl Walk<'_> {
             let value = self.value(&entry.value, scope)?;
             match optional(&value).filter(|_| entry.optional) {
                 Some(None) => {}
-                Some(Some(held)) => drop(entries.insert(key, self.kept(held.clone())?)),
-                None => drop(entries.insert(key, self.kept(value)?)),
+                Some(Some(held)) => drop(entries.insert(key, kept(held.clone(), self.meter)?)),
+                None => drop(entries.insert(key, kept(value, self.meter)?)),
             }
         }
         Ok(Value::Map(Map { map: Arc::new(entries) }))
@@ -265,6 +237,7 @@ impl Walk<'_> {
         for arg in &call.args {
             args.push(self.value(arg, scope)?);
         }
-        functions::call(self, whole.as_deref().unwrap_or(&call.func_name), receiver.is_some(), args)
+        let name = whole.as_deref().unwrap_or(&call.func_name);
+        functions::call(name, receiver.is_some(), args, self.meter)
     }
 }

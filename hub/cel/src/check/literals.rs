@@ -2,39 +2,31 @@
 //!
 //! In: a tree without other faults. Out: a fault for each such literal.
 
-use kube_cel::cel::IdedExpr;
-use kube_cel::cel::common::ast::{CallExpr, Expr, LiteralValue};
+use std::sync::Arc;
+
+use kube_cel::cel::Value;
 
 use super::report::Report;
 use crate::compiling::Compiling;
-use crate::evaluate::{EvalError, Evaluator};
-use crate::meter::Limits;
+use crate::functions::library;
 use crate::patterns::PatternError;
-use crate::program::Program;
 use crate::syntax::{Kind, Node};
-use crate::types::Type;
 
-/// Looks at every literal of the expression; of those that come when the budget is spent, nothing is told.
+/// Looks at every literal of the expression; of patterns that come when the budget is spent, nothing is told.
 pub(super) fn check(node: &Node, compiling: &Compiling, report: &mut Report<'_>) {
-    look(node, &Readers { evaluator: Evaluator::new(Limits::default()), compiling }, report);
+    look(node, compiling, report);
 }
 
-/// Who reads such literals.
-struct Readers<'a> {
-    evaluator: Evaluator,
-    compiling: &'a Compiling,
-}
-
-fn look(node: &Node, readers: &Readers<'_>, report: &mut Report<'_>) {
+fn look(node: &Node, compiling: &Compiling, report: &mut Report<'_>) {
     if let Kind::Call { name, args, .. } = &node.kind
         && let Some((at, text)) = args.first().and_then(text_of)
         && matches!(name.as_str(), "duration" | "timestamp" | "matches")
-        && !readers.can_read(name, text)
+        && !can_read(name, text, compiling)
     {
         report.add(at, format!("invalid {name} argument"));
     }
     for child in children(node) {
-        look(child, readers, report);
+        look(child, compiling, report);
     }
 }
 
@@ -45,21 +37,12 @@ fn text_of(node: &Node) -> Option<(usize, &str)> {
     }
 }
 
-impl Readers<'_> {
-    fn can_read(&self, name: &str, text: &str) -> bool {
-        if name == "matches" {
-            return !matches!(
-                self.compiling.pattern(text),
-                Err(PatternError::Malformed(_) | PatternError::TooLarge)
-            );
-        }
-        // The function itself is asked.
-        let literal = IdedExpr { id: 0, expr: Expr::Literal(LiteralValue::String(text.to_owned().into())) };
-        let call = CallExpr { func_name: name.to_owned(), target: None, args: vec![literal] };
-        let expr = IdedExpr { id: 0, expr: Expr::Call(call) };
-        let read = self.evaluator.value(&Program::bare(expr, Type::Dyn));
-        !matches!(read, Err(EvalError::Failed(_) | EvalError::Type(_)))
+fn can_read(name: &str, text: &str, compiling: &Compiling) -> bool {
+    if name == "matches" {
+        return !matches!(compiling.pattern(text), Err(PatternError::Malformed(_) | PatternError::TooLarge));
     }
+    // The function itself is asked.
+    library::convert(name, Value::String(Arc::new(text.to_owned()))).is_ok()
 }
 
 fn children(node: &Node) -> Vec<&Node> {

@@ -2,7 +2,8 @@
 //!
 //! In: places and messages. Out: the text.
 
-use crate::program::LONGEST_MESSAGE;
+/// How long a message about an expression gets before nothing more is added to it, in bytes.
+pub(crate) const LONGEST_MESSAGE: usize = 64 << 10;
 
 /// The most that is told.
 const MOST: usize = 100;

@@ -11,7 +11,7 @@ use kube_cel::cel::{Context, Value};
 
 use crate::authorizer;
 use crate::meter::Meter;
-use crate::walk::Outcome;
+use crate::operators::Outcome;
 
 fn library() -> &'static Context<'static> {
     static LIBRARY: LazyLock<Context<'static>> = LazyLock::new(|| {

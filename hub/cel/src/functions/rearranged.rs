@@ -7,9 +7,8 @@ use std::sync::Arc;
 
 use kube_cel::cel::{ExecutionError, Value};
 
-use super::{compare, failed, type_name};
 use crate::meter::Meter;
-use crate::walk::Outcome;
+use crate::operators::{Outcome, compare, failed, type_name};
 use crate::weigh::{many, same};
 
 /// How deep lists stand in lists at most: what flattens them recurses as deep.

@@ -4,9 +4,8 @@ use std::cmp::Ordering;
 
 use kube_cel::cel::{ExecutionError, Value};
 
-use super::{compare, failed, sum};
 use crate::meter::Meter;
-use crate::walk::Outcome;
+use crate::operators::{Outcome, compare, failed, sum};
 use crate::weigh::same;
 
 pub(super) fn call(name: &str, args: &[Value], meter: &Meter) -> Option<Outcome> {

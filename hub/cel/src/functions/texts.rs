@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use kube_cel::cel::{ExecutionError, Value};
 
-use super::{LARGEST, failed};
+use super::LARGEST;
 use crate::meter::Meter;
+use crate::operators::{Outcome, failed};
 use crate::patterns;
-use crate::walk::{Outcome, Walk};
 use crate::weigh::{letters, many, weight};
 
 /// What a text among many takes beside its letters.
@@ -16,8 +16,7 @@ const EACH: usize = 64;
 /// The most digits behind the point that `format` may be asked for.
 const DIGITS: usize = 1000;
 
-pub(super) fn call(walk: &Walk<'_>, name: &str, args: &[Value]) -> Option<Outcome> {
-    let meter = walk.meter;
+pub(super) fn call(name: &str, args: &[Value], meter: &Meter) -> Option<Outcome> {
     let all: usize = args.iter().map(|arg| if let Value::String(text) = arg { text.len() } else { 0 }).sum();
     let walked = || meter.work(letters(all) + 1);
     Some(match (name, args) {
@@ -40,7 +39,7 @@ pub(super) fn call(walk: &Walk<'_>, name: &str, args: &[Value]) -> Option<Outcom
             regex.map(|regex| plain(regex.find(text).map_or("", |found| found.as_str())))
         }
         ("findAll", [Value::String(text), Value::String(pattern), limit @ ..]) => {
-            find_all(walk, text, pattern, limit)
+            find_all(text, pattern, limit, meter)
         }
         ("matches" | "find" | "findAll", _) => Err(failed(name, "no such overload")),
         ("indexOf", [Value::String(text), Value::String(part), from @ ..]) => {
@@ -150,16 +149,16 @@ fn split(text: &str, by: &str, limit: &[Value], meter: &Meter) -> Outcome {
     texts(each.chain(Some(rest).filter(|rest| !rest.is_empty())), meter)
 }
 
-fn find_all(walk: &Walk<'_>, text: &str, pattern: &str, limit: &[Value]) -> Outcome {
+fn find_all(text: &str, pattern: &str, limit: &[Value], meter: &Meter) -> Outcome {
     let limit = whole("findAll", limit)?.and_then(|limit| usize::try_from(limit).ok());
-    let regex = patterns::over("findAll", pattern, text, walk.meter)?;
+    let regex = patterns::over("findAll", pattern, text, meter)?;
     let mut bytes = 0;
     let mut found = Vec::new();
     for one in regex.find_iter(text).take(limit.unwrap_or(usize::MAX)) {
-        walk.meter.work(1)?;
+        meter.work(1)?;
         bytes += EACH + one.len();
         if bytes > 8 * LARGEST {
-            return Err(walk.meter.refuse());
+            return Err(meter.refuse());
         }
         found.push(plain(one.as_str()));
     }

@@ -11,8 +11,8 @@ use kube_cel::cel::common::ast::{ComprehensionExpr, Expr, IdedExpr, LiteralValue
 use kube_cel::cel::objects::{Key, Map};
 use kube_cel::cel::{ExecutionError, Value};
 
-use super::{Outcome, Scope, Walk, key, no_overload, truth};
-use crate::functions;
+use super::{Scope, Walk, truth};
+use crate::operators::{Outcome, insert, kept, key, no_overload};
 use crate::weigh::many;
 
 /// What loops gather in.
@@ -118,15 +118,13 @@ impl Walk<'_> {
                 },
                 ("@insert", [_, name, value], Gathered::Map(entries)) => {
                     let name = key(&self.value(name, scope)?)?;
-                    functions::insert(entries, name, self.kept(self.value(value, scope)?)?)
+                    insert(entries, name, kept(self.value(value, scope)?, self.meter)?)
                 }
                 ("@insert", [_, more], Gathered::Map(entries)) => match self.value(more, scope)? {
                     Value::Map(more) => {
                         self.meter.work(many(more.map.len()))?;
                         let mut more = more.map.iter();
-                        more.try_for_each(|(key, value)| {
-                            functions::insert(entries, key.clone(), value.clone())
-                        })
+                        more.try_for_each(|(key, value)| insert(entries, key.clone(), value.clone()))
                     }
                     _ => Err(no_overload()),
                 },
