@@ -6,24 +6,27 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use karmada_access::{Access, Authorizer, Escalation, Issuers, reconcile};
+use karmada_apiserver::aggregation::keep::ApiServices;
 use karmada_apiserver::aggregation::{self, Aggregator, ClientIdentity};
 use karmada_apiserver::audit::{Audit, AuditLog, Policy};
 use karmada_apiserver::connect::Connectors;
+use karmada_apiserver::fairness::keep::FlowControl;
 use karmada_apiserver::fairness::{self, Fairness};
 use karmada_apiserver::http::{ApiServer, STORE_CHECK, ServerOptions};
-use karmada_apiserver::kubernetes_service;
+use karmada_apiserver::kubernetes_service::{self, KubernetesService};
 use karmada_apiserver::request_metrics::RequestMetrics;
 use karmada_certs::{KeyedCertificate, PeerIdentity};
 use karmada_controllers::workqueues::Workqueues;
 use karmada_gateway::ports::{Ports, Registrar};
 use karmada_gateway::{Gateway, Options, service};
 use karmada_kinds::catalogue;
+use karmada_registry::admission::type_check::TypeCheck;
 use karmada_registry::admission::{
-    Admission, CertificateRequests, LimitRanger, NamespaceLifecycle, PodDefaults, ServiceAccounts, type_check,
+    Admission, CertificateRequests, LimitRanger, NamespaceLifecycle, PodDefaults, ServiceAccounts,
 };
 use karmada_registry::cache::Cache;
 use karmada_registry::crd::DefinitionController;
-use karmada_registry::{Clock, Origin, Parts, Registry, User, WriteOptions};
+use karmada_registry::{Clock, Origin, Parts, Registry, User, WriteOptions, reconciler};
 use karmada_schema::KUBERNETES_VERSION;
 use karmada_store::{MemoryStore, SqliteOptions, SqliteStore, Store};
 use serde_json::json;
@@ -149,8 +152,8 @@ impl Hub {
         cluster_info::publish(&registry, &url, &data.authorities().bundle_pem()).await?;
         let proxies = settings.access.proxy.as_ref().map(|proxy| proxy.ca_pem.as_str());
         let tls = PortTls::new(&data, own_names(settings), proxies, now)?;
-        tasks.spawn(definitions.run(stop.clone()));
-        tasks.spawn(fairness::keep::run(registry.clone(), stop.clone()));
+        tasks.spawn(reconciler::run(registry.clone(), definitions, stop.clone()));
+        tasks.spawn(reconciler::run(registry.clone(), FlowControl(registry.clone()), stop.clone()));
         extension_servers::publish(&registry, &data, settings.access.proxy.as_ref()).await?;
         let KeyedCertificate { certificate_pem, key_pem } = data.front_proxy_client(now)?;
         let proxy =
@@ -159,9 +162,11 @@ impl Hub {
         kubernetes_service::settle(&registry, address.port(), public)
             .await
             .unwrap_or_else(|status| tracing::warn!(why = status.message, "default/kubernetes"));
-        tasks.spawn(kubernetes_service::run(registry.clone(), address.port(), public, stop.clone()));
+        let service = KubernetesService { registry: registry.clone(), port: address.port(), public };
+        tasks.spawn(reconciler::run(registry.clone(), service, stop.clone()));
         let aggregator = Aggregator::new(registry.cache(), ClientIdentity { certificate_pem, key_pem });
-        tasks.spawn(aggregation::keep::run(registry.clone(), aggregator.clone(), stop.clone()));
+        let api_services = ApiServices::new(registry.clone(), aggregator.clone());
+        tasks.spawn(reconciler::run(registry.clone(), api_services, stop.clone()));
         let issuers = issuers(settings, &clock, &tasks)?;
         let access = Access::new(&registry, authorizer, Arc::new(HubTokens(data.clone())))
             .behind(settings.access.proxy.as_ref().map(|proxy| proxy.headers.clone()))
@@ -177,7 +182,7 @@ impl Hub {
                 .start(&data, own_names(settings), (&aggregator, settings.serves), told_bundle)
                 .await
                 .context("starting the controllers")?;
-            tasks.spawn(type_check::run(registry.clone(), stop.clone()));
+            tasks.spawn(reconciler::run(registry.clone(), TypeCheck(registry.clone()), stop.clone()));
         }
         let endpoint = url.trim_start_matches("https://").trim_end_matches('/').to_owned();
         let contacts = Arc::new(Contacts(control.links.clone()));

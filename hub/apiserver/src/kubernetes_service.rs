@@ -6,25 +6,20 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use karmada_definitions::resource::StorageId;
+use async_trait::async_trait;
 use karmada_definitions::status::Status;
-use karmada_registry::cache::any_changed;
+use karmada_registry::reconciler::{Next, Reconciler};
 use karmada_registry::services::{first_service_address, service_range};
 use karmada_registry::{Registry, User, WriteOptions};
 use karmada_schema::object::ObjectKey;
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
 /// The namespace of all but the range.
 pub const NAMESPACE: &str = "default";
 
 /// The name of them all.
 pub const NAME: &str = "kubernetes";
-
-/// How soon it is tried again after a failure.
-const AGAIN: Duration = Duration::from_secs(10);
 
 /// The objects, with their resources, as they are made. Pure. `port`: where the server listens; `public`: where others reach it,
 /// where that is known.
@@ -121,26 +116,33 @@ pub async fn settle(registry: &Registry, port: u16, public: Option<SocketAddr>) 
     Ok(())
 }
 
-/// Keeps them until `stop`.
-pub async fn run(registry: Arc<Registry>, port: u16, public: Option<SocketAddr>, stop: CancellationToken) {
-    let storages = [
-        "core/services",
-        "core/endpoints",
-        "discovery.k8s.io/endpointslices",
-        "networking.k8s.io/servicecidrs",
-    ];
-    let shards = storages.map(|storage| registry.cache().shard(&StorageId(storage.into())));
-    loop {
-        let seen: Vec<_> = shards.iter().map(|shard| (shard.clone(), shard.revision())).collect();
-        let settled = settle(&registry, port, public).await;
-        if let Err(status) = &settled {
-            tracing::warn!(why = status.message, "the Service kubernetes could not be put in place");
-        }
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = any_changed(&seen), if settled.is_ok() => {}
-            () = tokio::time::sleep(AGAIN), if settled.is_err() => {}
-        }
+/// Keeps them.
+pub struct KubernetesService {
+    /// Where they are kept.
+    pub registry: Arc<Registry>,
+    /// Where the server listens.
+    pub port: u16,
+    /// Where others reach it, where that is known.
+    pub public: Option<SocketAddr>,
+}
+
+#[async_trait]
+impl Reconciler for KubernetesService {
+    fn keeps(&self) -> &'static str {
+        "the Service kubernetes"
+    }
+
+    fn reads(&self) -> &'static [&'static str] {
+        &[
+            "core/services",
+            "core/endpoints",
+            "discovery.k8s.io/endpointslices",
+            "networking.k8s.io/servicecidrs",
+        ]
+    }
+
+    async fn look(&mut self) -> Result<Next, Status> {
+        settle(&self.registry, self.port, self.public).await.map(|()| Next::OnChange)
     }
 }
 

@@ -14,6 +14,7 @@ pub mod decode;
 mod delete;
 pub mod identity;
 pub mod prepare;
+pub mod reconciler;
 mod registry;
 mod request;
 mod served;

@@ -7,16 +7,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use futures::future::join_all;
 use futures::stream::{self, StreamExt as _};
-use karmada_definitions::resource::{ResourceDefinition, StorageId};
+use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
 use karmada_kinds::api_service::{Availability, GROUP};
-use karmada_registry::cache::any_changed;
+use karmada_registry::reconciler::{Next, Reconciler};
 use karmada_registry::{DeleteOptions, Registry, User, WriteOptions};
 use karmada_schema::object::{ObjectKey, Stored, meta};
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
 
 use super::automatic::{self, AUTOMANAGED};
 use super::{Aggregator, Handed};
@@ -53,42 +53,54 @@ pub async fn settle(registry: &Registry) -> Result<(), Status> {
     join_all(told).await.into_iter().collect()
 }
 
-/// Keeps everything until `stop`.
-pub async fn run(registry: Arc<Registry>, aggregator: Arc<Aggregator>, stop: CancellationToken) {
-    let storages = [
-        "apiregistration.k8s.io/apiservices",
-        "core/services",
-        "core/endpoints",
-        "discovery.k8s.io/endpointslices",
-    ];
-    let shards = storages.map(|storage| registry.cache().shard(&StorageId(storage.into())));
-    let mut served = registry.catalogue_changes();
-    let mut pause = SOON;
-    loop {
-        served.borrow_and_update();
-        let seen: Vec<_> = shards.iter().map(|shard| (shard.clone(), shard.revision())).collect();
-        if let Err(status) = settle(&registry).await {
-            tracing::warn!(why = status.message, "APIServices could not be put in place");
-        }
-        let again = match aggregator.look(&registry).await {
-            None => None,
+/// Keeps everything.
+pub struct ApiServices {
+    registry: Arc<Registry>,
+    aggregator: Arc<Aggregator>,
+    pause: Duration,
+}
+
+impl ApiServices {
+    /// Of this registry, by what `aggregator` sees of the servers.
+    pub fn new(registry: Arc<Registry>, aggregator: Arc<Aggregator>) -> ApiServices {
+        ApiServices { registry, aggregator, pause: SOON }
+    }
+}
+
+#[async_trait]
+impl Reconciler for ApiServices {
+    fn keeps(&self) -> &'static str {
+        "APIServices"
+    }
+
+    fn reads(&self) -> &'static [&'static str] {
+        &[
+            "apiregistration.k8s.io/apiservices",
+            "core/services",
+            "core/endpoints",
+            "discovery.k8s.io/endpointslices",
+        ]
+    }
+
+    fn reads_served(&self) -> bool {
+        true
+    }
+
+    async fn look(&mut self) -> Result<Next, Status> {
+        let settled = settle(&self.registry).await;
+        let next = match self.aggregator.look(&self.registry).await {
+            // Services and endpoints are nobody's business here while nothing is handed over.
+            None => Next::OnChangeOfFirst,
             Some(true) => {
-                pause = SOON;
-                Some(RESYNC)
+                self.pause = SOON;
+                Next::After(RESYNC)
             }
             Some(false) => {
-                pause = (pause * 2).min(RESYNC);
-                Some(pause)
+                self.pause = (self.pause * 2).min(RESYNC);
+                Next::After(self.pause)
             }
         };
-        // Services and endpoints are nobody's business here while nothing is handed over.
-        let watched = if again.is_some() { &seen[..] } else { &seen[..1] };
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = any_changed(watched) => {}
-            _ = served.changed() => {}
-            () = tokio::time::sleep(again.unwrap_or(RESYNC)), if again.is_some() => {}
-        }
+        settled.map(|()| next)
     }
 }
 

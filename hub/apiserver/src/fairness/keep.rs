@@ -5,15 +5,15 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use futures::future::join_all;
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
 use karmada_kinds::{FieldManager, flow_control};
-use karmada_registry::cache::any_changed;
+use karmada_registry::reconciler::{Next, Reconciler};
 use karmada_registry::{Registry, User, WriteOptions};
 use karmada_schema::object::{ObjectKey, Stored, meta};
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
 use super::GROUP;
 
@@ -37,20 +37,24 @@ pub async fn settle(registry: &Registry) -> Result<(), Status> {
     join_all(told).await.into_iter().collect()
 }
 
-/// Keeps everything in place until `stop`.
-pub async fn run(registry: Arc<Registry>, stop: CancellationToken) {
-    let shards = ["flowschemas", "prioritylevelconfigurations"].map(|plural| {
-        registry.cache().shard(&karmada_definitions::resource::StorageId(format!("{GROUP}/{plural}").into()))
-    });
-    loop {
-        let seen: Vec<_> = shards.iter().map(|shard| (shard.clone(), shard.revision())).collect();
-        if let Err(status) = settle(&registry).await {
-            tracing::warn!(why = status.message, "flow control's objects could not be put in place");
-        }
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = any_changed(&seen) => {}
-        }
+/// Keeps everything in place.
+pub struct FlowControl(pub Arc<Registry>);
+
+#[async_trait]
+impl Reconciler for FlowControl {
+    fn keeps(&self) -> &'static str {
+        "flow control's objects"
+    }
+
+    fn reads(&self) -> &'static [&'static str] {
+        &[
+            "flowcontrol.apiserver.k8s.io/flowschemas",
+            "flowcontrol.apiserver.k8s.io/prioritylevelconfigurations",
+        ]
+    }
+
+    async fn look(&mut self) -> Result<Next, Status> {
+        settle(&self.0).await.map(|()| Next::OnChange)
     }
 }
 

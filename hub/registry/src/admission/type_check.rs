@@ -7,8 +7,8 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
+use async_trait::async_trait;
 use karmada_cel::{CompileError, Declarations, Expected, Program, Type, apart};
 use karmada_definitions::resource::{Catalogue, ResourceDefinition, StorageId};
 use karmada_definitions::status::Status;
@@ -17,9 +17,8 @@ use karmada_kinds::validation::policy_names::PolicyNames;
 use karmada_schema::object::Stored;
 use karmada_schema::{SchemaRef, Schemas};
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
-use crate::cache::any_changed;
+use crate::reconciler::{Next, Reconciler};
 use crate::registry::Registry;
 use crate::request::WriteOptions;
 use crate::user::{MASTERS, Origin, User};
@@ -36,33 +35,29 @@ const MOST_NAMES: usize = 10_000;
 /// Expressions read for one policy, each as often as there are kinds; of those beyond nothing is told.
 const MOST_READ: usize = 1_000;
 
-/// How soon it is tried again after a failure.
-const AGAIN: Duration = Duration::from_secs(10);
-
 /// Group, version, kind.
 type KindName = (String, String, String);
 
-/// Writes the status of every policy whose spec changed, until `stop`.
-pub async fn run(registry: Arc<Registry>, stop: CancellationToken) {
-    let shard = registry.cache().shard(&StorageId(format!("{GROUP}/{PLURAL}").into()));
-    loop {
-        let seen = [(shard.clone(), shard.revision())];
-        let mut failed = false;
+/// Writes the status of every policy whose spec changed.
+pub struct TypeCheck(pub Arc<Registry>);
+
+#[async_trait]
+impl Reconciler for TypeCheck {
+    fn keeps(&self) -> &'static str {
+        "what policies are told of types"
+    }
+
+    fn reads(&self) -> &'static [&'static str] {
+        &["admissionregistration.k8s.io/validatingadmissionpolicies"]
+    }
+
+    async fn look(&mut self) -> Result<Next, Status> {
+        let shard = self.0.cache().shard(&StorageId(format!("{GROUP}/{PLURAL}").into()));
+        let mut failed = None;
         for policy in shard.snapshot("").items {
-            if let Err(status) = tell(&registry, &policy).await {
-                tracing::warn!(
-                    why = status.message,
-                    policy = &*policy.key.name,
-                    "types could not be told of"
-                );
-                failed = true;
-            }
+            failed = failed.or(tell(&self.0, &policy).await.err());
         }
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = any_changed(&seen) => {}
-            () = tokio::time::sleep(AGAIN), if failed => {}
-        }
+        failed.map_or(Ok(Next::OnChange), Err)
     }
 }
 
@@ -227,6 +222,8 @@ fn type_of(served: &Catalogue, (group, version, kind): &KindName) -> Option<Type
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn spec(resources: &[&str], expressions: &[&str]) -> Value {

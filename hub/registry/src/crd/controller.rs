@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use karmada_definitions::crd::{Crd, FINALIZER, GROUP, PLURAL, names};
 use karmada_definitions::resource::{Catalogue, ResourceDefinition, StorageId};
 use karmada_definitions::status::Status;
@@ -15,17 +16,14 @@ use karmada_schema::object::{ObjectKey, Stored, meta};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
+use crate::reconciler::{Next, Reconciler};
 use crate::registry::Registry;
 use crate::request::{DeleteOptions, WriteOptions};
 use crate::user::{Origin, User};
 
 /// How often removals that wait for their instances are looked at.
 const LOOK: Duration = Duration::from_millis(200);
-
-/// How long until a look that failed is taken again.
-const RETRY: Duration = Duration::from_secs(1);
 
 /// Keeps the served kinds in step with the stored definitions.
 pub struct DefinitionController {
@@ -46,6 +44,22 @@ struct Served {
     announced: bool,
 }
 
+#[async_trait]
+impl Reconciler for DefinitionController {
+    fn keeps(&self) -> &'static str {
+        "what is served of CustomResourceDefinitions"
+    }
+
+    fn reads(&self) -> &'static [&'static str] {
+        &["apiextensions.k8s.io/customresourcedefinitions"]
+    }
+
+    async fn look(&mut self) -> Result<Next, Status> {
+        let settled = self.look_at_all().await?;
+        Ok(if settled { Next::OnChange } else { Next::After(LOOK) })
+    }
+}
+
 impl DefinitionController {
     /// A controller over a registry that serves what ships with the hub.
     pub fn new(registry: Arc<Registry>) -> DefinitionController {
@@ -64,40 +78,12 @@ impl DefinitionController {
         self.announce(&BTreeSet::new());
     }
 
-    /// Keeps going until told to stop.
-    pub async fn run(self, stop: CancellationToken) {
-        let shard = self.registry.cache().shard(&storage());
-        loop {
-            let place = shard.snapshot("").revision;
-            let again = match self.look().await {
-                Ok(true) => None,
-                Ok(false) => Some(LOOK),
-                Err(error) => {
-                    tracing::warn!(%error, "a CustomResourceDefinition could not be settled");
-                    Some(RETRY)
-                }
-            };
-            let mut subscription = shard.subscribe(place);
-            let timer = async {
-                match again {
-                    Some(pause) => tokio::time::sleep(pause).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                () = stop.cancelled() => return,
-                _ = subscription.next() => {}
-                () = timer => {}
-            }
-        }
-    }
-
     fn stored(&self) -> Vec<Arc<Stored>> {
         self.registry.cache().shard(&storage()).snapshot("").items
     }
 
     /// One look at everything. Answers whether nothing is left to wait for.
-    async fn look(&self) -> Result<bool, Status> {
+    async fn look_at_all(&self) -> Result<bool, Status> {
         let stored = self.stored();
         let mut objects = self.heads(&stored);
         let now = self.registry.now_text();

@@ -3,6 +3,7 @@
 use karmada_definitions::resource::Family;
 use karmada_schema::object::encode;
 use karmada_store::{Expect, MemoryStore, Store};
+use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::Parts;
@@ -95,7 +96,7 @@ async fn discovery_tells_of_a_kind_after_its_definition_says_that_it_is_establis
     let definitions = DefinitionController::new(registry.clone());
     definitions.start();
     assert!(!tells_of_widgets(&registry), "nobody has said that it is established");
-    assert_eq!(definitions.look().await, Ok(true));
+    assert_eq!(definitions.look_at_all().await, Ok(true));
     assert_eq!(*seen.0.lock(), [(true, false)], "served, and not yet told of, while its status is written");
     assert!(tells_of_widgets(&registry));
     stop.cancel();
