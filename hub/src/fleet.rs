@@ -12,6 +12,7 @@ mod guard;
 mod join;
 mod join_audit;
 mod keys;
+mod member_ids;
 mod models;
 mod orphans;
 mod overview;

@@ -87,7 +87,7 @@ impl ClusterLinks {
         }
     }
 
-    fn clusters() -> StorageId {
+    pub(super) fn clusters() -> StorageId {
         StorageId("cluster.karmada.io/clusters".into())
     }
 

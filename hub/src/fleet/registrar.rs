@@ -25,13 +25,13 @@ use karmada_gateway::ports::{
 };
 use karmada_registry::Registry;
 use karmada_schema::object::{ObjectKey, Stored};
-use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use super::join::{Place, new_cluster, place, renewed, request, write_options};
 use super::join_audit;
 use super::keys;
+use super::member_ids::MemberIds;
 use super::tokens::JoinTokens;
 use crate::data_dir::DataDir;
 
@@ -67,7 +67,7 @@ pub struct HubRegistrar {
     recorder: Option<Arc<Recorder>>,
     tokens: JoinTokens,
     /// Held while a join looks and makes: what it found free is still free when it takes it.
-    making: Mutex<()>,
+    making: Mutex<MemberIds>,
 }
 
 /// What came of a join that a use of its token was counted for.
@@ -89,7 +89,7 @@ impl HubRegistrar {
         contacts: Arc<dyn ContactSource>,
     ) -> Self {
         let tokens = JoinTokens::new(registry.clone());
-        let (approval, audit, making) = (Approval::default(), None, Mutex::new(()));
+        let (approval, audit, making) = (Approval::default(), None, Mutex::default());
         HubRegistrar { registry, data, endpoints, contacts, approval, audit, recorder: None, tokens, making }
     }
 
@@ -137,30 +137,12 @@ impl HubRegistrar {
         recorder.record(&about, EventType::Warning, "JoinRefused", &format!("a join was refused: {why}"));
     }
 
-    /// The other name under which the member is in the fleet.
-    fn elsewhere(&self, ask: &JoinAsk) -> Result<Option<String>, Status> {
-        #[derive(Deserialize)]
-        struct Cluster<'a> {
-            #[serde(borrow, default)]
-            spec: Spec<'a>,
-        }
-        #[derive(Deserialize, Default)]
-        struct Spec<'a> {
-            #[serde(borrow, default)]
-            id: std::borrow::Cow<'a, str>,
-        }
-        let definition = self.clusters()?;
-        let all = self.registry.cache().shard(&definition.storage).snapshot("");
-        let mut others = all.items.iter().filter(|cluster| *cluster.key.name != *ask.cluster_name);
-        let holder = others.find(|cluster| {
-            let json = cluster.json();
-            serde_json::from_slice::<Cluster<'_>>(&json).is_ok_and(|c| c.spec.id == ask.cluster_uid)
-        });
-        Ok(holder.map(|cluster| cluster.key.name.to_string()))
-    }
-
     /// A join by who holds its token, while no other one looks or makes.
-    async fn settle(&self, ask: &JoinAsk) -> Result<Result<JoinOutcome, JoinRefusal>, PortError> {
+    async fn settle(
+        &self,
+        ask: &JoinAsk,
+        members: &mut MemberIds,
+    ) -> Result<Result<JoinOutcome, JoinRefusal>, PortError> {
         let later = |status: Status| PortError::later(status.message);
         let allowance = match self.tokens.check(&ask.token, &ask.cluster_name) {
             Ok(allowance) => allowance,
@@ -190,7 +172,8 @@ impl HubRegistrar {
         if let Err(refused) = self.tokens.pace(&ask.token, allowance) {
             return Ok(Err(refused));
         }
-        if let Some(holder) = self.elsewhere(ask).map_err(later)? {
+        let holder = members.other_name(self.registry.cache(), &ask.cluster_uid, &ask.cluster_name);
+        if let Some(holder) = holder {
             self.tell_refused(&holder, "this member asked to join under another name, too");
             return Ok(Err(JoinRefusal::new(JoinRefusalCode::ClusterTaken, CLUSTER_TAKEN)));
         }
@@ -301,8 +284,8 @@ impl Registrar for HubRegistrar {
         if let Err(refused) = self.tokens.check(&ask.token, &ask.cluster_name) {
             return Ok(JoinOutcome::Refused(refused));
         }
-        let _one = self.making.lock().await;
-        Ok(self.settle(&ask).await?.unwrap_or_else(JoinOutcome::Refused))
+        let mut members = self.making.lock().await;
+        Ok(self.settle(&ask, &mut members).await?.unwrap_or_else(JoinOutcome::Refused))
     }
 
     async fn authorize_session(&self, peer: &PeerIdentity) -> Result<String, SessionRefusal> {
@@ -374,3 +357,6 @@ impl Registrar for HubRegistrar {
         self.grant(cluster, &request)
     }
 }
+
+#[cfg(test)]
+mod tests;

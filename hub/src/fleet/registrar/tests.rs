@@ -1,0 +1,200 @@
+//! Joins over a registry in memory: who is granted a name, what a use of a token is counted for, and what a failure leaves.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use karmada_certs::{ClientKey, JoinToken};
+use karmada_core::cluster::Contact;
+use karmada_kinds::catalogue;
+use karmada_registry::cache::Cache;
+use karmada_registry::{AdmissionRequest, Parts, Served, admission::Admission};
+use karmada_store::{MemoryStore, Store};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::*;
+
+const TOKEN: &str = "abcdef.0123456789abcdef";
+
+/// Nobody is connected.
+struct Nobody;
+
+impl ContactSource for Nobody {
+    fn contact(&self, _: &str, now: Timestamp) -> Contact {
+        Contact { last_heard: None, listening_since: now }
+    }
+
+    fn connected(&self, _: &str) -> bool {
+        false
+    }
+}
+
+/// Refuses writes of one resource, while it is told to.
+#[derive(Clone, Default)]
+struct Refusing(Arc<AtomicBool>, &'static str);
+
+impl Admission for Refusing {
+    fn admit(&self, _: &Served, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+        let refuses = self.0.load(Ordering::SeqCst) && *request.definition.plural == *self.1;
+        if refuses { Err(Status::unavailable("the disk is full")) } else { Ok(()) }
+    }
+}
+
+struct Rig {
+    registry: Arc<Registry>,
+    registrar: HubRegistrar,
+    clusters: Refusing,
+    namespaces: Refusing,
+    _folder: tempfile::TempDir,
+    _stop: DropGuard,
+}
+
+impl Rig {
+    async fn start() -> Rig {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let cache = Cache::load(&*store).await.unwrap();
+        let stop = CancellationToken::new();
+        tokio::spawn(cache.clone().run(store.clone(), stop.clone()));
+        let now = Timestamp::now();
+        let (clusters, namespaces) =
+            (Refusing(Arc::default(), "clusters"), Refusing(Arc::default(), "namespaces"));
+        let registry = Arc::new(Registry::new(Parts {
+            store,
+            catalogue: catalogue::shipped(),
+            admission: vec![Box::new(clusters.clone()), Box::new(namespaces.clone())],
+            authorizer: karmada_access::Authorizer::new(cache.clone()),
+            cache,
+            clock: Arc::new(move || now),
+            ids: Arc::new(uuid::Uuid::new_v4),
+        }));
+        let folder = tempfile::tempdir().unwrap();
+        let data = Arc::new(DataDir::open(folder.path(), now).unwrap());
+        let registrar =
+            HubRegistrar::new(registry.clone(), data, vec!["hub:5443".to_owned()], Arc::new(Nobody));
+        let rig =
+            Rig { registry, registrar, clusters, namespaces, _folder: folder, _stop: stop.drop_guard() };
+        rig.make_token().await;
+        rig
+    }
+
+    async fn make_token(&self) {
+        let data = [
+            ("token-id", "abcdef"),
+            ("token-secret", "0123456789abcdef"),
+            ("usage-bootstrap-authentication", "true"),
+            ("auth-extra-groups", "system:bootstrappers:karmada:default-cluster-token"),
+            ("uses-left", "3"),
+        ];
+        let data: serde_json::Map<String, Value> =
+            data.iter().map(|(key, value)| ((*key).to_owned(), json!(STANDARD.encode(value)))).collect();
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
+            "metadata": {"name": "bootstrap-token-abcdef"}, "data": data});
+        let secrets = self.registry.definition("", "v1", "secrets").unwrap();
+        self.registry.create(&secrets, "kube-system", secret, &write_options()).await.unwrap();
+    }
+
+    async fn join(&self, name: &str, uid: &str, key: &ClientKey) -> Result<JoinOutcome, PortError> {
+        let request = CertificateRequest::from_der(&key.request(&agent_subject(name)).unwrap()).unwrap();
+        let ask = JoinAsk {
+            token: JoinToken::parse(TOKEN).unwrap(),
+            cluster_name: name.to_owned(),
+            cluster_uid: uid.to_owned(),
+            request,
+            provider: String::new(),
+            region: String::new(),
+            zones: Vec::new(),
+            agent_version: String::new(),
+        };
+        self.registrar.join(ask).await
+    }
+
+    fn uses_left(&self) -> String {
+        let secrets = self.registry.definition("", "v1", "secrets").unwrap();
+        let secret = self.registry.get(&secrets, "kube-system", "bootstrap-token-abcdef").unwrap().value();
+        let left = STANDARD.decode(secret["data"]["uses-left"].as_str().unwrap()).unwrap();
+        String::from_utf8(left).unwrap()
+    }
+
+    fn has_namespace(&self, cluster: &str) -> bool {
+        let namespaces = self.registry.definition("", "v1", "namespaces").unwrap();
+        self.registry.get(&namespaces, "", &execution_namespace(cluster)).is_ok()
+    }
+}
+
+fn key() -> ClientKey {
+    ClientKey::generate().unwrap()
+}
+
+fn refusal(outcome: Result<JoinOutcome, PortError>) -> JoinRefusalCode {
+    match outcome {
+        Ok(JoinOutcome::Refused(refused)) => refused.code,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_name_is_granted_once_and_to_its_key_as_often_as_it_asks() {
+    let rig = Rig::start().await;
+    let holder = key();
+    for _ in 0..3 {
+        assert!(matches!(rig.join("one", "u1", &holder).await, Ok(JoinOutcome::Granted(_))));
+    }
+    assert_eq!((&*rig.uses_left(), rig.has_namespace("one")), ("2", true), "one Cluster, one use");
+    assert!(matches!(rig.join("one", "u1", &key()).await, Ok(JoinOutcome::Pending(_))), "a second key waits");
+    assert_eq!(keys::requests(&rig.registrar.cluster("one").unwrap().value()).len(), 1);
+}
+
+#[tokio::test]
+async fn a_member_is_in_the_fleet_under_one_name() {
+    let rig = Rig::start().await;
+    assert!(matches!(rig.join("one", "u1", &key()).await, Ok(JoinOutcome::Granted(_))));
+    assert_eq!(refusal(rig.join("two", "u1", &key()).await), JoinRefusalCode::ClusterTaken);
+    let clusters = rig.registrar.clusters().unwrap();
+    let at = ObjectKey::new("", "one");
+    rig.registry.delete(&clusters, &at, &Default::default(), &write_options().user, false).await.unwrap();
+    assert!(matches!(rig.join("two", "u1", &key()).await, Ok(JoinOutcome::Granted(_))), "it was given up");
+    assert_eq!(rig.uses_left(), "1", "a refusal counts for nothing");
+}
+
+#[tokio::test]
+async fn what_was_not_made_costs_no_use_and_is_made_at_the_next_try() {
+    let rig = Rig::start().await;
+    let holder = key();
+    rig.clusters.0.store(true, Ordering::SeqCst);
+    assert!(rig.join("one", "u1", &holder).await.is_err());
+    assert_eq!((&*rig.uses_left(), rig.registrar.cluster("one").is_none()), ("3", true));
+    rig.clusters.0.store(false, Ordering::SeqCst);
+    // Its namespace is the cluster controller's to make, too.
+    rig.namespaces.0.store(true, Ordering::SeqCst);
+    assert!(matches!(rig.join("one", "u1", &holder).await, Ok(JoinOutcome::Granted(_))));
+    assert_eq!((&*rig.uses_left(), rig.has_namespace("one")), ("2", false));
+}
+
+/// What a join reads does not grow with the fleet, nor with what agents report.
+#[tokio::test]
+async fn a_join_reads_no_cluster_that_is_as_it_was() {
+    let rig = Rig::start().await;
+    let clusters = rig.registrar.clusters().unwrap();
+    for at in 0..50 {
+        let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
+            "metadata": {"name": format!("c{at}")}, "spec": {"syncMode": "Pull", "id": format!("m{at}")}});
+        rig.registry.create(&clusters, "", cluster, &write_options()).await.unwrap();
+    }
+    assert_eq!(refusal(rig.join("new", "m7", &key()).await), JoinRefusalCode::ClusterTaken);
+    assert_eq!(rig.registrar.making.lock().await.read(), 50);
+    let options = karmada_registry::WriteOptions { subresource: "status".into(), ..write_options() };
+    for at in 0..50 {
+        let mut change = |live: Option<&Value>| {
+            let mut live = live.cloned().unwrap();
+            live["status"] = json!({"kubernetesVersion": "v1.36.3"});
+            Ok(live)
+        };
+        let key = ObjectKey::new("", &format!("c{at}"));
+        rig.registry.update(&clusters, &key, &options, false, &mut change).await.unwrap();
+    }
+    assert_eq!(refusal(rig.join("new", "m8", &key()).await), JoinRefusalCode::ClusterTaken);
+    assert!(matches!(rig.join("new", "m50", &key()).await, Ok(JoinOutcome::Granted(_))));
+    assert_eq!(refusal(rig.join("other", "m50", &key()).await), JoinRefusalCode::ClusterTaken);
+    assert_eq!(rig.registrar.making.lock().await.read(), 51);
+}
