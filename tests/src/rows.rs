@@ -2,13 +2,13 @@
 
 use serde_json::json;
 
-/// Whether more or less is better.
+/// What a row is to come to, in its unit.
 #[derive(Clone, Copy)]
-pub enum Better {
-    /// Less is better.
-    Less,
-    /// More is better.
-    More,
+pub enum Goal {
+    /// This, or less.
+    AtMost(f64),
+    /// This, or more.
+    AtLeast(f64),
 }
 
 /// All rows so far.
@@ -17,19 +17,15 @@ pub struct Rows(Vec<[String; 5]>);
 
 impl Rows {
     /// Adds a row, and prints it as a JSON line. `peer` is the same thing done by the real thing, in the same run or as recorded.
-    pub fn add(&mut self, row: &str, ours: f64, peer: &str, unit: &str, goal: f64, better: Better) {
-        let met = match better {
-            Better::Less => ours <= goal,
-            Better::More => ours >= goal,
+    pub fn add(&mut self, row: &str, ours: f64, unit: &str, peer: &str, goal: Goal) {
+        let (met, sign, goal) = match goal {
+            Goal::AtMost(goal) => (ours <= goal, "≤", goal),
+            Goal::AtLeast(goal) => (ours >= goal, "≥", goal),
         };
         println!(
             "{}",
             json!({"row": row, "ours": round(ours), "peer": peer, "unit": unit, "goal": goal, "met": met})
         );
-        let sign = match better {
-            Better::Less => "≤",
-            Better::More => "≥",
-        };
         let met = if met { "yes" } else { "no" };
         self.0.push([
             row.to_owned(),

@@ -24,6 +24,7 @@ mod patching;
 mod paths;
 mod pieces;
 mod protobuf_list;
+mod resource_call;
 mod resources;
 mod respond;
 mod room;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::Method;
 use serde_json::json;
-use tests::rows::{Better, Rows};
+use tests::rows::{Goal, Rows};
 use tests::runtime;
 use tests::wire::Wire;
 
@@ -30,6 +30,7 @@ pub fn run(rows: &mut Rows, pair: &Pair, listed: usize, turn: Duration) {
     rows.add(
         "p99 of one client's gets while another floods with lists, beside its quiet p99",
         ours.1 / ours.0,
+        "×",
         &format!(
             "{:.1} ms beside {:.1} ms; kube-apiserver {:.1} × ({:.1} ms beside {:.1} ms)",
             ours.1,
@@ -38,9 +39,7 @@ pub fn run(rows: &mut Rows, pair: &Pair, listed: usize, turn: Duration) {
             theirs.1,
             theirs.0
         ),
-        "×",
-        3.0,
-        Better::Less,
+        Goal::AtMost(3.0),
     );
 }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::Method;
 use serde::Deserialize;
-use tests::rows::{Better, Rows};
+use tests::rows::{Goal, Rows};
 use tests::runtime;
 use tests::wire::Wire;
 
@@ -33,10 +33,10 @@ pub fn run(rows: &mut Rows, pair: &Pair, count: usize, turns: usize) {
         server.fill("list", count);
     }
     let whole = pair.measure(turns, |server, _| timed(server, count, None));
-    beside(rows, &format!("list of {count} objects of 2 KB, whole"), whole, "ms", 1.0, Better::Less);
+    beside(rows, &format!("list of {count} objects of 2 KB, whole"), whole, "ms", Goal::AtMost(1.0));
     let paged = pair.measure(turns, |server, _| timed(server, count, Some(PAGE)));
     let row = format!("list of {count} objects of 2 KB, in pages of {PAGE}");
-    beside(rows, &row, paged, "ms", 1.0, Better::Less);
+    beside(rows, &row, paged, "ms", Goal::AtMost(1.0));
 }
 
 /// Milliseconds of one list. Checks that it holds what it should.

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
-use tests::rows::{Better, Rows};
+use tests::rows::{Goal, Rows};
 use tests::runtime;
 use tests::wait::{eventually, so};
 
@@ -15,13 +15,13 @@ pub fn run(rows: &mut Rows, plan: &Plan) {
     let mut pair = Pair::start();
     std::thread::sleep(plan.quiet);
     let idle = pair.resident();
-    beside(rows, "memory, idle (VmRSS)", idle, "MB", 3.0, Better::Less);
+    beside(rows, "memory, idle (VmRSS)", idle, "MB", Goal::AtMost(3.0));
     for server in [&pair.ours, &pair.theirs] {
         define(server, plan.definitions);
     }
     std::thread::sleep(plan.quiet);
     let row = format!("memory with {} CRDs (VmRSS)", plan.definitions);
-    beside(rows, &row, pair.resident(), "MB", 3.0, Better::Less);
+    beside(rows, &row, pair.resident(), "MB", Goal::AtMost(3.0));
     pair.stop();
 
     let mut pair = Pair::start();
@@ -32,7 +32,7 @@ pub fn run(rows: &mut Rows, plan: &Plan) {
     std::thread::sleep(plan.quiet);
     let row = format!("memory with {} objects of 2 KB (VmRSS)", plan.stored);
     let full = pair.resident();
-    beside(rows, &row, full, "MB", 3.0, Better::Less);
+    beside(rows, &row, full, "MB", Goal::AtMost(3.0));
     // They differ in their numbers only. As each is got alone: in a list they lack their kind and version.
     let one = format!("{}/object-000000", collection("many"));
     let stored = |server: &Server| (server.length(&one) * plan.stored) as f64;
@@ -40,10 +40,10 @@ pub fn run(rows: &mut Rows, plan: &Plan) {
     let ours = per_byte(full.0, idle.0, &pair.ours);
     let theirs = per_byte(full.1, idle.1, &pair.theirs);
     let row = "memory for each byte of stored JSON, objects of 2 KB";
-    rows.add(row, ours, &format!("{theirs:.2} bytes"), "bytes", 1.15, Better::Less);
+    rows.add(row, ours, "bytes", &format!("{theirs:.2} bytes"), Goal::AtMost(1.15));
     let starts = (pair.ours.restart().as_secs_f64(), pair.theirs.restart().as_secs_f64());
     let row = format!("from the start until ready with {} objects", plan.stored);
-    beside(rows, &row, starts, "s", 3.0, Better::Less);
+    beside(rows, &row, starts, "s", Goal::AtMost(3.0));
     pair.stop();
 }
 

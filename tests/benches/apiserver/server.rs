@@ -9,7 +9,7 @@ use http::Method;
 use serde_json::{Value, json};
 use tests::hub::{Hub, HubOptions};
 use tests::member::{Member, MemberOptions};
-use tests::rows::{Better, Rows};
+use tests::rows::{Goal, Rows};
 use tests::runtime;
 use tests::wire::Wire;
 
@@ -167,24 +167,21 @@ pub fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Adds a row whose goal is to be `factor` times as good as the peer.
-pub fn beside(
-    rows: &mut Rows,
-    row: &str,
-    (ours, theirs): (f64, f64),
-    unit: &str,
-    factor: f64,
-    better: Better,
-) {
-    let (goal, ratio) = match better {
-        Better::Less => (theirs / factor, theirs / ours),
-        Better::More => (theirs * factor, ours / theirs),
+/// Adds a row beside the peer, of which the goal is a factor: `AtMost(2.0)` is half of what the peer takes, `AtLeast(2.0)` twice what it
+/// does.
+pub fn beside(rows: &mut Rows, row: &str, (ours, theirs): (f64, f64), unit: &str, factor: Goal) {
+    let rounded = |goal: f64| {
+        let digits = if goal < 10.0 { 100.0 } else { 1.0 };
+        (goal * digits).round() / digits
     };
-    let digits = if goal < 10.0 { 100.0 } else { 1.0 };
+    let (goal, ratio) = match factor {
+        Goal::AtMost(factor) => (Goal::AtMost(rounded(theirs / factor)), theirs / ours),
+        Goal::AtLeast(factor) => (Goal::AtLeast(rounded(theirs * factor)), ours / theirs),
+    };
     let peer = format!(
         "kube-apiserver and etcd {:.*} {unit}: {ratio:.1} ×",
         if theirs < 10.0 { 2 } else { 0 },
         theirs
     );
-    rows.add(row, ours, &peer, unit, (goal * digits).round() / digits, better);
+    rows.add(row, ours, unit, &peer, goal);
 }

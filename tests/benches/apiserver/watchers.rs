@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::Method;
 use http_body_util::BodyExt;
-use tests::rows::{Better, Rows};
+use tests::rows::{Goal, Rows};
 use tests::runtime;
 use tests::wire::Wire;
 use tokio::sync::mpsc;
@@ -23,7 +23,7 @@ pub fn run(rows: &mut Rows, pair: &Pair, watchers: usize, turns: usize) {
     }
     let times = pair.measure(turns, |server, turn| last_heard(server, watchers, turn));
     let row = format!("{watchers} watchers of one collection, from the create until the last has its event");
-    beside(rows, &row, times, "ms", 1.0, Better::Less);
+    beside(rows, &row, times, "ms", Goal::AtMost(1.0));
 }
 
 /// Milliseconds.

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::footprint::resident;
 use crate::site::{Joining, Site};
-use tests::rows::{Better, Rows};
+use tests::rows::{Goal, Rows};
 
 /// Counters of one socket, both directions together.
 #[derive(Clone, Copy, Default)]
@@ -64,18 +64,16 @@ pub fn traffic(rows: &mut Rows, site: &mut Site, quiet: Duration) {
     rows.add(
         "idle agent, TLS bytes both ways a minute",
         most(&bytes),
-        "Karmada 8 KB of payload",
         "KB",
-        0.5,
-        Better::Less,
+        "Karmada 8 KB of payload",
+        Goal::AtMost(0.5),
     );
     rows.add(
         "idle agent, packets both ways a minute",
         most(&packets),
-        "Karmada 54",
         "packets",
-        6.0,
-        Better::Less,
+        "Karmada 54",
+        Goal::AtMost(6.0),
     );
 }
 
@@ -97,10 +95,9 @@ pub fn fleet(rows: &mut Rows, count: usize, quiet: Duration, idle: Duration) {
     rows.add(
         &format!("hub memory for each of {count} idle agents"),
         each(),
-        &format!("{fresh:.0} KB just after they joined; a bare mTLS h2 stream 33 KB"),
         "KB",
-        48.0,
-        Better::Less,
+        &format!("{fresh:.0} KB just after they joined; a bare mTLS h2 stream 33 KB"),
+        Goal::AtMost(48.0),
     );
     stop.cancel();
     hub.stop();

@@ -13,7 +13,7 @@ use tests::api::Api;
 
 use crate::site::Site;
 use crate::{footprint, processor};
-use tests::rows::{Better, Rows};
+use tests::rows::{Goal, Rows};
 
 /// Where the bench's objects are.
 pub const COLLECTION: &str = "/api/v1/namespaces/default/configmaps";
@@ -75,10 +75,9 @@ pub fn run(rows: &mut Rows, site: &mut Site, serial: usize, burst: usize, rounds
     rows.add(
         "create on the hub → ADDED on 3 members, p50, as a multiple of creating on the members",
         ours / direct,
-        &format!("{ours:.1} ms beside {direct:.1} ms; Karmada 44 ×"),
         "×",
-        2.0,
-        Better::Less,
+        &format!("{ours:.1} ms beside {direct:.1} ms; Karmada 44 ×"),
+        Goal::AtMost(2.0),
     );
 
     // The median of a few rounds, turn by turn: one alone says as much of the machine's mood as of anything.
@@ -97,14 +96,13 @@ pub fn run(rows: &mut Rows, site: &mut Site, serial: usize, burst: usize, rounds
     rows.add(
         &format!("{burst} objects to 3 members, share of the members' own rate"),
         middle.share(),
+        "%",
         &format!(
             "{:.0}/s beside {:.0}/s, of {rounds} rounds the middle one; Karmada 3.6 %",
             objects / middle.through_hub.as_secs_f64(),
             objects / middle.straight.as_secs_f64()
         ),
-        "%",
-        80.0,
-        Better::More,
+        Goal::AtLeast(80.0),
     );
 }
 

@@ -1,7 +1,5 @@
 //! Deletion of one object and of many: what becomes of what hangs on them, and what is answered.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use karmada_definitions::resource::ResourceDefinition;
@@ -13,21 +11,18 @@ use serde_json::{Value, json};
 
 use super::answer_body::Body;
 use super::body::{self, Received};
-use super::negotiation::AnswerFormat;
 use super::objects::namespace_of;
-use super::target::Wanted;
+use super::resource_call::ResourceCall;
 use super::write_options::{dry_run, is_dry};
 use super::{ApiServer, Call, list, respond};
 
 impl ApiServer {
     pub(super) async fn delete(
         &self,
-        call: &Call<'_>,
-        definition: &Arc<ResourceDefinition>,
-        wanted: &Wanted,
-        format: AnswerFormat,
+        of: ResourceCall<'_, '_>,
         body: Received,
     ) -> Result<Response<Body>, Status> {
+        let ResourceCall { call, definition, wanted, format } = of;
         let options = asked(call, definition, body).await?;
         let key = ObjectKey::new(&namespace_of(definition, wanted), &wanted.name);
         let dry = !options.dry_run.is_empty();
@@ -51,12 +46,10 @@ impl ApiServer {
 
     pub(super) async fn delete_collection(
         &self,
-        call: &Call<'_>,
-        definition: &Arc<ResourceDefinition>,
-        wanted: &Wanted,
-        format: AnswerFormat,
+        of: ResourceCall<'_, '_>,
         body: Received,
     ) -> Result<Response<Body>, Status> {
+        let ResourceCall { call, definition, wanted, format } = of;
         super::options::check(&call.query, false)?;
         let options = asked(call, definition, body).await?;
         let selector = list::selector(definition, &call.query)?;

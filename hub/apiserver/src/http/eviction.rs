@@ -17,9 +17,8 @@ use karmada_schema::selector::LabelSelector;
 use serde_json::{Value, json};
 
 use super::answer_body::Body;
-use super::negotiation::AnswerFormat;
-use super::target::Wanted;
-use super::{ApiServer, Call, respond};
+use super::resource_call::ResourceCall;
+use super::{ApiServer, respond};
 
 /// Evictions that no controller has confirmed yet: more are not remembered by one budget.
 const MOST_DISRUPTED: usize = 2000;
@@ -27,12 +26,10 @@ const MOST_DISRUPTED: usize = 2000;
 impl ApiServer {
     pub(super) async fn evict(
         &self,
-        call: &Call<'_>,
-        definition: &Arc<ResourceDefinition>,
-        wanted: &Wanted,
-        format: AnswerFormat,
+        of: ResourceCall<'_, '_>,
         mut eviction: Value,
     ) -> Result<Response<Body>, Status> {
+        let ResourceCall { call, definition, wanted, format } = of;
         let key = ObjectKey::new(&wanted.namespace, &wanted.name);
         let mut options = self.write_options(call, "eviction", &Bytes::new())?;
         let registry = &self.registry;

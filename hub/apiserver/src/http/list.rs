@@ -20,8 +20,9 @@ use serde_json::{Value, json};
 use super::answer_body::Body;
 use super::negotiation::{AnswerFormat, Encoding, Shape};
 use super::pieces::{self, Part};
+use super::resource_call::ResourceCall;
 use super::table::{self, Include};
-use super::target::{Query, Wanted};
+use super::target::Query;
 use super::{ApiServer, Call, options, protobuf_list, respond};
 
 /// Where a list goes on: `{"v":…,"rv":…,"start":"NAMESPACE/NAME"}`, as kube-apiserver's tokens.
@@ -98,13 +99,8 @@ fn too_large(asked: u64, current: u64) -> Status {
 const LONGEST_YAML: usize = 4 << 20;
 
 impl ApiServer {
-    pub(super) async fn list(
-        &self,
-        call: &Call<'_>,
-        definition: &ResourceDefinition,
-        wanted: &Wanted,
-        format: AnswerFormat,
-    ) -> Result<Response<Body>, Status> {
+    pub(super) async fn list(&self, of: ResourceCall<'_, '_>) -> Result<Response<Body>, Status> {
+        let ResourceCall { call, definition, wanted, format } = of;
         let selector = selector(definition, &call.query)?;
         let asked = Asked { definition, user: &call.user, namespace: &wanted.namespace, name: "" };
         let mut page = self.page(&call.query, &asked, &selector).await?;

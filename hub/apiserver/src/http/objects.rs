@@ -1,7 +1,5 @@
 //! Create, update and patch of one object, and one object as the answer.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use karmada_definitions::resource::ResourceDefinition;
@@ -14,6 +12,7 @@ use serde_json::Value;
 use super::answer_body::Body;
 use super::negotiation::AnswerFormat;
 use super::patching::Patch;
+use super::resource_call::ResourceCall;
 use super::table::{self, Include};
 use super::target::Wanted;
 use super::write_options::{field_manager, manager_required};
@@ -48,12 +47,10 @@ impl ApiServer {
 
     pub(super) async fn create(
         &self,
-        call: &Call<'_>,
-        definition: &Arc<ResourceDefinition>,
-        wanted: &Wanted,
-        format: AnswerFormat,
+        of: ResourceCall<'_, '_>,
         bytes: &Bytes,
     ) -> Result<Response<Body>, Status> {
+        let ResourceCall { call, definition, wanted, format } = of;
         let value = object_in(call, definition, bytes)?;
         names_its_type(definition, &value, bytes)?;
         if !definition.is_stored() {
@@ -80,13 +77,11 @@ impl ApiServer {
 
     pub(super) async fn put(
         &self,
-        call: &Call<'_>,
-        definition: &Arc<ResourceDefinition>,
-        wanted: &Wanted,
-        format: AnswerFormat,
+        of: ResourceCall<'_, '_>,
         value: Value,
         options: &WriteOptions,
     ) -> Result<Response<Body>, Status> {
+        let ResourceCall { call, definition, wanted, format } = of;
         let key = ObjectKey::new(&namespace_of(definition, wanted), &wanted.name);
         if meta::name(&value).is_empty() {
             // What cannot be read is refused as that.
@@ -101,13 +96,11 @@ impl ApiServer {
 
     pub(super) async fn patch(
         &self,
-        call: &Call<'_>,
-        definition: &Arc<ResourceDefinition>,
-        wanted: &Wanted,
-        format: AnswerFormat,
+        of: ResourceCall<'_, '_>,
         subresource: &str,
         bytes: &Bytes,
     ) -> Result<Response<Body>, Status> {
+        let ResourceCall { call, definition, wanted, format } = of;
         let patch = Patch::read(definition, body::media_type(call.headers), bytes)?;
         if let Patch::Apply(Document { twice: Some(twice), .. }) = &patch {
             match call.query.get("fieldValidation") {

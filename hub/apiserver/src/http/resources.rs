@@ -2,8 +2,6 @@
 //!
 //! In: the call, what its path names, its body. Out: the answer of the verb's own file.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use http::{Method, Response, StatusCode};
 use karmada_definitions::resource::ResourceDefinition;
@@ -17,6 +15,7 @@ use super::answer_body::Body;
 use super::body::{self, Received};
 use super::negotiation::{self, AnswerFormat};
 use super::objects::{names_its_type, namespace_of, object_in};
+use super::resource_call::ResourceCall;
 use super::table::Include;
 use super::target::Wanted;
 use super::{ApiServer, Call, discovery, fits, options};
@@ -36,9 +35,9 @@ impl ApiServer {
         if let Some(connector) = self.connector(wanted) {
             return self.connect(call, definition, wanted, &**connector, body).await;
         }
-        let format = format(call, definition, wanted)?;
+        let of = ResourceCall { call, definition, wanted, format: format(call, definition, wanted)? };
         if !wanted.subresource.is_empty() {
-            return self.subresource(call, definition, wanted, format, body).await;
+            return self.subresource(of, body).await;
         }
         let verb = verb(call, definition, wanted)?;
         let ending = definition.custom.as_ref().is_some_and(|custom| custom.crd.terminating);
@@ -60,22 +59,16 @@ impl ApiServer {
             fit_for_a_key(&wanted.name)?;
         }
         match verb {
-            "watch" => self.watch(call, definition, wanted, format).await,
-            "get" | "list" => self.read(call, definition, wanted, format, verb).await,
-            "delete" => self.delete(call, definition, wanted, format, body).await,
-            "deletecollection" => self.delete_collection(call, definition, wanted, format, body).await,
-            _ => self.write(call, definition, wanted, format, verb, body).await,
+            "watch" => self.watch(of).await,
+            "get" | "list" => self.read(of, verb).await,
+            "delete" => self.delete(of, body).await,
+            "deletecollection" => self.delete_collection(of, body).await,
+            _ => self.write(of, verb, body).await,
         }
     }
 
-    async fn read(
-        &self,
-        call: &Call<'_>,
-        definition: &Arc<ResourceDefinition>,
-        wanted: &Wanted,
-        format: AnswerFormat,
-        verb: &str,
-    ) -> Result<Response<Body>, Status> {
+    async fn read(&self, of: ResourceCall<'_, '_>, verb: &str) -> Result<Response<Body>, Status> {
+        let ResourceCall { call, definition, wanted, format } = of;
         let namespace = namespace_of(definition, wanted);
         let asked = Asked { definition, user: &call.user, namespace: &namespace, name: &wanted.name };
         if format.of_list.is_some() {
@@ -89,7 +82,7 @@ impl ApiServer {
             format.fits(verb == "list", &go_type)?;
         }
         if verb == "list" {
-            return self.list(call, definition, wanted, format).await;
+            return self.list(of).await;
         }
         options::version(&call.query)?;
         let object = self.registry.read(&asked).await?;
@@ -99,13 +92,11 @@ impl ApiServer {
 
     async fn write(
         &self,
-        call: &Call<'_>,
-        definition: &Arc<ResourceDefinition>,
-        wanted: &Wanted,
-        format: AnswerFormat,
+        of: ResourceCall<'_, '_>,
         verb: &str,
         body: Received,
     ) -> Result<Response<Body>, Status> {
+        let ResourceCall { call, definition, wanted, format } = of;
         let bytes = body::read(body).await?;
         match verb {
             "create" if definition.group.is_empty() && &*definition.plural == "bindings" => {
@@ -119,15 +110,15 @@ impl ApiServer {
                 let pods = catalogue.resource("", "v1", "pods").ok_or_else(Status::no_resource)?;
                 self.bind(call, pods, &wanted.namespace, format, &binding).await
             }
-            "create" => self.create(call, definition, wanted, format, &bytes).await,
+            "create" => self.create(of, &bytes).await,
             "update" => {
                 fits::is_placed_update(call, wanted, &bytes)?;
                 let value = object_in(call, definition, &bytes)?;
                 names_its_type(definition, &value, &bytes)?;
                 let options = self.write_options(call, "", &bytes)?;
-                self.put(call, definition, wanted, format, value, &options).await
+                self.put(of, value, &options).await
             }
-            _ => self.patch(call, definition, wanted, format, "", &bytes).await,
+            _ => self.patch(of, "", &bytes).await,
         }
     }
 }

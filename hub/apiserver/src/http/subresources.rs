@@ -1,7 +1,5 @@
 //! Parts of objects: status, scale, finalize, token, approval, and those that need a node, of which there is none here.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use http::{Method, Response, StatusCode};
 use karmada_definitions::resource::{ResourceDefinition, Subresource};
@@ -17,18 +15,17 @@ use super::fits::{fits, is_placed, is_placed_update};
 use super::negotiation::{AnswerFormat, Shape};
 use super::objects::namespace_of;
 use super::patching::Patch;
+use super::resource_call::ResourceCall;
 use super::target::Wanted;
 use super::{ApiServer, Call, body, respond};
 
 impl ApiServer {
     pub(super) async fn subresource(
         &self,
-        call: &Call<'_>,
-        definition: &Arc<ResourceDefinition>,
-        wanted: &Wanted,
-        format: AnswerFormat,
+        of: ResourceCall<'_, '_>,
         body: Received,
     ) -> Result<Response<Body>, Status> {
+        let ResourceCall { call, definition, wanted, format } = of;
         let known = definition.subresource(&wanted.subresource).ok_or_else(Status::no_resource)?;
         let verb = verb(call, known)?;
         if !wanted.rest.is_empty() && &*wanted.subresource != "proxy" {
@@ -42,7 +39,7 @@ impl ApiServer {
             is_placed_update(call, wanted, &bytes)?;
         }
         match (&*wanted.subresource, verb) {
-            ("scale", _) => self.scale(call, definition, wanted, format, &bytes).await,
+            ("scale", _) => self.scale(of, &bytes).await,
             ("token", "create") => {
                 let mut request = body::parse(body::media_type(call.headers), &bytes)?;
                 let manager = super::write_options::field_manager(call)?;
@@ -64,14 +61,14 @@ impl ApiServer {
             ("status" | "finalize" | "approval" | "ephemeralcontainers" | "resize", "update") => {
                 let value = body::parse(body::media_type(call.headers), &bytes)?;
                 let options = self.write_options(call, &wanted.subresource, &bytes)?;
-                self.put(call, definition, wanted, format, value, &options).await
+                self.put(of, value, &options).await
             }
             ("status" | "approval" | "ephemeralcontainers" | "resize", "patch") => {
-                self.patch(call, definition, wanted, format, &wanted.subresource, &bytes).await
+                self.patch(of, &wanted.subresource, &bytes).await
             }
             ("eviction", "create") => {
                 let eviction = part(call, definition, wanted, "Eviction", "policy", &bytes)?;
-                self.evict(call, definition, wanted, format, eviction).await
+                self.evict(of, eviction).await
             }
             ("binding", "create") => {
                 let mut binding = part(call, definition, wanted, "Binding", "core", &bytes)?;
@@ -89,14 +86,8 @@ impl ApiServer {
         }
     }
 
-    async fn scale(
-        &self,
-        call: &Call<'_>,
-        definition: &Arc<ResourceDefinition>,
-        wanted: &Wanted,
-        format: AnswerFormat,
-        bytes: &Bytes,
-    ) -> Result<Response<Body>, Status> {
+    async fn scale(&self, of: ResourceCall<'_, '_>, bytes: &Bytes) -> Result<Response<Body>, Status> {
+        let ResourceCall { call, definition, wanted, format } = of;
         let paths = scale::scale_paths(definition).ok_or_else(Status::no_resource)?;
         if call.method == Method::GET || call.method == Method::HEAD {
             let object = self.registry.get(definition, &wanted.namespace, &wanted.name)?;

@@ -22,12 +22,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::answer_body::Body;
-use super::negotiation::{AnswerFormat, Encoding, Meta, Shape};
+use super::negotiation::{Encoding, Meta, Shape};
+use super::resource_call::ResourceCall;
 use super::selectors::Held;
 use super::table::{self, Include};
-use super::target::Wanted;
 use super::unsent::Unsent;
-use super::{ApiServer, Call, list, options, respond};
+use super::{ApiServer, list, options, respond};
 
 /// How often a quiet watcher that asked for them gets a bookmark.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
@@ -45,13 +45,8 @@ const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 const CHUNK: usize = 256 << 10;
 
 impl ApiServer {
-    pub(super) async fn watch(
-        &self,
-        call: &Call<'_>,
-        definition: &Arc<ResourceDefinition>,
-        wanted: &Wanted,
-        format: AnswerFormat,
-    ) -> Result<Response<Body>, Status> {
+    pub(super) async fn watch(&self, of: ResourceCall<'_, '_>) -> Result<Response<Body>, Status> {
+        let ResourceCall { call, definition, wanted, format } = of;
         if format.encoding == Encoding::Yaml {
             return Err(Status::not_acceptable(
                 "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch",
