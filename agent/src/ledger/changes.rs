@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::numbers::{SEAL, set_cursor, set_number, set_seen, set_value};
 use super::row::{COLUMNS, NOTHING_COMES, TO_BE_WRITTEN, entry_of, former_text};
 use crate::member::ObjectId;
-use crate::reconcile::apply::manifests;
+use crate::reconcile::manifests::manifests;
 use crate::reconcile::orphans::former_key;
 use crate::session::{Change, Phase};
 

@@ -18,15 +18,18 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::quarantine::CRASHES;
-use super::apply::{self, Failure, Removal};
+use super::apply;
 use super::body::ClusterNames;
+use super::failure::Failure;
 use super::failure_log::FailureLog;
 use super::fence::Fence;
 use super::guard::{self, Guarded};
+use super::manifests;
 use super::observed_during_write::ObservedDuringWrite;
 use super::orphans::Orphans;
 use super::own::Own;
 use super::pace::{self, Adaptive};
+use super::removal::Removal;
 use super::strays::{self, Looks, Strays};
 use super::targets::{Target, Targets};
 use super::todo::{Cause, Todo, removal_class};
@@ -256,7 +259,7 @@ impl Engine {
         if boot && entry.unanswered {
             self.unanswered.left_open(key, self.now());
         }
-        let manifests = match apply::manifests(&entry.body) {
+        let manifests = match manifests::manifests(&entry.body) {
             Ok(manifests) => manifests,
             Err(failure) => return self.malformed(key, &entry, &failure),
         };
@@ -471,7 +474,7 @@ impl Engine {
         if !entry.is_applied() || entry.phase != Phase::Desired {
             return Ok(());
         }
-        let manifests = apply::manifests(&entry.body).unwrap_or_default();
+        let manifests = manifests::manifests(&entry.body).unwrap_or_default();
         let interpreter = &*self.parts.interpreter;
         let cluster = &self.parts.cluster.now;
         let written = entry.written.get(*ordinal);
@@ -574,7 +577,7 @@ impl Engine {
 
     /// Of what a Work names or lets go of, what Works name now.
     fn named_of(&self, entry: &Entry) -> Vec<(ObjectId, String)> {
-        let manifests = apply::manifests(&entry.body).unwrap_or_default();
+        let manifests = manifests::manifests(&entry.body).unwrap_or_default();
         self.targets.naming(manifests.iter().map(ObjectId::of).chain(entry.former.iter().cloned()))
     }
 }

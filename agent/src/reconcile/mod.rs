@@ -13,20 +13,24 @@
 //! - [`failure_log`]: what fails for many by one cause, told once a minute.
 //! - [`fence`]: whether this agent is the one that may act, and has heard enough to (pure).
 //! - [`guard`]: an odd object is an error, not a panic.
-//! - [`apply`]: one Work, applied or removed. [`watcher`]: a kind's events. [`engine`]: the loop.
+//! - [`manifests`]: what a Work's body holds. [`failure`]: why one is not applied.
+//! - [`apply`], [`removal`]: one Work, applied or taken away. [`watcher`]: a kind's events. [`engine`]: the loop.
 
 pub mod apply;
 pub mod body;
 pub mod engine;
+pub mod failure;
 mod failure_log;
 pub mod fence;
 pub mod guard;
 mod look;
+pub mod manifests;
 mod observed_during_write;
 pub mod order;
 pub mod orphans;
 pub mod own;
 pub mod pace;
+pub mod removal;
 mod strays;
 mod targets;
 pub mod todo;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{Engine, look};
 use crate::ledger::{Entry, LedgerError};
 use crate::member::ObjectId;
-use crate::reconcile::{apply, orphans};
+use crate::reconcile::{manifests, orphans};
 use crate::session::Phase;
 
 impl Engine {
@@ -122,6 +122,6 @@ impl Engine {
 
 /// Whether `entry` says of `id` that it is to be there, or to go. What a body says that cannot be read, nobody knows.
 fn may_name(entry: &Entry, id: &ObjectId) -> bool {
-    let Ok(manifests) = apply::manifests(&entry.body) else { return true };
+    let Ok(manifests) = manifests::manifests(&entry.body) else { return true };
     manifests.iter().map(ObjectId::of).chain(entry.former.iter().cloned()).any(|named| named.means(id))
 }

@@ -5,7 +5,7 @@
 
 use super::Engine;
 use crate::ledger::Entry;
-use crate::reconcile::apply::Failure;
+use crate::reconcile::failure::Failure;
 use crate::reconcile::outcome;
 
 /// When the agent ended this often while it worked on a Work alone, the Work is left alone: it crashes the agent.

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::Engine;
 use crate::LinkView;
 use crate::ledger::LedgerError;
-use crate::reconcile::apply;
+use crate::reconcile::manifests;
 use crate::reconcile::order;
 use crate::reconcile::todo::Cause;
 use crate::session::Phase;
@@ -41,7 +41,7 @@ impl Engine {
         let Some(entry) = entry.filter(|entry| entry.phase == Phase::Desired && !entry.suspended) else {
             return Ok(());
         };
-        if let Ok(manifests) = apply::manifests(&entry.body) {
+        if let Ok(manifests) = manifests::manifests(&entry.body) {
             self.todo.push(key, order::of_manifests(&manifests), Cause::Drift);
         }
         Ok(())

@@ -7,10 +7,13 @@ use serde_json::Value;
 use super::Ending;
 use crate::ledger::Entry;
 use crate::member::{Gvk, Member, ObjectId};
-use crate::reconcile::apply::{self, Context, Failure, Known, Removal};
+use crate::reconcile::apply::{self, Context, Known};
 use crate::reconcile::body::ClusterNames;
+use crate::reconcile::failure::Failure;
+use crate::reconcile::manifests;
 use crate::reconcile::orphans::work_of_row;
 use crate::reconcile::own::Own;
+use crate::reconcile::removal::{self, Leaving, Removal};
 use crate::session::Phase;
 
 /// One Work's turn; `named` as in [`Context::named`].
@@ -22,7 +25,7 @@ pub(super) async fn one(
     named: &[(ObjectId, String)],
 ) -> Ending {
     let context = Context { member, interpreter, cluster, written: &entry.written, named, own };
-    match apply::manifests(&entry.body) {
+    match manifests::manifests(&entry.body) {
         Ok(manifests) if entry.phase == Phase::Desired => {
             let known = match entry {
                 entry if entry.is_applied() => Known::Applied(&entry.written),
@@ -34,7 +37,7 @@ pub(super) async fn one(
             let former = if results.iter().all(Result::is_ok) && !entry.former.is_empty() {
                 let uids = results.iter().flatten().map(|object| object::uid(object).to_owned());
                 let uids: Vec<String> = uids.collect();
-                Some(apply::removal(context, key, &former(entry), entry.preserve, &uids).await)
+                Some(removal::removal(context, key, &former(entry), entry.preserve, &uids).await)
             } else {
                 None
             };
@@ -42,8 +45,9 @@ pub(super) async fn one(
         }
         Ok(manifests) => {
             let mut objects = former(entry);
-            objects.extend(apply::leaving(&manifests, &entry.written));
-            let mut removal = apply::removal(context, work_of_row(key), &objects, entry.preserve, &[]).await;
+            objects.extend(removal::leaving(&manifests, &entry.written));
+            let mut removal =
+                removal::removal(context, work_of_row(key), &objects, entry.preserve, &[]).await;
             // What it may not even look at, and never placed, it does not wait for.
             if removal.failure.as_ref().is_some_and(Failure::is_forbidden) && entry.is_nowhere() {
                 removal = Removal { done: true, uids: removal.uids, failure: None };
@@ -55,7 +59,7 @@ pub(super) async fn one(
 }
 
 /// What earlier bodies named.
-fn former(entry: &Entry) -> apply::Leaving {
+fn former(entry: &Entry) -> Leaving {
     entry.former.iter().map(|id| (id.clone(), None)).collect()
 }
 
