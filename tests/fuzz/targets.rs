@@ -258,9 +258,12 @@ fn selectors(data: &[u8]) {
     if let Ok(json) = serde_json::from_str(labels) {
         let _ = LabelSelector::of_json(&json).matches(|_| Some("a"));
     }
-    for (group, plural) in [("", "pods"), ("", "events"), ("work.karmada.io", "works")] {
-        let _ =
-            FieldSelector::parse(fields, group, plural).map(|selector| selector.name().map(str::to_owned));
+    static SHIPPED: LazyLock<Catalogue> = LazyLock::new(karmada_kinds::catalogue::shipped);
+    for (group, version, plural) in
+        [("", "v1", "pods"), ("", "v1", "events"), ("work.karmada.io", "v1alpha1", "works")]
+    {
+        let Some(definition) = SHIPPED.resource(group, version, plural) else { continue };
+        let _ = FieldSelector::parse(fields, definition).map(|selector| selector.name().map(str::to_owned));
     }
 }
 

@@ -51,6 +51,8 @@ fn kind(group: &str, plural: &str, kind: &str, namespaced: bool) -> Arc<Resource
         storage_version: "v1".into(),
         storage_group: group.into(),
         is_virtual: false,
+        row: &karmada_definitions::kind_row::KindRow::GO,
+        shipped: None,
         custom: None,
         live: Arc::default(),
     })

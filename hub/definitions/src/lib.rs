@@ -5,6 +5,7 @@
 
 pub mod crd;
 pub mod description;
+pub mod kind_row;
 pub mod resource;
 pub mod status;
 pub mod trust;

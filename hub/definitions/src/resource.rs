@@ -6,10 +6,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
+use karmada_schema::SchemaRef;
 use karmada_schema::object::Stored;
 
 use crate::crd::Custom;
 use crate::description::{Resource, Style};
+use crate::kind_row::KindRow;
 use crate::version::{api_version, preference};
 
 /// Where a resource's objects are stored: one per group and plural, whatever the version.
@@ -67,6 +69,15 @@ impl std::fmt::Debug for LiveColumns {
     }
 }
 
+/// What is known of a kind that ships with the hub.
+#[derive(Clone, Copy, Debug)]
+pub struct Shipped {
+    /// Its names, columns and subresources.
+    pub resource: &'static Resource,
+    /// Its schema.
+    pub schema: Option<SchemaRef<'static>>,
+}
+
 /// One served resource in one version.
 #[derive(Clone, Debug)]
 pub struct ResourceDefinition {
@@ -102,6 +113,10 @@ pub struct ResourceDefinition {
     pub storage_group: Arc<str>,
     /// Whether its objects are in no store: somebody provides them.
     pub is_virtual: bool,
+    /// What the kind does.
+    pub row: &'static KindRow,
+    /// What a kind that ships with the hub says of itself, and its schema.
+    pub shipped: Option<Shipped>,
     /// What a CustomResourceDefinition says of it; `None` for kinds that ship with the hub.
     pub custom: Option<Arc<Custom>>,
     /// What its tables show beside; set once, by whoever knows it.
@@ -136,6 +151,14 @@ impl ResourceDefinition {
     /// else.
     pub fn is_structural(&self) -> bool {
         self.structural
+    }
+
+    /// The schema of its objects.
+    pub fn schema(&self) -> Option<SchemaRef<'_>> {
+        match &self.custom {
+            Some(custom) => Some(custom.schema().root()),
+            None => self.shipped?.schema,
+        }
     }
 
     /// Whether the resource has the verb.
@@ -194,6 +217,8 @@ pub fn named(resource: &Resource) -> ResourceDefinition {
         storage_version: version.clone(),
         storage_group: group.clone(),
         is_virtual: resource.is_virtual,
+        row: &KindRow::CUSTOM,
+        shipped: None,
         custom: None,
         live: Arc::default(),
         group,
@@ -208,13 +233,13 @@ pub type Version = (Arc<str>, Vec<Arc<ResourceDefinition>>);
 pub type Group = (Arc<str>, Vec<Version>);
 
 /// Group, version and kind.
-type KindKey = (Arc<str>, Arc<str>, Arc<str>);
+type ByKind = BTreeMap<Arc<str>, BTreeMap<Arc<str>, BTreeMap<Arc<str>, Arc<ResourceDefinition>>>>;
 
 /// Every served resource. Immutable: a change makes a new one.
 #[derive(Default)]
 pub struct Catalogue {
     groups: Vec<Group>,
-    by_kind: BTreeMap<KindKey, Arc<ResourceDefinition>>,
+    by_kind: ByKind,
 }
 
 impl Catalogue {
@@ -231,8 +256,9 @@ impl Catalogue {
     }
 
     fn insert(&mut self, definition: Arc<ResourceDefinition>) {
-        let key = (definition.group.clone(), definition.version.clone(), definition.kind.clone());
-        self.by_kind.entry(key).or_insert_with(|| definition.clone());
+        let of_group = self.by_kind.entry(definition.group.clone()).or_default();
+        let of_version = of_group.entry(definition.version.clone()).or_default();
+        of_version.entry(definition.kind.clone()).or_insert_with(|| definition.clone());
         let versions = match self.groups.iter().position(|(g, _)| *g == definition.group) {
             Some(at) => &mut self.groups[at].1,
             None => {
@@ -265,7 +291,7 @@ impl Catalogue {
 
     /// One resource by its kind.
     pub fn kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<ResourceDefinition>> {
-        self.by_kind.get(&(Arc::from(group), Arc::from(version), Arc::from(kind)))
+        self.by_kind.get(group)?.get(version)?.get(kind)
     }
 
     /// Every definition.

@@ -1,19 +1,16 @@
 //! APIServices: whose group is served here, and the condition that says whether a group's server answers.
 
-use karmada_definitions::resource::ResourceDefinition;
 use serde_json::{Value, json};
 
 /// The group of APIServices.
 pub const GROUP: &str = "apiregistration.k8s.io";
 
-/// Whether this is an APIService of a group that is served here.
-pub fn is_local(definition: &ResourceDefinition, object: &Value) -> bool {
-    &*definition.group == GROUP && !object["spec"]["service"].is_object()
-}
-
-/// The status that such a one has from the beginning.
-pub fn local_status(now: &str) -> Value {
-    Availability::local().put_into(&Value::Null, now).unwrap_or_default()
+/// The status that one has from the beginning: that of a group that is served here is available.
+pub(crate) fn first_status(object: &Value, now: &str) -> Value {
+    match object["spec"]["service"].is_object() {
+        true => json!({}),
+        false => Availability::local().put_into(&Value::Null, now).unwrap_or_default(),
+    }
 }
 
 /// The condition that an APIService should have.

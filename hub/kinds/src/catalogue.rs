@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use karmada_definitions::description::{Resource, Style};
-use karmada_definitions::resource::{Catalogue, Family, ResourceDefinition, StorageId, named};
+use karmada_definitions::resource::{Catalogue, Family, ResourceDefinition, Shipped, StorageId, named};
+use karmada_schema::Schemas;
+
+use crate::rows;
 
 static TEXT: &str = include_str!("../data/catalogue.jsonl");
 
@@ -31,7 +34,7 @@ pub fn of_kubernetes() -> Catalogue {
     Catalogue::new(own.map(|resource| Arc::new(definition(resource))))
 }
 
-fn definition(resource: &Resource) -> ResourceDefinition {
+fn definition(resource: &'static Resource) -> ResourceDefinition {
     let (storage_group, storage_version) = stored_as(resource);
     let storage = if storage_group.is_empty() { "core" } else { storage_group };
     ResourceDefinition {
@@ -39,6 +42,11 @@ fn definition(resource: &Resource) -> ResourceDefinition {
         storage: StorageId(format!("{storage}/{}", resource.plural).into()),
         storage_version: storage_version.into(),
         storage_group: storage_group.into(),
+        row: rows::find(&resource.group, &resource.version, &resource.kind, resource.style),
+        shipped: Some(Shipped {
+            resource,
+            schema: Schemas::builtin().of(&resource.group, &resource.version, &resource.kind),
+        }),
         ..named(resource)
     }
 }
@@ -51,11 +59,6 @@ fn stored_as(resource: &Resource) -> (&str, &str) {
     let siblings = resources().iter().filter(|r| r.group == resource.group && r.plural == resource.plural);
     let stored = siblings.clone().find(|r| r.storage).or_else(|| siblings.clone().next());
     (&resource.group, stored.map_or(resource.version.as_str(), |r| r.version.as_str()))
-}
-
-/// The resource at a path.
-pub fn find(group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
-    resources().iter().find(|r| r.group == group && r.version == version && r.plural == plural)
 }
 
 /// The resource of a kind.

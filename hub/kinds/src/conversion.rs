@@ -12,14 +12,7 @@ pub(crate) use autoscalers::{autoscaler_v1, autoscaler_v2, disown_changed};
 
 /// From the version a client speaks to the stored one.
 pub fn to_storage(definition: &ResourceDefinition, mut object: Value) -> Value {
-    match (&*definition.group, &*definition.plural, &*definition.version) {
-        ("autoscaling", "horizontalpodautoscalers", "v1") => autoscaler_v2(&mut object),
-        ("events.k8s.io", "events", "v1") => rename(&mut object, &EVENT_FIELDS, Direction::ToCore),
-        ("work.karmada.io", "resourcebindings" | "clusterresourcebindings", "v1alpha1") => {
-            binding_v1alpha2(&mut object);
-        }
-        _ => {}
-    }
+    (definition.row.to_storage)(&mut object);
     object["apiVersion"] = json!(definition.storage_api_version());
     object
 }
@@ -29,14 +22,7 @@ pub fn from_storage(definition: &ResourceDefinition, mut object: Value) -> Value
     if let Some(custom) = &definition.custom {
         return custom.from_storage(object);
     }
-    match (&*definition.group, &*definition.plural, &*definition.version) {
-        ("autoscaling", "horizontalpodautoscalers", "v1") => autoscaler_v1(&mut object),
-        ("events.k8s.io", "events", "v1") => rename(&mut object, &EVENT_FIELDS, Direction::FromCore),
-        ("work.karmada.io", "resourcebindings" | "clusterresourcebindings", "v1alpha1") => {
-            binding_v1alpha1(&mut object);
-        }
-        _ => {}
-    }
+    (definition.row.from_storage)(&mut object);
     object["apiVersion"] = json!(definition.api_version());
     object
 }
@@ -58,6 +44,16 @@ const EVENT_FIELDS: [(&str, &str); 7] = [
     ("deprecatedCount", "count"),
 ];
 
+/// An event of its own group, as it is stored.
+pub(crate) fn event_to_core(event: &mut Value) {
+    rename(event, &EVENT_FIELDS, Direction::ToCore);
+}
+
+/// The way back.
+pub(crate) fn event_from_core(event: &mut Value) {
+    rename(event, &EVENT_FIELDS, Direction::FromCore);
+}
+
 fn rename(object: &mut Value, fields: &[(&str, &str)], direction: Direction) {
     let Some(members) = object.as_object_mut() else { return };
     for (new, core) in fields {
@@ -71,7 +67,8 @@ fn rename(object: &mut Value, fields: &[(&str, &str)], direction: Direction) {
     }
 }
 
-fn binding_v1alpha2(object: &mut Value) {
+/// A binding of the older version, as the newer one has it.
+pub(crate) fn binding_v1alpha2(object: &mut Value) {
     if let Some(replicas) = take_at(object, &["spec", "resource"], "replicas") {
         object["spec"]["replicas"] = replicas;
     }
@@ -83,7 +80,8 @@ fn binding_v1alpha2(object: &mut Value) {
 /// What v1alpha1 knows of a binding.
 const OLD_BINDING_SPEC: [&str; 2] = ["resource", "clusters"];
 
-fn binding_v1alpha1(object: &mut Value) {
+/// A binding, as far as the older version can say it.
+pub(crate) fn binding_v1alpha1(object: &mut Value) {
     let spec = object["spec"].take();
     let mut old = Map::new();
     for field in OLD_BINDING_SPEC {

@@ -13,40 +13,26 @@ mod pod;
 mod whole_pod;
 
 use karmada_schema::quantity::Quantity;
-use karmada_schema::{Format, SchemaRef, Schemas};
+use karmada_schema::{Format, SchemaRef};
 use serde_json::{Map, Value, json};
 
-/// Lays the defaults of a built-in kind into `value`. Kinds without defaults, and unknown ones, stay as they are.
-pub(crate) fn default_builtin(group: &str, version: &str, kind: &str, value: &mut Value) {
-    if let Some(schema) = Schemas::builtin().of(group, version, kind) {
-        walk(schema, value);
-    }
-}
-
-/// What a new object gets once its uid is known and its ownership is recorded: a Job without a selector of its own
-/// selects by that uid.
-pub fn finish_create(group: &str, kind: &str, value: &mut Value) {
-    if let (("", "Pod"), Some(grace)) =
-        ((group, kind), value.pointer_mut("/spec/terminationGracePeriodSeconds"))
-        && grace.as_i64().is_some_and(|seconds| seconds < 0)
-    {
-        // What once meant "at once".
-        *grace = Value::from(1);
-    }
-    if let (("batch", "Job"), Some(fields)) = ((group, kind), value.as_object_mut()) {
+/// A Job without a selector of its own selects by its uid, once that is known and its ownership is recorded.
+pub(crate) fn select_by_uid(job: &mut Value) -> Vec<String> {
+    if let Some(fields) = job.as_object_mut() {
         batch::generate_selector(fields);
     }
+    Vec::new()
 }
 
-/// What an updated object gets from the one it replaces: a daemon set counts changes of its template.
-pub fn finish_update(group: &str, kind: &str, value: &mut Value, old: &Value) {
-    if let (("apps", "DaemonSet"), Some(fields)) = ((group, kind), value.as_object_mut()) {
+/// A daemon set counts changes of its template.
+pub(crate) fn next_template_generation(set: &mut Value, old: &Value) {
+    if let Some(fields) = set.as_object_mut() {
         apps::next_template_generation(fields, old);
     }
 }
 
 /// The taints of a slice's devices that do not say since when, are there since now.
-pub fn date_taints(slice: &mut Value, now: impl FnOnce() -> String) {
+pub(crate) fn date_taints(slice: &mut Value, now: &dyn Fn() -> String) {
     let devices = slice.pointer_mut("/spec/devices").and_then(Value::as_array_mut);
     let taints = devices.into_iter().flatten();
     let taints = taints.filter_map(|device| device.get_mut("taints")?.as_array_mut()).flatten();
@@ -61,7 +47,8 @@ pub fn date_taints(slice: &mut Value, now: impl FnOnce() -> String) {
 /// The fields of a struct.
 type Fields = Map<String, Value>;
 
-fn walk(schema: SchemaRef<'_>, value: &mut Value) {
+/// Lays the defaults of a built-in kind into `value`.
+pub(crate) fn lay_in(schema: SchemaRef<'_>, value: &mut Value) {
     match value {
         Value::Object(fields) => {
             if schema.additional().is_some_and(|amount| amount.format() == Format::Quantity) {
@@ -79,13 +66,13 @@ fn walk(schema: SchemaRef<'_>, value: &mut Value) {
             }
             for (name, item) in fields.iter_mut() {
                 if let Some(child) = schema.child(name) {
-                    walk(child, item);
+                    lay_in(child, item);
                 }
             }
         }
         Value::Array(items) => {
             if let Some(element) = schema.items() {
-                items.iter_mut().for_each(|item| walk(element, item));
+                items.iter_mut().for_each(|item| lay_in(element, item));
             }
         }
         _ => {}

@@ -9,48 +9,45 @@ use serde_json::{Map, Value, json};
 
 /// Drops and fills in what the kind's own strategy does.
 pub fn settle(definition: &ResourceDefinition, part: &str, new: &mut Value, old: Option<&Value>) {
-    if definition.is_structural() {
-        return;
-    }
     if !matches!(part, "" | "ephemeralcontainers" | "resize") {
         return;
     }
-    match (&*definition.group, &*definition.plural) {
-        ("apps", "statefulsets") => {
-            at(new, old, "/spec/template/spec", pod);
-            at(new, old, "/spec/updateStrategy", rolling);
-        }
-        ("", "pods") => {
-            pod(&mut new["spec"], old.map(|old| &old["spec"]));
-            if old.is_none() {
-                crate::label_keys::lay_in(new);
-            }
-        }
-        ("apps", "deployments" | "replicasets" | "daemonsets")
-        | ("", "replicationcontrollers")
-        | ("batch", "jobs") => at(new, old, "/spec/template/spec", pod),
-        ("batch", "cronjobs") => at(new, old, "/spec/jobTemplate/spec/template/spec", pod),
-        ("", "podtemplates") => at(new, old, "/template/spec", pod),
-        ("", "persistentvolumeclaims") => claim(&mut new["spec"], old.map(|old| &old["spec"])),
-        ("", "serviceaccounts") => {
-            for secret in each(new, "secrets") {
-                secret.retain(|field, _| field == "name");
-            }
-        }
-        ("", "nodes") => forget(new, old, "spec", &["configSource"]),
-        ("coordination.k8s.io", "leases") => forget(new, old, "spec", &["strategy", "preferredHolder"]),
-        ("storage.k8s.io", "csidrivers") => forget(new, old, "spec", &["preventPodSchedulingIfMissing"]),
-        ("discovery.k8s.io", "endpointslices")
-            if old.is_none_or(|old| old["endpoints"] != new["endpoints"]) =>
-        {
-            each(new, "endpoints").for_each(|one| drop(one.remove("deprecatedTopology")));
-        }
-        ("resource.k8s.io", "resourceslices") => at(new, old, "/spec", slice),
-        _ => {}
+    (definition.row.settle)(new, old);
+}
+
+/// A Pod.
+pub(crate) fn whole_pod(new: &mut Value, old: Option<&Value>) {
+    pod(&mut new["spec"], old.map(|old| &old["spec"]));
+    if old.is_none() {
+        crate::label_keys::lay_in(new);
     }
 }
 
-fn at(new: &mut Value, old: Option<&Value>, pointer: &str, act: fn(&mut Value, Option<&Value>)) {
+/// What has a Pod's template at its usual place.
+pub(crate) fn template(new: &mut Value, old: Option<&Value>) {
+    at(new, old, "/spec/template/spec", pod);
+}
+
+pub(crate) fn stateful_set(new: &mut Value, old: Option<&Value>) {
+    template(new, old);
+    at(new, old, "/spec/updateStrategy", rolling);
+}
+
+/// Of secrets of accounts only the names are kept.
+pub(crate) fn service_account(new: &mut Value, _old: Option<&Value>) {
+    for secret in each(new, "secrets") {
+        secret.retain(|field, _| field == "name");
+    }
+}
+
+pub(crate) fn endpoint_slice(new: &mut Value, old: Option<&Value>) {
+    if old.is_none_or(|old| old["endpoints"] != new["endpoints"]) {
+        each(new, "endpoints").for_each(|one| drop(one.remove("deprecatedTopology")));
+    }
+}
+
+/// Settles what is at a place, where there is something.
+pub(crate) fn at(new: &mut Value, old: Option<&Value>, pointer: &str, act: fn(&mut Value, Option<&Value>)) {
     if let Some(new) = new.pointer_mut(pointer) {
         act(new, old.and_then(|old| old.pointer(pointer)));
     }
@@ -63,7 +60,7 @@ fn remove(of: &mut Value, field: &str, inner: &str) {
 }
 
 /// Removes fields that the stored object does not have.
-fn forget(new: &mut Value, old: Option<&Value>, part: &str, fields: &[&str]) {
+pub(crate) fn forget(new: &mut Value, old: Option<&Value>, part: &str, fields: &[&str]) {
     let Some(of) = new.get_mut(part).and_then(Value::as_object_mut) else { return };
     for field in fields {
         if old.is_none_or(|old| old[part][*field].is_null()) {
@@ -77,7 +74,7 @@ fn each<'v>(of: &'v mut Value, field: &str) -> impl Iterator<Item = &'v mut Map<
 }
 
 /// The spec of a Pod: signals that stop it, volumes of certificates, and with whom it is scheduled.
-fn pod(spec: &mut Value, old: Option<&Value>) {
+pub(crate) fn pod(spec: &mut Value, old: Option<&Value>) {
     if !spec.is_object() {
         return;
     }
@@ -127,7 +124,7 @@ fn sources(spec: &mut Value, old: Option<&Value>) {
 }
 
 /// What a claim is filled from: said in both ways, or in none.
-fn claim(spec: &mut Value, old: Option<&Value>) {
+pub(crate) fn claim(spec: &mut Value, old: Option<&Value>) {
     if !spec.is_object() {
         return;
     }
@@ -160,7 +157,7 @@ fn claim(spec: &mut Value, old: Option<&Value>) {
 }
 
 /// What devices of a slice tell in lists, and what of a node they stand for.
-fn slice(spec: &mut Value, _old: Option<&Value>) {
+pub(crate) fn slice(spec: &mut Value, _old: Option<&Value>) {
     for one in each(spec, "devices") {
         one.remove("nodeAllocatableResourceMappings");
         for (_, attribute) in one.get_mut("attributes").and_then(Value::as_object_mut).into_iter().flatten() {

@@ -2,6 +2,7 @@
 //!
 //! In: the query's text and the resource. Out: a predicate on stored objects, or a 400 that says what cannot be read.
 
+use karmada_definitions::resource::{Family, ResourceDefinition};
 use karmada_definitions::status::Status;
 use karmada_schema::object::Stored;
 use karmada_schema::selector::LabelSelector;
@@ -46,88 +47,81 @@ impl Selector {
     }
 }
 
-/// The fields a kind may be selected by, beyond name and namespace, as kube-apiserver's field label conversions allow.
-fn selectable(group: &str, plural: &str) -> &'static [&'static str] {
-    const EVENT: &[&str] = &[
-        "involvedObject.kind",
-        "involvedObject.namespace",
-        "involvedObject.name",
-        "involvedObject.uid",
-        "involvedObject.apiVersion",
-        "involvedObject.resourceVersion",
-        "involvedObject.fieldPath",
-        "reason",
-        "reportingComponent",
-        "source",
-        "type",
-    ];
-    const EVENTS_V1: &[&str] = &[
-        "regarding.kind",
-        "regarding.namespace",
-        "regarding.name",
-        "regarding.uid",
-        "regarding.apiVersion",
-        "regarding.resourceVersion",
-        "regarding.fieldPath",
-        "reason",
-        "reportingController",
-        "type",
-    ];
-    match (group, plural) {
-        ("", "pods") => &[
-            "spec.nodeName",
-            "spec.restartPolicy",
-            "spec.schedulerName",
-            "spec.serviceAccountName",
-            "spec.hostNetwork",
-            "status.phase",
-            "status.podIP",
-            "status.podIPs",
-            "status.nominatedNodeName",
-        ],
-        ("", "events") => EVENT,
-        ("events.k8s.io", "events") => EVENTS_V1,
-        ("", "namespaces") => &["status.phase"],
-        ("", "secrets") => &["type"],
-        ("", "nodes") => &["spec.unschedulable"],
-        ("", "services") => &["spec.clusterIP", "spec.type"],
-        ("", "replicationcontrollers") => &["status.replicas"],
-        ("batch", "jobs") => &["status.successful"],
-        ("certificates.k8s.io", "certificatesigningrequests") => &["spec.signerName"],
-        _ => &[],
-    }
-}
+/// What Pods may be selected by.
+pub(crate) const POD: &[&str] = &[
+    "spec.nodeName",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "spec.serviceAccountName",
+    "spec.hostNetwork",
+    "status.phase",
+    "status.podIP",
+    "status.podIPs",
+    "status.nominatedNodeName",
+];
+
+/// What events of the core group may be selected by.
+pub(crate) const EVENT: &[&str] = &[
+    "involvedObject.kind",
+    "involvedObject.namespace",
+    "involvedObject.name",
+    "involvedObject.uid",
+    "involvedObject.apiVersion",
+    "involvedObject.resourceVersion",
+    "involvedObject.fieldPath",
+    "reason",
+    "reportingComponent",
+    "source",
+    "type",
+];
+
+/// What events of their own group may be selected by.
+pub(crate) const EVENTS_V1: &[&str] = &[
+    "regarding.kind",
+    "regarding.namespace",
+    "regarding.name",
+    "regarding.uid",
+    "regarding.apiVersion",
+    "regarding.resourceVersion",
+    "regarding.fieldPath",
+    "reason",
+    "reportingController",
+    "type",
+];
 
 impl FieldSelector {
     /// Reads `metadata.name=a,status.phase!=Running` for a resource; a field it cannot be selected by is a 400.
-    pub fn parse(text: &str, group: &str, plural: &str) -> Result<Self, Status> {
-        Self::parse_with(text, group, plural, &[])
-    }
-
-    /// As [`FieldSelector::parse`], for a kind that names fields of its own.
-    pub fn parse_with(text: &str, group: &str, plural: &str, own: &[String]) -> Result<Self, Status> {
+    ///
+    /// # Errors
+    /// The text cannot be read, or names a field that the kind cannot be selected by.
+    pub fn parse(text: &str, definition: &ResourceDefinition) -> Result<Self, Status> {
+        let shipped = definition.row.selectable;
+        let own = definition.custom.as_ref().map_or(&[] as &[String], |custom| &custom.selectable);
         let mut terms = Vec::new();
         for term in text.split(',').filter(|t| !t.trim().is_empty()) {
             let (path, value, equal) = split_field_term(term).ok_or_else(|| {
                 Status::bad_request(format!("invalid selector: '{text}'; can't understand '{term}'"))
             })?;
             let known = matches!(path, "metadata.name" | "metadata.namespace")
-                || selectable(group, plural).contains(&path)
+                || shipped.contains(&path)
                 || own.iter().any(|field| field == path);
             if !known {
-                return Err(Status::bad_request(match selectable(group, plural) {
-                    [] if group.ends_with("karmada.io") || group == "multicluster.x-k8s.io" => {
-                        format!("field label not supported: {path}")
-                    }
-                    [] if own.is_empty() => format!(
+                let has_own = !shipped.is_empty() || definition.family == Family::Custom;
+                return Err(Status::bad_request(match has_own {
+                    true => format!("field label not supported: {path}"),
+                    false => format!(
                         "\"{path}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
                     ),
-                    _ => format!("field label not supported: {path}"),
                 }));
             }
             terms.push(FieldTerm { path: path.to_owned(), value: value.to_owned(), equal });
         }
         Ok(FieldSelector(terms))
+    }
+
+    /// Of one name.
+    pub fn of_name(name: &str) -> Self {
+        FieldSelector(vec![FieldTerm { path: "metadata.name".into(), value: name.to_owned(), equal: true }])
     }
 
     /// The name that every match must have, if the selector fixes one.
@@ -208,11 +202,17 @@ mod tests {
 
     #[test]
     fn field_selectors_know_their_fields() {
-        assert!(FieldSelector::parse("status.phase!=Running", "", "pods").is_ok());
-        assert_eq!(FieldSelector::parse("metadata.name=a", "", "configmaps").unwrap().name(), Some("a"));
-        let refused = FieldSelector::parse("spec.replicas=1", "", "replicationcontrollers").unwrap_err();
+        let shipped = crate::catalogue::shipped();
+        let parse = |text: &str, group: &str, version: &str, plural: &str| {
+            FieldSelector::parse(text, shipped.resource(group, version, plural).unwrap())
+        };
+        assert!(parse("status.phase!=Running", "", "v1", "pods").is_ok());
+        assert_eq!(parse("metadata.name=a", "", "v1", "configmaps").unwrap().name(), Some("a"));
+        let refused = parse("spec.replicas=1", "", "v1", "replicationcontrollers").unwrap_err();
         assert_eq!(refused.message, "field label not supported: spec.replicas");
-        let refused = FieldSelector::parse("spec.replicas=1", "apps", "deployments").unwrap_err();
+        let refused = parse("spec.replicas=1", "apps", "v1", "deployments").unwrap_err();
         assert!(refused.message.starts_with("\"spec.replicas\" is not a known field selector"));
+        let refused = parse("spec.a=1", "work.karmada.io", "v1alpha1", "works").unwrap_err();
+        assert_eq!(refused.message, "field label not supported: spec.a");
     }
 }

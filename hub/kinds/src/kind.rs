@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use karmada_cel::{Compiling, Crowded, apart};
 use karmada_definitions::description::Style;
+use karmada_definitions::kind_row::KindRow;
 use karmada_schema::metadata::{NameRule, validate_metadata, validate_metadata_update};
 use karmada_schema::path::Path;
 use karmada_schema::{
@@ -12,7 +13,7 @@ use karmada_schema::{
 };
 use serde_json::Value;
 
-use crate::catalogue;
+use crate::{catalogue, rows};
 
 /// One kind in one version.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +28,8 @@ pub struct Kind<'a> {
     pub style: Style,
     /// Its schema.
     pub schema: SchemaRef<'a>,
+    /// What it does.
+    pub row: &'static KindRow,
     /// Where a custom kind keeps wanted replicas, those there are, and the selector of what is counted (empty for none).
     pub scale: Option<(&'a str, &'a str, &'a str)>,
 }
@@ -36,7 +39,8 @@ impl<'a> Kind<'a> {
     pub fn builtin(group: &'a str, version: &'a str, kind: &'a str) -> Option<Kind<'a>> {
         let schema = Schemas::builtin().of(group, version, kind)?;
         let style = catalogue::style(group, version, kind);
-        Some(Kind { group, version, kind, style, schema, scale: None })
+        let row = rows::find(group, version, kind, style);
+        Some(Kind { group, version, kind, style, schema, row, scale: None })
     }
 
     /// `group/version`, or the version alone for core.
@@ -77,7 +81,7 @@ impl<'a> Kind<'a> {
     pub fn default(&self, value: &mut Value) {
         match self.style {
             Style::Go => {
-                crate::defaults::default_builtin(self.group, self.version, self.kind, value);
+                crate::defaults::lay_in(self.schema, value);
                 // What defaulting added is brought into the encoder's form; it always fits.
                 let _ = decode_go(self.schema, value);
             }
@@ -158,8 +162,7 @@ impl<'a> Kind<'a> {
     pub fn validate(&self, new: &Value, old: Option<&Value>) -> Result<Vec<FieldError>, Crowded> {
         match self.style {
             Style::Go => {
-                let validate = crate::validation::validate_builtin;
-                compiling(|compiling| validate(self.group, self.kind, new, old, compiling))
+                compiling(|compiling| crate::validation::validate_builtin(self.row, new, old, compiling))
             }
             Style::Aggregated => Ok(validate_metadata(NameRule::Subdomain, new, old)),
             Style::Crd => {

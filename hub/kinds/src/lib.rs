@@ -3,6 +3,7 @@
 
 pub mod api_service;
 pub mod catalogue;
+mod certificate_status;
 pub mod conversion;
 pub mod defaults;
 pub mod dropped;
@@ -10,21 +11,21 @@ pub mod field_selector;
 pub mod flow_control;
 pub mod kind;
 mod label_keys;
+mod namespace;
 mod pod_status;
+mod rows;
 pub mod scale;
 pub mod strategy;
 pub mod table;
 pub mod validation;
+mod volume_status;
 
-use bytes::Bytes;
 use karmada_cel::Crowded;
-use karmada_definitions::crd;
 use karmada_definitions::description::{Resource, Style};
 use karmada_definitions::resource::{Family, ResourceDefinition};
 use karmada_definitions::status::{Cause, Status};
 use karmada_schema::apply::{self, ApplyError, Writer};
 use karmada_schema::object::{Stored, meta};
-use karmada_schema::patch::{self, PatchError};
 use karmada_schema::path::Path;
 use karmada_schema::{FieldError, Read};
 use serde_json::{Value, json};
@@ -39,13 +40,22 @@ fn kind(definition: &ResourceDefinition) -> Option<Kind<'_>> {
             kind: &definition.kind,
             style: Style::Crd,
             schema: custom.schema().root(),
+            row: definition.row,
             scale: custom.resource.subresource("scale").and_then(|sub| {
                 let (wanted, there, selector) = sub.scale.as_ref()?;
                 Some((wanted.as_str(), there.as_str(), selector.as_str()))
             }),
         });
     }
-    Kind::builtin(&definition.group, &definition.version, &definition.kind)
+    Some(Kind {
+        group: &definition.group,
+        version: &definition.version,
+        kind: &definition.kind,
+        style: definition.shipped?.resource.style,
+        schema: definition.shipped?.schema?,
+        row: definition.row,
+        scale: None,
+    })
 }
 
 /// Reads the body into the kind: types checked (400 where they do not fit), fields that the kind does not have dropped. Returns
@@ -58,11 +68,6 @@ pub fn decode(definition: &ResourceDefinition, object: &mut Value) -> Result<Vec
 pub fn read(definition: &ResourceDefinition, object: &mut Value) -> Result<Read, Status> {
     let Some(kind) = kind(definition) else { return Ok(Read::default()) };
     kind.read(object).map_err(|error| Status::bad_request(error.wrap(&definition.version, &definition.kind)))
-}
-
-/// Fields that appear twice in the body, a sentence for each.
-pub fn duplicate_fields(raw: &Bytes) -> Vec<String> {
-    karmada_schema::duplicate_fields(raw)
 }
 
 /// Leaves the object as it comes back from storage: empty lists as none.
@@ -79,39 +84,6 @@ pub fn default(definition: &ResourceDefinition, object: &mut Value) {
     }
 }
 
-/// Fills in since when devices have the taints that do not say it.
-pub fn date_taints(definition: &ResourceDefinition, object: &mut Value, now: impl FnOnce() -> String) {
-    if (&*definition.group, &*definition.plural) == ("resource.k8s.io", "resourceslices") {
-        defaults::date_taints(object, now);
-    }
-}
-
-/// Fills in what follows from the object's new uid, a Job's selector and labels, and what annotations say of fields, a Pod's
-/// profiles and its quality of service. Answers what to tell the client.
-pub fn finish_create(definition: &ResourceDefinition, object: &mut Value) -> Vec<String> {
-    defaults::finish_create(&definition.group, &definition.kind, object);
-    match (&*definition.group, &*definition.kind) {
-        ("", "Pod") => {
-            // What it asks for may have been filled in since it was decoded.
-            object["status"] = pod_status::first(object);
-            validation::armor(object)
-        }
-        _ => Vec::new(),
-    }
-}
-
-/// Fills in what a change says by itself, before it is judged: a CustomResourceDefinition remembers what it stored.
-pub fn prepare_update(definition: &ResourceDefinition, object: &mut Value) {
-    if crd::is_definition(definition) {
-        crd::remember_storage_version(object);
-    }
-}
-
-/// Fills in what follows from a change: a DaemonSet's template generation.
-pub fn finish_update(definition: &ResourceDefinition, object: &mut Value, old: &Value) {
-    defaults::finish_update(&definition.group, &definition.kind, object, old);
-}
-
 /// Every rule that the object, or its change, breaks. `part`: the subresource that is written, empty for the whole.
 ///
 /// # Errors
@@ -123,8 +95,7 @@ pub fn validate(
     old: Option<&Value>,
 ) -> Result<Vec<Cause>, Crowded> {
     if let (false, false, Some(old)) = (part.is_empty(), definition.is_structural(), old) {
-        let (group, kind) = (&definition.group, &definition.kind);
-        if let Some(errors) = validation::validate_part(group, kind, part, new, old) {
+        if let Some(errors) = validation::validate_part(definition.row, part, new, old) {
             return Ok(karmada_schema::findings::bounded(errors).iter().map(cause).collect());
         }
     }
@@ -149,15 +120,11 @@ pub fn validate(
 /// What is taken, but not as its writer may think: formats that nobody knows in a definition, fields of Karmada's kinds that
 /// nothing acts on yet, and what a custom kind's rules would refuse of a change, had it not been so before. `live` is the object as stored.
 pub fn remarks(definition: &ResourceDefinition, new: &Value, old: Option<(&Value, &Stored)>) -> Vec<String> {
-    if crd::is_definition(definition) {
-        let old = old.map(|(old, _)| old);
-        let mut all = validation::warnings(&definition.group, &definition.kind, new, old);
-        all.extend(crd::unknown_formats(new, old));
-        return all;
-    }
     if definition.family == Family::Builtin {
         let old = old.map(|(old, _)| old);
-        return validation::warnings(&definition.group, &definition.kind, new, old);
+        let mut all: Vec<String> = validation::owners_twice(new).into_iter().collect();
+        (definition.row.warn)(new, old, &mut all);
+        return all;
     }
     if definition.custom.is_none() {
         let old = old.map(|(old, _)| old);
@@ -222,10 +189,8 @@ pub fn update_managed(
     let Some(kind) = kind(definition) else { return };
     let api_version = definition.api_version();
     apply::update_managed(old, new, manager.writer(definition, &api_version), kind.schema);
-    if let (Some(old), "autoscaling", "HorizontalPodAutoscaler") =
-        (old, &*definition.group, &*definition.kind)
-    {
-        conversion::disown_changed(old, new, &definition.version);
+    if let Some(old) = old {
+        (definition.row.disown)(old, new, &definition.version);
     }
 }
 
@@ -284,53 +249,6 @@ fn not_applied(error: ApplyError) -> Status {
     }
 }
 
-/// Whether strategic merge patches are understood.
-pub fn has_strategic_merge(definition: &ResourceDefinition) -> bool {
-    kind(definition).is_some_and(|kind| kind.has_strategic_merge())
-}
-
-/// Carries out a JSON patch.
-pub fn json_patch(live: &Value, body: &Bytes) -> Result<Value, Status> {
-    patch::json_patch(live, body).map_err(patch_refused)
-}
-
-/// Carries out a merge patch.
-pub fn merge_patch(live: &Value, body: &Bytes) -> Result<Value, Status> {
-    patch::merge_patch(live, body).map_err(patch_refused)
-}
-
-/// Carries out a strategic merge patch.
-pub fn strategic_patch(definition: &ResourceDefinition, live: &Value, body: &Bytes) -> Result<Value, Status> {
-    let kind = kind(definition).ok_or_else(Status::no_resource)?;
-    patch::strategic_patch(kind.schema, live, body).map_err(patch_refused)
-}
-
-fn patch_refused(error: PatchError) -> Status {
-    match error {
-        PatchError::BadRequest(message) => Status::bad_request(message),
-        PatchError::TooLarge(message) => {
-            let mut status = Status::too_large(0);
-            status.message = message;
-            status
-        }
-        PatchError::Unprocessable { cause } => {
-            tracing::debug!(%cause, "a patch does not apply");
-            let mut status =
-                Status::unprocessable("the server rejected our request due to an error in our request");
-            status.details = Some(Box::default());
-            status
-        }
-        PatchError::Internal(message) => Status::unforeseen(message),
-    }
-}
-
-/// Marks what the kind's deletion leaves to be done: a CustomResourceDefinition waits for its instances.
-pub fn mark_deleted(definition: &ResourceDefinition, object: &mut Value, now: &str) {
-    if crd::is_definition(definition) {
-        crd::mark_deleted(object, now);
-    }
-}
-
 /// Column definitions of the kind's tables.
 pub fn columns(definition: &ResourceDefinition) -> Value {
     let columns = catalogue_entry(definition).map(table::columns).unwrap_or_default();
@@ -350,9 +268,9 @@ pub fn cells(
 ) -> (Vec<Value>, Option<Value>) {
     match catalogue_entry(definition) {
         Some(resource) => {
-            let mut cells = table::row(resource, object, now);
+            let mut cells = table::row(definition.row, resource, object, now);
             cells.extend(definition.live.get().map(|live| (live.cells)(object)).unwrap_or_default());
-            (cells, table::row_conditions(resource, object))
+            (cells, (definition.row.row_conditions)(object))
         }
         None => (vec![object["metadata"]["name"].clone()], None),
     }
@@ -362,58 +280,5 @@ pub(crate) fn catalogue_entry(definition: &ResourceDefinition) -> Option<&Resour
     if let Some(custom) = &definition.custom {
         return Some(&custom.resource);
     }
-    catalogue::find(&definition.group, &definition.version, &definition.plural)
-}
-
-/// Whether the kind counts generations.
-pub fn has_generation(definition: &ResourceDefinition) -> bool {
-    if definition.family == Family::Custom {
-        return true;
-    }
-    matches!(
-        (&*definition.group, &*definition.plural),
-        ("apps", "deployments" | "statefulsets" | "daemonsets" | "replicasets")
-            | ("", "replicationcontrollers" | "pods" | "podtemplates")
-            | ("storage.k8s.io", "csidrivers")
-            | ("batch", "jobs" | "cronjobs")
-            | ("networking.k8s.io", "ingresses" | "networkpolicies" | "ingressclasses")
-            | ("policy", "poddisruptionbudgets")
-            | ("flowcontrol.apiserver.k8s.io" | "admissionregistration.k8s.io" | "apiextensions.k8s.io", _)
-            | ("scheduling.k8s.io", "priorityclasses")
-            | ("resource.k8s.io", "resourceslices" | "deviceclasses")
-            | ("discovery.k8s.io", "endpointslices")
-    )
-}
-
-/// Whether a create may bring its status: a kubelet registers its Node with one.
-pub fn created_with_status(definition: &ResourceDefinition) -> bool {
-    (&*definition.group, &*definition.plural) == ("", "nodes")
-}
-
-/// The status a new object starts with, as the kind's Go type prints when empty; `None` for none.
-pub fn first_status(definition: &ResourceDefinition, object: &Value) -> Option<Value> {
-    if definition.family == Family::Custom {
-        return None;
-    }
-    Some(match (&*definition.group, &*definition.plural) {
-        ("", "namespaces") => json!({"phase": "Active"}),
-        ("", "pods") => pod_status::first(object),
-        ("", "persistentvolumeclaims" | "persistentvolumes") => json!({"phase": "Pending"}),
-        ("", "services") | ("networking.k8s.io", "ingresses") => json!({"loadBalancer": {}}),
-        ("apps", "daemonsets") => {
-            json!({"currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0})
-        }
-        ("apps", "statefulsets") => json!({"availableReplicas": 0, "replicas": 0}),
-        ("apps", "replicasets") | ("", "replicationcontrollers") => json!({"replicas": 0}),
-        ("autoscaling", "horizontalpodautoscalers") => match &*definition.version {
-            "v1" => json!({"currentReplicas": 0, "desiredReplicas": 0}),
-            _ => json!({"currentMetrics": null, "desiredReplicas": 0}),
-        },
-        ("policy", "poddisruptionbudgets") => {
-            json!({"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0})
-        }
-        ("apiextensions.k8s.io", _) => crd::first_status(object),
-        ("storage.k8s.io", "volumeattachments") => json!({"attached": false}),
-        _ => json!({}),
-    })
+    definition.shipped.map(|shipped| shipped.resource)
 }

@@ -1,4 +1,4 @@
-//! The status of a Pod that was created just now.
+//! The status of a Pod that was created just now, and what its class is when its status is written.
 //!
 //! In: the Pod, defaulted and stamped. Out: its first status.
 
@@ -6,7 +6,7 @@ use karmada_schema::quantity::Quantity;
 use serde_json::{Value, json};
 
 /// Waiting for a scheduler, or, where a gate is closed, not even that.
-pub(super) fn first(pod: &Value) -> Value {
+pub(crate) fn first(pod: &Value) -> Value {
     let mut status = json!({"phase": "Pending", "qosClass": quality_of_service(&pod["spec"])});
     if pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty()) {
         status["conditions"] = json!([{
@@ -16,6 +16,25 @@ pub(super) fn first(pod: &Value) -> Value {
         }]);
     }
     status
+}
+
+/// Fills in what the Pod's annotations say of its fields, and its status: what it asks for may have been filled in since it was decoded.
+pub(crate) fn finish_create(pod: &mut Value) -> Vec<String> {
+    if let Some(grace) = pod.pointer_mut("/spec/terminationGracePeriodSeconds")
+        && grace.as_i64().is_some_and(|seconds| seconds < 0)
+    {
+        // What once meant "at once".
+        *grace = Value::from(1);
+    }
+    pod["status"] = first(pod);
+    crate::validation::armor(pod)
+}
+
+/// A status that says no class keeps the one there is.
+pub(crate) fn finish(new: &mut Value, old: &Value, _now: &str) {
+    if new["status"]["qosClass"].as_str().is_none_or(str::is_empty) {
+        new["status"]["qosClass"] = old["status"]["qosClass"].clone();
+    }
 }
 
 /// Of processor and memory: BestEffort where nothing is asked for or limited, Guaranteed where every container has limits of both and

@@ -58,7 +58,7 @@ impl Registry {
         let mut request = AdmissionRequest::write(definition, &key, &mut object, None, options);
         self.admit(&mut request).await?;
         dropped::settle(definition, "", &mut object, None);
-        options.warnings.extend(karmada_kinds::finish_create(definition, &mut object));
+        options.warnings.extend((definition.row.finish_create)(&mut object));
         let template = &object["spec"]["template"]["metadata"]["labels"];
         if shares_labels && template.is_object() {
             object["metadata"]["labels"] = template.clone();

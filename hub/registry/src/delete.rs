@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
-use karmada_kinds::strategy;
 use karmada_schema::object::{ObjectKey, Stored, encode, meta};
 use karmada_store::{Expect, StoreError};
 use serde_json::{Value, json};
@@ -29,14 +28,6 @@ pub enum Deleted {
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
-
-/// Jobs and ReplicationControllers orphan by default, as they did before garbage collection existed.
-fn default_orphaning(definition: &ResourceDefinition) -> Orphaning {
-    match (&*definition.group, &*definition.plural) {
-        ("batch", "jobs") | ("", "replicationcontrollers") => Orphaning::Orphan,
-        _ => Orphaning::Background,
-    }
-}
 
 impl Registry {
     /// Deletes the object at `key`, or marks it for deletion where something still holds it.
@@ -151,9 +142,12 @@ impl Registry {
             return Marked { object, then: done };
         }
         let before = object.clone();
-        karmada_kinds::mark_deleted(definition, &mut object, &self.now_text());
+        let leaves = definition.row.mark_deleted;
+        if let Some(mark) = leaves {
+            mark(&mut object, &self.now_text());
+        }
         // A definition's first delete waits for its instances, whatever is asked about dependants.
-        if !karmada_definitions::crd::is_definition(definition) || meta::deleting(&before) {
+        if leaves.is_none() || meta::deleting(&before) {
             settle_finalizers(definition, &mut object, orphaning);
         }
         if meta::finalizers(&object).is_empty() {
@@ -274,16 +268,17 @@ fn set_propagation(object: &mut Value, wanted: Orphaning) {
 
 /// Makes the finalizers say what becomes of dependants: as asked, else as the object says, else as its kind does.
 fn settle_finalizers(definition: &ResourceDefinition, object: &mut Value, asked: Option<Orphaning>) {
-    if !strategy::is_collected(definition) {
+    if !definition.row.collected {
         return;
     }
+    let usual = if definition.row.orphans { Orphaning::Orphan } else { Orphaning::Background };
     let finalizers = meta::finalizers(object);
     let own = finalizers.iter().find_map(|one| match one.as_str() {
         ORPHAN => Some(Orphaning::Orphan),
         FOREGROUND => Some(Orphaning::Foreground),
         _ => None,
     });
-    set_propagation(object, asked.or(own).unwrap_or_else(|| default_orphaning(definition)));
+    set_propagation(object, asked.or(own).unwrap_or(usual));
 }
 
 /// Only a Pod that a node runs is given time; on a hub no node runs Pods, but one may be mirrored.

@@ -48,7 +48,7 @@ pub(crate) fn of_new(
     for server_side in ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         metadata.remove(server_side);
     }
-    if crate::prepare::counts_from_one(definition) {
+    if definition.row.generation.is_some_and(|counted| counted.from_one) {
         metadata.remove("generation");
     }
     metadata.insert("uid".into(), json!(uid));
@@ -192,7 +192,7 @@ pub(crate) fn of_changed(
     if pinned && resource_version(&version).map_err(Status::unforeseen)? != live.revision {
         return Err(Status::conflict(definition, &key.name));
     }
-    if !pinned && !strategy::updates_without_version(definition) {
+    if !pinned && !definition.row.updates_without_version {
         let cause = Cause {
             reason: "FieldValueInvalid".into(),
             message: "Invalid value: 0: must be specified for an update".into(),

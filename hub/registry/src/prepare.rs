@@ -2,9 +2,9 @@
 //!
 //! In: the object as sent, the object as it stands. Out: the object as it will be stored, or a `Status`.
 
+use karmada_definitions::kind_row::ACTED_ON;
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
-use karmada_kinds::strategy::{self, StatusMeta};
 use karmada_schema::Empties;
 use karmada_schema::object::meta;
 use serde_json::{Value, json};
@@ -16,19 +16,14 @@ use crate::user::User;
 /// Fills in defaults.
 pub(crate) fn defaults(served: &Served, definition: &ResourceDefinition, object: &mut Value) {
     karmada_kinds::default(definition, object);
-    karmada_kinds::date_taints(definition, object, || served.now_text());
-}
-
-/// Whether new objects are the first generation, whatever they say; a CSIDriver's changes alone are counted.
-pub(super) fn counts_from_one(definition: &ResourceDefinition) -> bool {
-    karmada_kinds::has_generation(definition) && &*definition.plural != "csidrivers"
+    (definition.row.date)(object, &|| served.now_text());
 }
 
 /// What the server decides about a new object: no status of the client's, first generation.
 pub(crate) fn new_object(served: &Served, definition: &ResourceDefinition, object: &mut Value, user: &User) {
-    let brought = karmada_kinds::created_with_status(definition) && object["status"].is_object();
+    let brought = definition.row.created_with_status && object["status"].is_object();
     if definition.subresource("status").is_some() && !brought {
-        match karmada_kinds::first_status(definition, object) {
+        match (definition.row.first_status)(object, &served.now_text()) {
             Some(status) => object["status"] = status,
             None => {
                 if let Some(members) = object.as_object_mut() {
@@ -37,18 +32,13 @@ pub(crate) fn new_object(served: &Served, definition: &ResourceDefinition, objec
             }
         }
     }
-    if karmada_kinds::api_service::is_local(definition, object) {
-        object["status"] = karmada_kinds::api_service::local_status(&served.now_text());
-    }
-    if counts_from_one(definition) {
+    if definition.row.generation.is_some_and(|counted| counted.from_one) {
         meta::of(object).insert("generation".into(), json!(1));
     }
-    match (&*definition.group, &*definition.plural) {
-        ("", "persistentvolumes") => object["status"]["lastPhaseTransitionTime"] = json!(served.now_text()),
-        ("certificates.k8s.io", "certificatesigningrequests") => asked_by(user, &mut object["spec"]),
-        ("", "namespaces") => object["spec"] = json!({"finalizers": namespace_finalizers(object)}),
-        _ => {}
+    if definition.row.tells_creator {
+        asked_by(user, &mut object["spec"]);
     }
+    (definition.row.begin)(object);
 }
 
 /// Who asks for a certificate is told by the server, whatever the request says.
@@ -69,15 +59,6 @@ fn asked_by(user: &User, spec: &mut Value) {
     }
 }
 
-/// A namespace is held by its own finalizer until it is empty.
-fn namespace_finalizers(object: &Value) -> Vec<Value> {
-    let mut all = object["spec"]["finalizers"].as_array().cloned().unwrap_or_default();
-    if !all.iter().any(|one| one == "kubernetes") {
-        all.push(json!("kubernetes"));
-    }
-    all
-}
-
 /// Keeps a write to one part of an object from touching the others.
 pub(crate) fn changed_object(
     definition: &ResourceDefinition,
@@ -92,7 +73,7 @@ pub(crate) fn changed_object(
     if subresource == "ephemeralcontainers" {
         // Nothing else of the Pod moves with it.
         let laid = new["spec"].get("ephemeralContainers").cloned();
-        keep_metadata(old, new, strategy::ACTED_ON);
+        keep_metadata(old, new, ACTED_ON);
         let metadata = new["metadata"].take();
         let mut whole = old.clone();
         put_or_remove(&mut whole["spec"], "ephemeralContainers", laid);
@@ -101,7 +82,7 @@ pub(crate) fn changed_object(
         return;
     }
     if subresource == "resize" {
-        keep_metadata(old, new, strategy::ACTED_ON);
+        keep_metadata(old, new, ACTED_ON);
         keep_but_sizes(old, new);
     }
     if subresource == "binding" {
@@ -112,11 +93,9 @@ pub(crate) fn changed_object(
         let mut whole = old.clone();
         put_or_remove(&mut whole, "status", status);
         whole["metadata"] = metadata;
-        if let StatusMeta::Keeps(fields) = strategy::status_meta(definition) {
-            keep_metadata(old, &mut whole, fields);
-        }
+        keep_metadata(old, &mut whole, definition.row.status_keeps);
         *new = whole;
-        finish_status(definition, old, new, now);
+        (definition.row.finish_status)(new, old, now);
         if subresource == "approval" {
             // Who approves says nothing else.
             let said =
@@ -128,15 +107,9 @@ pub(crate) fn changed_object(
         }
     } else {
         put_or_remove(new, "status", old.get("status").cloned());
-        karmada_kinds::prepare_update(definition, new);
-        match (&*definition.group, &*definition.plural, subresource) {
-            // A request is not changed once it is made.
-            ("certificates.k8s.io", "certificatesigningrequests", "") => {
-                put_or_remove(new, "spec", old.get("spec").cloned());
-            }
-            // Finalizers of namespaces have a part of their own.
-            ("", "namespaces", "") => put_or_remove(new, "spec", old.get("spec").cloned()),
-            _ => {}
+        (definition.row.prepare_update)(new);
+        if definition.row.keeps_spec && subresource.is_empty() {
+            put_or_remove(new, "spec", old.get("spec").cloned());
         }
     }
 }
@@ -174,42 +147,6 @@ fn sized(old: &Value, new: &[Value]) -> Vec<Value> {
 fn keep_metadata(old: &Value, new: &mut Value, fields: &[&str]) {
     for field in fields {
         put_or_remove(&mut new["metadata"], field, old["metadata"].get(field).cloned());
-    }
-}
-
-/// What the server keeps in a status that is written.
-fn finish_status(definition: &ResourceDefinition, old: &Value, new: &mut Value, now: &str) {
-    match (&*definition.group, &*definition.plural) {
-        ("", "pods") if new["status"]["qosClass"].as_str().is_none_or(str::is_empty) => {
-            new["status"]["qosClass"] = old["status"]["qosClass"].clone();
-        }
-        ("certificates.k8s.io", _) => {
-            let before = old["status"]["conditions"].as_array().cloned().unwrap_or_default();
-            let all = new.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
-            let all = all.into_iter().flatten();
-            for condition in all {
-                if condition["lastUpdateTime"].is_null() {
-                    condition["lastUpdateTime"] = json!(now);
-                }
-                if condition["lastTransitionTime"].is_null() {
-                    let same = before
-                        .iter()
-                        .find(|one| one["type"] == condition["type"] && one["status"] == condition["status"]);
-                    let since = same.map_or_else(|| json!(now), |one| one["lastTransitionTime"].clone());
-                    condition["lastTransitionTime"] = since;
-                }
-            }
-        }
-        ("", "persistentvolumes") => {
-            let (before, after) = (&old["status"], &new["status"]);
-            let (was, is) = (&before["lastPhaseTransitionTime"], &after["lastPhaseTransitionTime"]);
-            if before["phase"] == after["phase"] && is.is_null() && !was.is_null() {
-                new["status"]["lastPhaseTransitionTime"] = was.clone();
-            } else if before["phase"] != after["phase"] && (is.is_null() || is == was) {
-                new["status"]["lastPhaseTransitionTime"] = json!(now);
-            }
-        }
-        _ => {}
     }
 }
 

@@ -117,8 +117,7 @@ impl Registry {
         self.admit(&mut request).await?;
         options.warnings.extend(karmada_kinds::validation::owners_twice(&new));
         identity::owners_once(&mut new);
-        let counted = strategy::counts_what_is_dropped(definition)
-            && strategy::raises_generation(definition, &old, &new);
+        let counted = strategy::raised_by_dropped(definition, &old, &new);
         dropped::settle(definition, &options.subresource, &mut new, Some(&old));
         let mut service = match &*options.subresource {
             "" => self.service_allocator(definition, key).await,
@@ -134,7 +133,7 @@ impl Registry {
         }
         let mut request = AdmissionRequest::write(definition, key, &mut new, Some(&old), options);
         let _held = self.admit_final(&mut request).await?;
-        karmada_kinds::finish_update(definition, &mut new, &old);
+        (definition.row.finish_update)(&mut new, &old);
         options.warnings.extend(karmada_kinds::remarks(definition, &new, Some((&old, live))));
         karmada_kinds::forget_empties(definition, &mut new);
         match &*options.subresource {

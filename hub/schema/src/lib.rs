@@ -25,6 +25,7 @@ pub mod fields;
 pub mod findings;
 mod formats;
 pub mod json_error;
+pub mod jsonpath;
 pub mod metadata;
 mod mismatch;
 pub mod names;

@@ -4,7 +4,6 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::{SCHEME, Status};
-use karmada_kinds::strategy;
 use karmada_registry::{DeleteOptions, Deleted};
 use karmada_schema::object::{ObjectKey, Stored};
 use serde_json::{Value, json};
@@ -31,7 +30,7 @@ impl ApiServer {
                 let object = self.registry.view(definition, vec![object]).await?.remove(0);
                 Ok(self.object(call, definition, &object, format, StatusCode::OK))
             }
-            Deleted::Gone(object) if strategy::returns_deleted(definition) => {
+            Deleted::Gone(object) if definition.row.returns_deleted => {
                 Ok(self.object(call, definition, &object, format, StatusCode::OK))
             }
             Deleted::Gone(object) => {

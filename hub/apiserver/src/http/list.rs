@@ -55,12 +55,7 @@ struct Page {
 pub(super) fn selector(definition: &ResourceDefinition, query: &Query) -> Result<Selector, Status> {
     Ok(Selector {
         labels: LabelSelector::parse(query.get("labelSelector")).map_err(Status::bad_request)?,
-        fields: FieldSelector::parse_with(
-            query.get("fieldSelector"),
-            &definition.group,
-            &definition.plural,
-            definition.custom.as_ref().map_or(&[], |custom| &custom.selectable),
-        )?,
+        fields: FieldSelector::parse(query.get("fieldSelector"), definition)?,
     })
 }
 

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
-use karmada_kinds::{FieldManager, strategy};
+use karmada_kinds::FieldManager;
 use karmada_registry::{Asked, Operation, WriteOptions, Written};
 use karmada_schema::object::{ObjectKey, Stored, meta};
 use serde_json::Value;
@@ -88,7 +88,7 @@ impl ApiServer {
             karmada_registry::decode::decode(definition, &mut value.clone(), options)?;
             return Err(Status::nameless(&key.name));
         }
-        let creates = strategy::creates_on_update(definition) && options.subresource.is_empty();
+        let creates = definition.row.creates_on_update && options.subresource.is_empty();
         let written =
             self.registry.update(definition, &key, options, creates, &mut |_| Ok(value.clone())).await?;
         Ok(self.written(call, definition, &written, format))

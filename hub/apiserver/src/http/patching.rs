@@ -6,6 +6,7 @@ use karmada_definitions::status::Status;
 use karmada_kinds::FieldManager;
 use karmada_registry::PatchShown;
 use karmada_schema::object::{ObjectKey, meta};
+use karmada_schema::patch::{self, PatchError};
 use serde_json::Value;
 
 use super::yaml::{self, Document};
@@ -24,7 +25,7 @@ const CUSTOM: &str =
 impl Patch {
     /// Reads a patch body by its media type; a type that the kind does not take is a 415 that lists those it does.
     pub(super) fn read(definition: &ResourceDefinition, media: &str, bytes: &Bytes) -> Result<Patch, Status> {
-        let strategic = karmada_kinds::has_strategic_merge(definition);
+        let strategic = definition.schema().is_some() && !definition.is_structural();
         match media {
             "application/json-patch+json" => Ok(Patch::Json(bytes.clone())),
             "application/merge-patch+json" => Ok(Patch::Merge(bytes.clone())),
@@ -79,10 +80,37 @@ impl Patch {
                 karmada_kinds::apply(definition, live, &object, manager)
             }
             (_, None) => Err(Status::not_found(definition, &key.name)),
-            (Patch::Json(bytes), Some(live)) => karmada_kinds::json_patch(live, bytes),
-            (Patch::Merge(bytes), Some(live)) => karmada_kinds::merge_patch(live, bytes),
-            (Patch::Strategic(bytes), Some(live)) => karmada_kinds::strategic_patch(definition, live, bytes),
+            (Patch::Json(bytes), Some(live)) => patch::json_patch(live, bytes).map_err(refused),
+            (Patch::Merge(bytes), Some(live)) => merge(live, bytes),
+            (Patch::Strategic(bytes), Some(live)) => {
+                let schema = definition.schema().ok_or_else(Status::no_resource)?;
+                patch::strategic_patch(schema, live, bytes).map_err(refused)
+            }
         }
+    }
+}
+
+/// Carries out a merge patch.
+pub(super) fn merge(live: &Value, body: &Bytes) -> Result<Value, Status> {
+    patch::merge_patch(live, body).map_err(refused)
+}
+
+fn refused(error: PatchError) -> Status {
+    match error {
+        PatchError::BadRequest(message) => Status::bad_request(message),
+        PatchError::TooLarge(message) => {
+            let mut status = Status::too_large(0);
+            status.message = message;
+            status
+        }
+        PatchError::Unprocessable { cause } => {
+            tracing::debug!(%cause, "a patch does not apply");
+            let mut status =
+                Status::unprocessable("the server rejected our request due to an error in our request");
+            status.details = Some(Box::default());
+            status
+        }
+        PatchError::Internal(message) => Status::unforeseen(message),
     }
 }
 

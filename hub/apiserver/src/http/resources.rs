@@ -53,8 +53,7 @@ impl ApiServer {
         if verb != "update" {
             fits::is_placed(wanted)?;
         }
-        let old = strategy::deprecation(&wanted.group, &wanted.version, &wanted.plural);
-        old.into_iter().for_each(|text| call.warnings.add(text.to_owned()));
+        definition.row.deprecation.into_iter().for_each(|text| call.warnings.add(text.to_owned()));
         if matches!(verb, "get" | "delete" | "patch") {
             fit_for_a_key(&wanted.name)?;
         }

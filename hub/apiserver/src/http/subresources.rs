@@ -14,7 +14,7 @@ use super::body::Received;
 use super::fits::{fits, is_placed, is_placed_update};
 use super::negotiation::{AnswerFormat, Shape};
 use super::objects::namespace_of;
-use super::patching::Patch;
+use super::patching::{self, Patch};
 use super::resource_call::ResourceCall;
 use super::target::Wanted;
 use super::{ApiServer, Call, body, respond};
@@ -131,7 +131,7 @@ impl ApiServer {
                 Some(Patch::Apply(applied)) => {
                     return scale::apply(definition, &paths, live, &applied.value, manager);
                 }
-                Some(Patch::Strategic(bytes)) => karmada_kinds::merge_patch(&scale::of(&paths, live), bytes)?,
+                Some(Patch::Strategic(bytes)) => patching::merge(&scale::of(&paths, live), bytes)?,
                 Some(patch) => patch.carry_out(definition, Some(&scale::of(&paths, live)), &key, manager)?,
             };
             scale::set(definition, &paths, live, &scale)

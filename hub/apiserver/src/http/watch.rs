@@ -54,12 +54,7 @@ impl ApiServer {
         }
         let mut selector = list::selector(definition, &call.query)?;
         if !wanted.name.is_empty() {
-            let text = format!("metadata.name={}", wanted.name);
-            selector.fields = karmada_kinds::field_selector::FieldSelector::parse(
-                &text,
-                &definition.group,
-                &definition.plural,
-            )?;
+            selector.fields = karmada_kinds::field_selector::FieldSelector::of_name(&wanted.name);
         }
         let selector = self.selectors.hold(&call.user, selector)?;
         let initial = call.query.flag("sendInitialEvents");

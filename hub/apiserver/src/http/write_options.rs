@@ -31,7 +31,7 @@ impl ApiServer {
         let dry_run = dry_run(call)?;
         let body_problems = match field_validation {
             FieldValidation::Ignore => Vec::new(),
-            _ => karmada_kinds::duplicate_fields(raw),
+            _ => karmada_schema::duplicate_fields(raw),
         };
         Ok(WriteOptions {
             user: call.user.clone(),

@@ -11,52 +11,67 @@ pub(super) const NONE: &str = "<none>";
 pub(super) const UNKNOWN: &str = "<unknown>";
 pub(super) const UNSET: &str = "<unset>";
 
-impl<'a> Row<'a> {
+/// Reading an object's fields.
+pub(super) trait Fields<'a>: Copy {
     /// The value at a JSON pointer; null where there is none.
-    pub(super) fn at(self, pointer: &str) -> &'a Value {
+    fn at(self, pointer: &str) -> &'a Value;
+    fn text(self, pointer: &str) -> Option<&'a str>;
+    /// Text, or `otherwise` where it is absent or empty.
+    fn text_or(self, pointer: &str, otherwise: &str) -> Value;
+    fn int(self, pointer: &str) -> i64;
+    fn list(self, pointer: &str) -> &'a [Value];
+    fn name(self) -> Value;
+    fn time(self, pointer: &str) -> Option<Timestamp>;
+    /// How long ago the time at `pointer` is; `<unknown>` where there is none.
+    fn since(self, pointer: &str) -> String;
+    fn age(self) -> Value;
+    /// The status of a condition, or `None`.
+    fn condition(self, ty: &str) -> Option<&'a Value>;
+    fn is_deleting(self) -> bool;
+}
+
+impl<'a> Fields<'a> for Row<'a> {
+    fn at(self, pointer: &str) -> &'a Value {
         self.object.pointer(pointer).unwrap_or(&Value::Null)
     }
 
-    pub(super) fn text(self, pointer: &str) -> Option<&'a str> {
+    fn text(self, pointer: &str) -> Option<&'a str> {
         self.at(pointer).as_str()
     }
 
-    /// Text, or `otherwise` where it is absent or empty.
-    pub(super) fn text_or(self, pointer: &str, otherwise: &str) -> Value {
+    fn text_or(self, pointer: &str, otherwise: &str) -> Value {
         self.text(pointer).filter(|text| !text.is_empty()).unwrap_or(otherwise).into()
     }
 
-    pub(super) fn int(self, pointer: &str) -> i64 {
+    fn int(self, pointer: &str) -> i64 {
         self.at(pointer).as_i64().unwrap_or(0)
     }
 
-    pub(super) fn list(self, pointer: &str) -> &'a [Value] {
+    fn list(self, pointer: &str) -> &'a [Value] {
         self.at(pointer).as_array().map_or(&[], Vec::as_slice)
     }
 
-    pub(super) fn name(self) -> Value {
+    fn name(self) -> Value {
         self.text_or("/metadata/name", "")
     }
 
-    pub(super) fn time(self, pointer: &str) -> Option<Timestamp> {
+    fn time(self, pointer: &str) -> Option<Timestamp> {
         self.text(pointer).and_then(time::parse)
     }
 
-    /// How long ago the time at `pointer` is; `<unknown>` where there is none.
-    pub(super) fn since(self, pointer: &str) -> String {
+    fn since(self, pointer: &str) -> String {
         since(self.time(pointer), self.now)
     }
 
-    pub(super) fn age(self) -> Value {
+    fn age(self) -> Value {
         self.since("/metadata/creationTimestamp").into()
     }
 
-    /// The status of a condition, or `None`.
-    pub(super) fn condition(self, ty: &str) -> Option<&'a Value> {
+    fn condition(self, ty: &str) -> Option<&'a Value> {
         self.list("/status/conditions").iter().find(|condition| condition["type"] == ty)
     }
 
-    pub(super) fn is_deleting(self) -> bool {
+    fn is_deleting(self) -> bool {
         self.at("/metadata/deletionTimestamp").is_string()
     }
 }
@@ -66,12 +81,12 @@ pub(super) fn since(time: Option<Timestamp>, now: Timestamp) -> String {
 }
 
 /// Name and age.
-pub(super) fn name_and_age(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn name_and_age(row: Row<'_>) -> Vec<Value> {
     vec![row.name(), row.age()]
 }
 
 /// Name and creation time, for kinds without a printer.
-pub(super) fn name_and_created(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn name_and_created(row: Row<'_>) -> Vec<Value> {
     vec![row.name(), row.at("/metadata/creationTimestamp").clone()]
 }
 

@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use super::Row;
-use super::cells::{NONE, texts};
+use super::cells::{Fields as _, NONE, texts};
 
 /// Name, version, mode, ready, age; wide: zones, region, provider, endpoint, proxy.
-pub(super) fn cluster(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn cluster(row: Row<'_>) -> Vec<Value> {
     let ready = row.condition("Ready").and_then(|c| c["status"].as_str()).unwrap_or("Unknown");
     let zones = texts(row.list("/spec/zones"), ",");
     vec![

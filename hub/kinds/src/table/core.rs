@@ -5,26 +5,26 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::Row;
-use super::cells::{NONE, UNKNOWN, count, first_few, labels, scalar, selector_or_none, texts};
+use super::cells::{Fields as _, NONE, UNKNOWN, count, first_few, labels, scalar, selector_or_none, texts};
 
-pub(super) fn config_map(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn config_map(row: Row<'_>) -> Vec<Value> {
     let keys = |pointer: &str| row.at(pointer).as_object().map_or(0, serde_json::Map::len);
     vec![row.name(), (keys("/data") + keys("/binaryData")).into(), row.age()]
 }
 
-pub(super) fn secret(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn secret(row: Row<'_>) -> Vec<Value> {
     vec![row.name(), row.text_or("/type", ""), count(row.at("/data")), row.age()]
 }
 
-pub(super) fn service_account(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn service_account(row: Row<'_>) -> Vec<Value> {
     vec![row.name(), row.age()]
 }
 
-pub(super) fn namespace(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn namespace(row: Row<'_>) -> Vec<Value> {
     vec![row.name(), row.text_or("/status/phase", ""), row.age()]
 }
 
-pub(super) fn node(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn node(row: Row<'_>) -> Vec<Value> {
     let mut status = match row.condition("Ready") {
         Some(ready) if ready["status"] == "True" => "Ready".to_owned(),
         Some(_) => "NotReady".to_owned(),
@@ -62,7 +62,7 @@ pub(super) fn node(row: Row<'_>) -> Vec<Value> {
     ]
 }
 
-pub(super) fn component_status(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn component_status(row: Row<'_>) -> Vec<Value> {
     let healthy = row.list("/conditions").iter().find(|condition| condition["type"] == "Healthy");
     let status = match healthy {
         Some(condition) if condition["status"] == "True" => "Healthy",
@@ -73,7 +73,7 @@ pub(super) fn component_status(row: Row<'_>) -> Vec<Value> {
     vec![row.name(), status.into(), text("message"), text("error")]
 }
 
-pub(super) fn resource_quota(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn resource_quota(row: Row<'_>) -> Vec<Value> {
     let (mut requests, mut limits) = (Vec::new(), Vec::new());
     for (resource, hard) in row.at("/status/hard").as_object().into_iter().flatten() {
         let text = format!("{resource}: {}/{}", scalar(&row.at("/status/used")[resource]), scalar(hard));
@@ -108,7 +108,7 @@ fn external_ip(row: Row<'_>) -> Value {
     }
 }
 
-pub(super) fn service(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn service(row: Row<'_>) -> Vec<Value> {
     let ports: Vec<String> = row
         .list("/spec/ports")
         .iter()
@@ -131,7 +131,7 @@ pub(super) fn service(row: Row<'_>) -> Vec<Value> {
     ]
 }
 
-pub(super) fn endpoints(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn endpoints(row: Row<'_>) -> Vec<Value> {
     let mut all = Vec::new();
     for subset in row.list("/subsets") {
         let addresses = subset["addresses"].as_array().map_or(&[][..], Vec::as_slice);
@@ -152,7 +152,7 @@ pub(super) fn endpoints(row: Row<'_>) -> Vec<Value> {
     vec![row.name(), first_few(&all, all.len(), 3, empty).into(), row.age()]
 }
 
-pub(super) fn endpoint_slice(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn endpoint_slice(row: Row<'_>) -> Vec<Value> {
     let ports: Vec<String> = row
         .list("/ports")
         .iter()
@@ -178,7 +178,7 @@ pub(super) fn endpoint_slice(row: Row<'_>) -> Vec<Value> {
 }
 
 /// Events of both groups: events.k8s.io names the old fields `deprecated…`.
-pub(super) fn event(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn event(row: Row<'_>) -> Vec<Value> {
     let pick = |old: &str, new: &str| if row.at(old).is_null() { new.to_owned() } else { old.to_owned() };
     let first = pick("/firstTimestamp", "/deprecatedFirstTimestamp");
     let last = pick("/lastTimestamp", "/deprecatedLastTimestamp");
@@ -218,7 +218,7 @@ pub(super) fn event(row: Row<'_>) -> Vec<Value> {
     ]
 }
 
-pub(super) fn ingress(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn ingress(row: Row<'_>) -> Vec<Value> {
     let rules = row.list("/spec/rules");
     let (mut hosts, mut more) = (Vec::new(), false);
     for rule in rules {
@@ -244,7 +244,7 @@ pub(super) fn ingress(row: Row<'_>) -> Vec<Value> {
     ]
 }
 
-pub(super) fn ingress_class(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn ingress_class(row: Row<'_>) -> Vec<Value> {
     let parameters = row.at("/spec/parameters");
     let text = |field: &str| parameters[field].as_str().unwrap_or_default();
     let parameters = match (parameters, parameters["apiGroup"].as_str()) {
@@ -255,11 +255,11 @@ pub(super) fn ingress_class(row: Row<'_>) -> Vec<Value> {
     vec![row.name(), row.text_or("/spec/controller", ""), parameters.into(), row.age()]
 }
 
-pub(super) fn network_policy(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn network_policy(row: Row<'_>) -> Vec<Value> {
     vec![row.name(), selector_or_none(row.at("/spec/podSelector")), row.age()]
 }
 
-pub(super) fn ip_address(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn ip_address(row: Row<'_>) -> Vec<Value> {
     let parent = row.at("/spec/parentRef");
     let text = |field: &str| parent[field].as_str().unwrap_or_default();
     let mut name = match (parent, text("group")) {
@@ -276,6 +276,6 @@ pub(super) fn ip_address(row: Row<'_>) -> Vec<Value> {
     vec![row.name(), name.into(), row.age()]
 }
 
-pub(super) fn service_cidr(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn service_cidr(row: Row<'_>) -> Vec<Value> {
     vec![row.name(), texts(row.list("/spec/cidrs"), ",").into(), row.age()]
 }

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::Row;
-use super::cells::{NONE, UNSET, selector};
+use super::cells::{Fields as _, NONE, UNSET, selector};
 use super::duration::human_duration;
 
-pub(super) fn role_binding(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn role_binding(row: Row<'_>) -> Vec<Value> {
     let role = format!(
         "{}/{}",
         row.text("/roleRef/kind").unwrap_or_default(),
@@ -27,7 +27,7 @@ pub(super) fn role_binding(row: Row<'_>) -> Vec<Value> {
     vec![row.name(), role.into(), row.age(), subjects("User"), subjects("Group"), subjects("ServiceAccount")]
 }
 
-pub(super) fn certificate_signing_request(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn certificate_signing_request(row: Row<'_>) -> Vec<Value> {
     let mut status = if row.condition("Denied").is_some() {
         "Denied".to_owned()
     } else if row.condition("Approved").is_some() {
@@ -52,15 +52,15 @@ pub(super) fn certificate_signing_request(row: Row<'_>) -> Vec<Value> {
     ]
 }
 
-pub(super) fn lease(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn lease(row: Row<'_>) -> Vec<Value> {
     vec![row.name(), row.text_or("/spec/holderIdentity", ""), row.age()]
 }
 
-pub(super) fn runtime_class(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn runtime_class(row: Row<'_>) -> Vec<Value> {
     vec![row.name(), row.text_or("/handler", ""), row.age()]
 }
 
-pub(super) fn priority_class(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn priority_class(row: Row<'_>) -> Vec<Value> {
     vec![
         row.name(),
         row.int("/value").into(),
@@ -70,7 +70,7 @@ pub(super) fn priority_class(row: Row<'_>) -> Vec<Value> {
     ]
 }
 
-pub(super) fn api_service(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn api_service(row: Row<'_>) -> Vec<Value> {
     let text = |field: &str| row.text(&format!("/spec/service/{field}")).unwrap_or_default();
     let service = if row.at("/spec/service").is_object() {
         format!("{}/{}", text("namespace"), text("name"))
@@ -90,11 +90,11 @@ pub(super) fn api_service(row: Row<'_>) -> Vec<Value> {
     vec![row.name(), service.into(), available.into(), row.age()]
 }
 
-pub(super) fn webhook_configuration(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn webhook_configuration(row: Row<'_>) -> Vec<Value> {
     vec![row.name(), row.list("/webhooks").len().into(), row.age()]
 }
 
-pub(super) fn admission_policy(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn admission_policy(row: Row<'_>) -> Vec<Value> {
     let kind = row.at("/spec/paramKind");
     let text = |field: &str| kind[field].as_str().unwrap_or_default();
     let parameter =
@@ -102,7 +102,7 @@ pub(super) fn admission_policy(row: Row<'_>) -> Vec<Value> {
     vec![row.name(), row.list("/spec/validations").len().into(), parameter.into(), row.age()]
 }
 
-pub(super) fn admission_policy_binding(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn admission_policy_binding(row: Row<'_>) -> Vec<Value> {
     let reference = row.at("/spec/paramRef");
     let text = |field: &str| reference[field].as_str().unwrap_or_default();
     let parameter = match (reference, text("name"), text("namespace")) {
@@ -115,7 +115,7 @@ pub(super) fn admission_policy_binding(row: Row<'_>) -> Vec<Value> {
     vec![row.name(), row.text_or("/spec/policyName", ""), parameter.into(), row.age()]
 }
 
-pub(super) fn flow_schema(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn flow_schema(row: Row<'_>) -> Vec<Value> {
     let dangling =
         row.condition("Dangling").and_then(|condition| condition["status"].as_str()).unwrap_or("?");
     vec![
@@ -128,7 +128,7 @@ pub(super) fn flow_schema(row: Row<'_>) -> Vec<Value> {
     ]
 }
 
-pub(super) fn priority_level(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn priority_level(row: Row<'_>) -> Vec<Value> {
     let number = |pointer: &str| match row.at(pointer) {
         Value::Null => json!(NONE),
         value => value.clone(),

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Row;
-use super::cells::{NONE, UNSET, joined, scalar, texts};
+use super::cells::{Fields as _, NONE, UNSET, joined, scalar, texts};
 
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
@@ -31,7 +31,7 @@ fn text_or_unset(row: Row<'_>, pointer: &str) -> Value {
     row.text(pointer).unwrap_or(UNSET).into()
 }
 
-pub(super) fn persistent_volume(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn persistent_volume(row: Row<'_>) -> Vec<Value> {
     let claim = row.at("/spec/claimRef");
     let claim = if claim.is_object() {
         let text = |field: &str| claim[field].as_str().unwrap_or_default();
@@ -54,7 +54,7 @@ pub(super) fn persistent_volume(row: Row<'_>) -> Vec<Value> {
     ]
 }
 
-pub(super) fn persistent_volume_claim(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn persistent_volume_claim(row: Row<'_>) -> Vec<Value> {
     let volume = row.text("/spec/volumeName").unwrap_or_default();
     let (capacity, modes) = if volume.is_empty() {
         (String::new(), String::new())
@@ -74,7 +74,7 @@ pub(super) fn persistent_volume_claim(row: Row<'_>) -> Vec<Value> {
     ]
 }
 
-pub(super) fn storage_class(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn storage_class(row: Row<'_>) -> Vec<Value> {
     let annotations = row.at("/metadata/annotations");
     let is_default =
         ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"]
@@ -91,7 +91,7 @@ pub(super) fn storage_class(row: Row<'_>) -> Vec<Value> {
     ]
 }
 
-pub(super) fn csi_driver(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn csi_driver(row: Row<'_>) -> Vec<Value> {
     let flag = |field: &str, otherwise: bool| {
         Value::from(row.at(&format!("/spec/{field}")).as_bool().unwrap_or(otherwise))
     };
@@ -112,11 +112,11 @@ pub(super) fn csi_driver(row: Row<'_>) -> Vec<Value> {
     ]
 }
 
-pub(super) fn csi_node(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn csi_node(row: Row<'_>) -> Vec<Value> {
     vec![row.name(), row.list("/spec/drivers").len().into(), row.age()]
 }
 
-pub(super) fn volume_attachment(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn volume_attachment(row: Row<'_>) -> Vec<Value> {
     vec![
         row.name(),
         row.text_or("/spec/attacher", ""),
@@ -127,11 +127,11 @@ pub(super) fn volume_attachment(row: Row<'_>) -> Vec<Value> {
     ]
 }
 
-pub(super) fn volume_attributes_class(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn volume_attributes_class(row: Row<'_>) -> Vec<Value> {
     vec![row.name(), row.text_or("/driverName", ""), row.age()]
 }
 
-pub(super) fn resource_claim(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn resource_claim(row: Row<'_>) -> Vec<Value> {
     let mut states = Vec::new();
     if row.is_deleting() {
         states.push("deleted");
@@ -147,7 +147,7 @@ pub(super) fn resource_claim(row: Row<'_>) -> Vec<Value> {
     vec![row.name(), states.join(",").into(), row.age()]
 }
 
-pub(super) fn resource_slice(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn resource_slice(row: Row<'_>) -> Vec<Value> {
     vec![
         row.name(),
         row.text_or("/spec/nodeName", ""),

@@ -1,10 +1,16 @@
 //! Karmada's `Work`, where its column cannot say it.
 
+use karmada_definitions::description::Column;
 use serde_json::Value;
+
+/// A Work is not applied where what was said of it is overtaken.
+pub(crate) fn cell(column: &Column, work: &Value) -> Option<Value> {
+    (column.name == "APPLIED" && is_overtaken(work)).then(|| "False".into())
+}
 
 /// Whether what a cluster said of a Work is of an older generation than the Work has: the newer one waits for a cluster that is
 /// away, and is not applied. A Work that is held back waits for nobody.
-pub(super) fn is_overtaken(work: &Value) -> bool {
+fn is_overtaken(work: &Value) -> bool {
     let conditions = work["status"]["conditions"].as_array();
     let applied = conditions.into_iter().flatten().find(|condition| condition["type"] == "Applied");
     let observed = applied.and_then(|condition| condition["observedGeneration"].as_i64());

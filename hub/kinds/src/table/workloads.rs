@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use super::Row;
-use super::cells::{NONE, UNKNOWN, UNSET, containers, labels, scalar, selector, selector_or_none};
+use super::cells::{
+    Fields as _, NONE, UNKNOWN, UNSET, containers, labels, scalar, selector, selector_or_none,
+};
 use super::duration::human_duration;
 
 const TEMPLATE: &str = "/spec/template/spec/containers";
@@ -12,7 +14,7 @@ fn replicas(row: Row<'_>) -> Value {
     format!("{}/{}", row.int("/status/readyReplicas"), row.int("/spec/replicas")).into()
 }
 
-pub(super) fn deployment(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn deployment(row: Row<'_>) -> Vec<Value> {
     let [names, images] = containers(row.list(TEMPLATE));
     vec![
         row.name(),
@@ -40,20 +42,20 @@ fn replicated(row: Row<'_>, selector: Value) -> Vec<Value> {
     ]
 }
 
-pub(super) fn replica_set(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn replica_set(row: Row<'_>) -> Vec<Value> {
     replicated(row, selector_or_none(row.at("/spec/selector")))
 }
 
-pub(super) fn replication_controller(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn replication_controller(row: Row<'_>) -> Vec<Value> {
     replicated(row, labels(row.at("/spec/selector")).into())
 }
 
-pub(super) fn stateful_set(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn stateful_set(row: Row<'_>) -> Vec<Value> {
     let [names, images] = containers(row.list(TEMPLATE));
     vec![row.name(), replicas(row), row.age(), names, images]
 }
 
-pub(super) fn daemon_set(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn daemon_set(row: Row<'_>) -> Vec<Value> {
     let [names, images] = containers(row.list(TEMPLATE));
     let count = |field: &str| Value::from(row.int(&format!("/status/{field}")));
     vec![
@@ -71,7 +73,7 @@ pub(super) fn daemon_set(row: Row<'_>) -> Vec<Value> {
     ]
 }
 
-pub(super) fn controller_revision(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn controller_revision(row: Row<'_>) -> Vec<Value> {
     let owner = row.list("/metadata/ownerReferences").iter().find(|owner| owner["controller"] == true);
     let controller = owner.map_or(NONE.to_owned(), |owner| {
         let text = |field: &str| owner[field].as_str().unwrap_or_default();
@@ -82,7 +84,7 @@ pub(super) fn controller_revision(row: Row<'_>) -> Vec<Value> {
     vec![row.name(), controller.into(), row.int("/revision").into(), row.age()]
 }
 
-pub(super) fn pod_template(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn pod_template(row: Row<'_>) -> Vec<Value> {
     let [names, images] = containers(row.list("/template/spec/containers"));
     vec![row.name(), names, images, labels(row.at("/template/metadata/labels")).into()]
 }
@@ -106,7 +108,7 @@ fn job_status(row: Row<'_>) -> &'static str {
     }
 }
 
-pub(super) fn job(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn job(row: Row<'_>) -> Vec<Value> {
     let succeeded = row.int("/status/succeeded");
     let completions = match (row.at("/spec/completions").as_i64(), row.int("/spec/parallelism")) {
         (Some(completions), _) => format!("{succeeded}/{completions}"),
@@ -130,7 +132,7 @@ pub(super) fn job(row: Row<'_>) -> Vec<Value> {
     ]
 }
 
-pub(super) fn cron_job(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn cron_job(row: Row<'_>) -> Vec<Value> {
     let suspend = match row.at("/spec/suspend").as_bool() {
         None => UNSET,
         Some(true) => "True",
@@ -155,11 +157,7 @@ pub(super) fn cron_job(row: Row<'_>) -> Vec<Value> {
     ]
 }
 
-pub(super) fn scale(row: Row<'_>) -> Vec<Value> {
-    vec![row.name(), row.int("/spec/replicas").into(), row.int("/status/replicas").into(), row.age()]
-}
-
-pub(super) fn pod_disruption_budget(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn pod_disruption_budget(row: Row<'_>) -> Vec<Value> {
     let limit = |pointer: &str| match row.at(pointer) {
         Value::Null => Value::from("N/A"),
         value => scalar(value).into(),
@@ -219,7 +217,7 @@ fn metric(spec: &Value, status: Option<&Value>) -> String {
     }
 }
 
-pub(super) fn horizontal_pod_autoscaler(row: Row<'_>) -> Vec<Value> {
+pub(crate) fn horizontal_pod_autoscaler(row: Row<'_>) -> Vec<Value> {
     let mut list: Vec<String> = Vec::new();
     let statuses = row.list("/status/currentMetrics");
     for (index, spec) in row.list("/spec/metrics").iter().enumerate() {
@@ -343,7 +341,17 @@ fn main_containers(row: Row<'_>, tally: &mut Tally, mut reason: String) -> Strin
     }
 }
 
-pub(super) fn pod(row: Row<'_>) -> Vec<Value> {
+/// The conditions of a Pod's row: `Completed` for one that ran to an end.
+pub(crate) fn pod_conditions(pod: &Value) -> Option<Value> {
+    let (reason, message) = match pod["status"]["phase"].as_str() {
+        Some("Succeeded") => ("Succeeded", "The pod has completed successfully."),
+        Some("Failed") => ("Failed", "The pod failed."),
+        _ => return None,
+    };
+    Some(json!([{"type": "Completed", "status": "True", "reason": reason, "message": message}]))
+}
+
+pub(crate) fn pod(row: Row<'_>) -> Vec<Value> {
     let phase = row.text("/status/phase").unwrap_or_default();
     let mut reason = row.text("/status/reason").filter(|r| !r.is_empty()).unwrap_or(phase).to_owned();
     if row.condition("PodScheduled").is_some_and(|condition| condition["reason"] == "SchedulingGated") {

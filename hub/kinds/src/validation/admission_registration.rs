@@ -9,11 +9,11 @@ use serde_json::Value;
 
 use super::selector::label_selector;
 use super::{Errors, is_empty, list, text};
-use crate::validation::policy_names::PolicyNames;
+use karmada_cel::PolicyNames;
 
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 
-pub(super) fn webhooks(new: &Value, mutating: bool, compiling: &Compiling, errors: &mut Errors) {
+pub(crate) fn webhooks(new: &Value, mutating: bool, compiling: &Compiling, errors: &mut Errors) {
     let hooks = Path::field("webhooks");
     let mut seen = HashSet::new();
     for (index, hook) in list(new, "webhooks").iter().enumerate() {
@@ -279,7 +279,7 @@ const MOST_EXPRESSIONS: usize = 1_000;
 const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
 
 /// A ValidatingAdmissionPolicy.
-pub(super) fn policy(new: &Value, compiling: &Compiling, errors: &mut Errors) {
+pub(crate) fn policy(new: &Value, compiling: &Compiling, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
     let mut names = PolicyNames::of(spec);
     one_of(spec, "failurePolicy", &["Fail", "Ignore"], &path, errors);
@@ -469,7 +469,7 @@ fn resources(resources: &Value, path: &Path<'_>, errors: &mut Errors) {
 }
 
 /// A ValidatingAdmissionPolicyBinding.
-pub(super) fn binding(new: &Value, errors: &mut Errors) {
+pub(crate) fn binding(new: &Value, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
     let (policy, at) = (text(spec, "policyName"), path.child("policyName"));
     if policy.is_empty() {

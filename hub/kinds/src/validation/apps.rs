@@ -86,7 +86,7 @@ fn selected_template(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-pub(super) fn deployment(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(crate) fn deployment(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new[SPEC], Path::field(SPEC));
     non_negative(spec, "replicas", &path, errors);
     required_selector(spec, &path, "deployment", errors);
@@ -166,7 +166,7 @@ fn strategy(strategy: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-pub(super) fn replica_set(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(crate) fn replica_set(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new[SPEC], Path::field(SPEC));
     non_negative(spec, "replicas", &path, errors);
     non_negative(spec, "minReadySeconds", &path, errors);
@@ -177,7 +177,7 @@ pub(super) fn replica_set(new: &Value, old: Option<&Value>, errors: &mut Errors)
     }
 }
 
-pub(super) fn replication_controller(new: &Value, errors: &mut Errors) {
+pub(crate) fn replication_controller(new: &Value, errors: &mut Errors) {
     let (spec, path) = (&new[SPEC], Path::field(SPEC));
     non_negative(spec, "minReadySeconds", &path, errors);
     if is_empty(&spec["selector"]) {
@@ -192,7 +192,7 @@ pub(super) fn replication_controller(new: &Value, errors: &mut Errors) {
     template(&selector, &path, "ReplicationController", errors);
 }
 
-pub(super) fn stateful_set(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(crate) fn stateful_set(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new[SPEC], Path::field(SPEC));
     let policy = text(spec, "podManagementPolicy");
     if !matches!(policy, "OrderedReady" | "Parallel") {
@@ -305,7 +305,7 @@ fn update_strategy(strategy: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-pub(super) fn daemon_set(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(crate) fn daemon_set(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new[SPEC], Path::field(SPEC));
     if let Some(old) = old {
         immutable(&spec["selector"], &old[SPEC]["selector"], &path.child("selector"), errors);

@@ -1,4 +1,4 @@
-//! Horizontal Pod autoscalers: bounds, targets, metrics, behaviour; and the scale that they write.
+//! Horizontal Pod autoscalers: bounds, targets, metrics, behaviour.
 
 use karmada_schema::FieldError;
 use karmada_schema::path::Path;
@@ -7,12 +7,26 @@ use serde_json::Value;
 
 use super::{Errors, invalid_each, list, names, non_negative, text};
 
-/// A scale that is written.
-pub(super) fn scale(new: &Value, errors: &mut Errors) {
-    non_negative(&new["spec"], "replicas", &Path::field("spec"), errors);
+/// An autoscaler of either version; v1 is judged as v2 has it.
+pub(crate) fn of_any_version(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let whole = |object: &Value| {
+        let mut object = object.clone();
+        if object["apiVersion"] == "autoscaling/v1" {
+            crate::conversion::autoscaler_v2(&mut object);
+        }
+        object
+    };
+    horizontal_pod_autoscaler(&whole(new), old.map(whole).as_ref(), errors);
 }
 
-pub(super) fn horizontal_pod_autoscaler(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+/// What is counted is not below nothing.
+pub(crate) fn status(new: &Value, errors: &mut Errors) {
+    for field in ["currentReplicas", "desiredReplicas"] {
+        non_negative(&new["status"], field, &Path::field("status"), errors);
+    }
+}
+
+fn horizontal_pod_autoscaler(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
     let (minimum, maximum) = (spec["minReplicas"].as_i64(), spec["maxReplicas"].as_i64().unwrap_or(0));
     if let Some(minimum) = minimum.filter(|minimum| *minimum < 1) {

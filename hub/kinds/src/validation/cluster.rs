@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::metadata::labels;
 use super::{Errors, immutable, invalid_each, list, names, resources, text};
 
-pub(super) fn runtime_class(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(crate) fn runtime_class(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let handler = text(new, "handler");
     if handler.is_empty() {
         errors.push(FieldError::required(&Path::field("handler"), ""));
@@ -49,7 +49,7 @@ fn tolerations_of_class(scheduling: &Value, path: &Path<'_>, errors: &mut Errors
     }
 }
 
-pub(super) fn ip_address(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(crate) fn ip_address(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let spec = Path::field("spec");
     let path = spec.child("parentRef");
     let reference = &new["spec"]["parentRef"];
@@ -83,7 +83,7 @@ fn parent(reference: &Value, path: &Path<'_>, errors: &mut Errors) {
     invalid_each(errors, &path.child("namespace"), namespace, names::path_segment(namespace));
 }
 
-pub(super) fn service_cidr(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(crate) fn service_cidr(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let spec = Path::field("spec");
     let path = spec.child("cidrs");
     let now = list(&new["spec"], "cidrs");
@@ -134,7 +134,7 @@ fn service_ranges(new: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-pub(super) fn api_service(new: &Value, errors: &mut Errors) {
+pub(crate) fn api_service(new: &Value, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
     let (group, version) = (text(spec, "group"), text(spec, "version"));
     let wanted = format!("{version}.{group}");
@@ -213,7 +213,7 @@ const USAGES: [&str; 23] = [
     "timestamping",
 ];
 
-pub(super) fn certificate_request(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(crate) fn certificate_request(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
     let request = text(spec, "request");
     let pem = base64::engine::general_purpose::STANDARD.decode(request).unwrap_or_default();
@@ -252,7 +252,7 @@ pub(super) fn certificate_request(new: &Value, old: Option<&Value>, errors: &mut
 }
 
 /// What is written after the request was made: conditions, and the certificate. `part`: who approves adds approvals.
-pub(super) fn certificate_status(new: &Value, old: &Value, part: &str, errors: &mut Errors) {
+pub(crate) fn certificate_status(new: &Value, old: &Value, part: &str, errors: &mut Errors) {
     certificate(new, old, errors);
     conditions(new, Some(old), errors);
     if part == "approval" {
@@ -399,7 +399,7 @@ fn conditions(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
 }
 
-pub(super) fn controller_revision(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(crate) fn controller_revision(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     if let Some(revision) = new["revision"].as_i64().filter(|revision| *revision < 0) {
         let detail = "must be greater than or equal to 0";
         errors.push(FieldError::invalid(&Path::field("revision"), revision, detail));

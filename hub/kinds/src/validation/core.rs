@@ -41,7 +41,7 @@ fn decoded(value: &Value) -> usize {
     (text.len() / 4 * 3).saturating_sub(text.bytes().rev().take_while(|b| *b == b'=').count())
 }
 
-pub(super) fn config_map(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(crate) fn config_map(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     frozen(new, old, &["data", "binaryData"], errors);
     keys(new, "data", errors);
     keys(new, "binaryData", errors);
@@ -60,7 +60,7 @@ pub(super) fn config_map(new: &Value, old: Option<&Value>, errors: &mut Errors) 
     }
 }
 
-pub(super) fn secret(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(crate) fn secret(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     if let Some(old) = old {
         immutable(&new["type"], &old["type"], &Path::field("type"), errors);
     }
@@ -141,7 +141,7 @@ pub(super) fn json_problem(bytes: &[u8]) -> String {
     }
 }
 
-pub(super) fn namespace(new: &Value, errors: &mut Errors) {
+pub(crate) fn namespace(new: &Value, errors: &mut Errors) {
     let spec = Path::field("spec");
     for finalizer in list(&new["spec"], "finalizers").iter().filter_map(Value::as_str) {
         let path = spec.child("finalizers");
@@ -153,7 +153,7 @@ pub(super) fn namespace(new: &Value, errors: &mut Errors) {
     }
 }
 
-pub(super) fn persistent_volume_claim(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(crate) fn persistent_volume_claim(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
     let Some(old) = old else { return claim_spec(spec, &path, errors) };
     // Groups were not judged at first: where one stands, another may be as odd.
@@ -297,7 +297,7 @@ fn claim_update(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) 
     immutable(&new["spec"]["volumeMode"], &old["spec"]["volumeMode"], &Path::field("volumeMode"), errors);
 }
 
-pub(super) fn storage_class(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(crate) fn storage_class(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     super::storage::provisioner(text(new, "provisioner"), &Path::field("provisioner"), errors);
     super::storage::parameters(&new["parameters"], true, &Path::field("parameters"), errors);
     let policy = text(new, "reclaimPolicy");
@@ -361,7 +361,7 @@ fn topologies(new: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-pub(super) fn priority_class(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(crate) fn priority_class(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     const HIGHEST: i64 = 1_000_000_000;
     let (name, value) = (text(&new["metadata"], "name"), new["value"].as_i64().unwrap_or(0));
     let policy = new["preemptionPolicy"].as_str();
@@ -407,7 +407,7 @@ pub(super) fn priority_class(new: &Value, old: Option<&Value>, errors: &mut Erro
     }
 }
 
-pub(super) fn lease(new: &Value, errors: &mut Errors) {
+pub(crate) fn lease(new: &Value, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
     if let Some(seconds) = spec["leaseDurationSeconds"].as_i64().filter(|seconds| *seconds <= 0) {
         errors.push(FieldError::invalid(

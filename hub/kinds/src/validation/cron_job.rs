@@ -33,7 +33,7 @@ fn time_zone(zone: &str, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-pub(super) fn cron_job(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(crate) fn cron_job(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
     let (schedule, at) = (text(spec, "schedule"), path.child("schedule"));
     if schedule.is_empty() {

@@ -18,7 +18,7 @@ use super::{Errors, entries, invalid_each, list, names, text};
 const MOST: usize = 128;
 const MOST_WITH_MORE: usize = 64;
 
-pub(super) fn resource_slice(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(crate) fn resource_slice(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
     csi_driver_name(text(spec, "driver"), &path.child("driver"), errors);
     let (pool, at) = (&spec["pool"], path.child("pool"));

@@ -121,7 +121,7 @@ fn opaque(config: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-pub(super) fn device_class(new: &Value, compiling: &Compiling, errors: &mut Errors) {
+pub(crate) fn device_class(new: &Value, compiling: &Compiling, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
     selectors(spec, &path, compiling, errors);
     let (all, at) = (list(spec, "config"), path.child("config"));
@@ -141,7 +141,7 @@ fn is_extended(name: &str) -> bool {
 }
 
 /// A claim stays as it was made, so that a change is judged by nothing else.
-pub(super) fn resource_claim(new: &Value, old: Option<&Value>, compiling: &Compiling, errors: &mut Errors) {
+pub(crate) fn resource_claim(new: &Value, old: Option<&Value>, compiling: &Compiling, errors: &mut Errors) {
     let path = Path::field("spec");
     match old {
         None => claim_spec(&new["spec"], &path, compiling, errors),
@@ -152,7 +152,7 @@ pub(super) fn resource_claim(new: &Value, old: Option<&Value>, compiling: &Compi
     }
 }
 
-pub(super) fn resource_claim_template(
+pub(crate) fn resource_claim_template(
     new: &Value,
     old: Option<&Value>,
     compiling: &Compiling,
@@ -414,7 +414,7 @@ pub(super) fn shown_term(term: &Value) -> String {
 }
 
 /// A claim's status: who uses it, and what it was given.
-pub(super) fn claim_status(new: &Value, old: &Value, errors: &mut Errors) {
+pub(crate) fn claim_status(new: &Value, old: &Value, errors: &mut Errors) {
     let (status, path) = (&new["status"], Path::field("status"));
     let devices = &new["spec"]["devices"];
     let (users, at) = (list(status, "reservedFor"), path.child("reservedFor"));

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::selector::label_selector;
 use super::{Errors, at_most_all, int_or_percent};
 
-pub(super) fn pod_disruption_budget(new: &Value, errors: &mut Errors) {
+pub(crate) fn pod_disruption_budget(new: &Value, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
     if !spec["minAvailable"].is_null() && !spec["maxUnavailable"].is_null() {
         let detail = "minAvailable and maxUnavailable cannot be both set";

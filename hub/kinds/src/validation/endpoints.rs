@@ -10,7 +10,7 @@ use super::{Errors, addresses, immutable, invalid_each, list, names, text};
 
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 
-pub(super) fn endpoints(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(crate) fn endpoints(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     if old.is_some_and(|old| old["subsets"] == new["subsets"]) {
         return;
     }
@@ -64,7 +64,7 @@ pub(super) fn endpoints(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
 }
 
-pub(super) fn endpoint_slice(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(crate) fn endpoint_slice(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     const TYPES: [&str; 3] = ["FQDN", "IPv4", "IPv6"];
     let kind = text(new, "addressType");
     match kind {
@@ -180,7 +180,7 @@ fn slice_ports(new: &Value, errors: &mut Errors) {
 }
 
 /// An event, in the words of core/v1 (`strict`: of events.k8s.io/v1, whose fields are called differently).
-pub(super) fn event(new: &Value, old: Option<&Value>, strict: bool, errors: &mut Errors) {
+pub(crate) fn event(new: &Value, old: Option<&Value>, strict: bool, errors: &mut Errors) {
     let (about, message, reporter) = match strict {
         true => ("regarding", "note", "reportingController"),
         false => ("involvedObject", "message", "reportingComponent"),

@@ -18,7 +18,7 @@ fn not_fixed(name: &Value, except: &str, errors: &mut Errors) {
     errors.push(FieldError::invalid(&Path::field("spec"), Shown::Raw("{\"Spec\":null}".to_owned()), detail));
 }
 
-pub(super) fn flow_schema(new: &Value, errors: &mut Errors) {
+pub(crate) fn flow_schema(new: &Value, errors: &mut Errors) {
     checked_schema(new, errors);
     let name = &new["metadata"]["name"];
     let wanted = fixed(crate::flow_control::mandatory_schemas(), name);
@@ -250,7 +250,7 @@ fn queuing(queuing: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-pub(super) fn priority_level(new: &Value, errors: &mut Errors) {
+pub(crate) fn priority_level(new: &Value, errors: &mut Errors) {
     checked_level(new, errors);
     let name = &new["metadata"]["name"];
     let Some(mut wanted) = fixed(crate::flow_control::mandatory_levels(), name) else { return };

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::selector::{self, is_right, label_selector, matches};
 use super::{Errors, immutable, list, non_negative, pod, scheduling, text};
 
-pub(super) fn job(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(crate) fn job(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     if new["spec"]["manualSelector"] != true {
         generated_selector(new, old, errors);
     }

@@ -10,7 +10,7 @@ use super::{Errors, addresses, invalid_each, list, names, text};
 
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 
-pub(super) fn ingress(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(crate) fn ingress(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
     if list(spec, "rules").is_empty() && spec["defaultBackend"].is_null() {
         let detail = "either `defaultBackend` or `rules` must be specified";
@@ -147,7 +147,7 @@ fn service_backend(service: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-pub(super) fn ingress_class(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(crate) fn ingress_class(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
     let (controller, at) = (text(spec, "controller"), path.child("controller"));
     if let Some(old) = old {
@@ -223,7 +223,7 @@ fn ranges_of(policy: &Value) -> Vec<&str> {
         .collect()
 }
 
-pub(super) fn network_policy(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(crate) fn network_policy(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
     let known = old.map(ranges_of).unwrap_or_default();
     label_selector(&spec["podSelector"], &path.child("podSelector"), errors);

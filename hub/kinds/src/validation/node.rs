@@ -11,7 +11,7 @@ use super::{Errors, addresses, entries, invalid_each, list, names, text};
 
 const AVOID: &str = "scheduler.alpha.kubernetes.io/preferAvoidPods";
 
-pub(super) fn node(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(crate) fn node(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
     avoided(new, errors);
     if old.is_none() {

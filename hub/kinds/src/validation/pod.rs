@@ -25,11 +25,11 @@ use super::{Errors, invalid_each, list, names, one_of, scheduling, security, tex
 use containers::Of;
 pub(super) use environment::references;
 pub(super) use handlers::{number_each, port};
-pub(super) use update::{ephemeral, resized};
+pub(crate) use update::{ephemeral, resized};
 pub(super) use windows_options::options as options_for_windows;
 
 /// A Pod itself.
-pub(super) fn pod(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(crate) fn pod(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let metadata = Path::field("metadata");
     let annotations = metadata.child("annotations");
     marks::annotations(&new["metadata"], &new["spec"], &annotations, errors);
@@ -77,7 +77,7 @@ fn tokens(spec: &Value, errors: &mut Errors) {
 }
 
 /// A Pod template.
-pub(super) fn template(template: &Value, path: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn template(template: &Value, path: &Path<'_>, errors: &mut Errors) {
     labels(&template["metadata"]["labels"], &path.child("labels"), errors);
     annotations(&template["metadata"], &path.child("annotations"), errors);
     marks::annotations(&template["metadata"], &template["spec"], &path.child("annotations"), errors);

@@ -55,7 +55,14 @@ pub(super) fn quota_amounts(of: &Value, field: &str, path: &Path<'_>, errors: &m
     }
 }
 
-pub(super) fn resource_quota(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+/// Amounts that are said to hold and to be used.
+pub(crate) fn quota_status(new: &Value, errors: &mut Errors) {
+    for field in ["hard", "used"] {
+        quota_amounts(&new["status"], field, &Path::field("status"), errors);
+    }
+}
+
+pub(crate) fn resource_quota(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
     quota_amounts(spec, "hard", &path, errors);
     scopes(spec, &path, errors);
@@ -179,7 +186,7 @@ fn shown(expressions: &[Value]) -> Shown {
     Shown::Raw(format!("{{\"MatchExpressions\":[{}]}}", each.collect::<Vec<_>>().join(",")))
 }
 
-pub(super) fn limit_range(new: &Value, errors: &mut Errors) {
+pub(crate) fn limit_range(new: &Value, errors: &mut Errors) {
     let spec = Path::field("spec");
     let path = spec.child("limits");
     let mut seen = BTreeSet::new();

@@ -9,7 +9,7 @@ use super::{Errors, invalid_each, is_empty, list, names, text};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-pub(super) fn role(new: &Value, namespaced: bool, errors: &mut Errors) {
+pub(crate) fn role(new: &Value, namespaced: bool, errors: &mut Errors) {
     let rules = Path::field("rules");
     for (index, one) in list(new, "rules").iter().enumerate() {
         rule(one, namespaced, &rules.index(index), errors);
@@ -60,7 +60,7 @@ fn rule(rule: &Value, namespaced: bool, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-pub(super) fn binding(new: &Value, old: Option<&Value>, namespaced: bool, errors: &mut Errors) {
+pub(crate) fn binding(new: &Value, old: Option<&Value>, namespaced: bool, errors: &mut Errors) {
     let (role, path) = (&new["roleRef"], Path::field("roleRef"));
     if text(role, "apiGroup") != GROUP {
         errors.push(FieldError::not_supported(&path.child("apiGroup"), text(role, "apiGroup"), &[GROUP]));

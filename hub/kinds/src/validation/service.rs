@@ -19,7 +19,7 @@ fn cluster_ip(spec: &Value) -> &str {
     }
 }
 
-pub(super) fn service(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(crate) fn service(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
     let (ty, headless) = (text(spec, "type"), cluster_ip(spec) == "None");
     if let Some(old) = old {

@@ -1,7 +1,6 @@
 //! What a status may say: rules of writes to a part of an object.
 //!
-//! In: group, kind and the part that is written. Out: what is wrong with it; `None` where the kind has no rules of its own, and
-//! the whole object is judged as by any update.
+//! In: the object with the part that is written, and as it was. Out: what is wrong with the part.
 
 use std::collections::HashSet;
 
@@ -9,54 +8,10 @@ use karmada_schema::FieldError;
 use karmada_schema::path::Path;
 use serde_json::Value;
 
-use super::{
-    Errors, addresses, cluster, devices, invalid_each, list, names, node, non_negative, one_of, pod, quota,
-    storage, text, volume_sources,
-};
-
-/// Judges a written part. Answers whether the kind has rules for it.
-pub(super) fn validate(
-    group: &str,
-    kind: &str,
-    part: &str,
-    new: &Value,
-    old: &Value,
-    errors: &mut Errors,
-) -> bool {
-    let status = Path::field("status");
-    match (group, kind, part) {
-        ("", "Pod", "binding") => {}
-        ("", "Pod", "ephemeralcontainers") => pod::ephemeral(new, old, errors),
-        ("", "Pod", "resize") => pod::resized(new, old, errors),
-        ("", "Service", "status") => balancer(new, old, true, errors),
-        ("networking.k8s.io", "Ingress", "status") => balancer(new, old, false, errors),
-        ("", "Namespace", "status") => namespace(new, errors),
-        ("", "PersistentVolumeClaim", "status") => claim(new, &status, errors),
-        ("", "PersistentVolume", "status") | ("networking.k8s.io", "ServiceCIDR", "status") => {}
-        ("", "ReplicationController", "status") => controller(new, &status, errors),
-        ("", "ResourceQuota", "status") => {
-            quota::quota_amounts(&new["status"], "hard", &status, errors);
-            quota::quota_amounts(&new["status"], "used", &status, errors);
-        }
-        ("autoscaling", "HorizontalPodAutoscaler", "status") => {
-            for field in ["currentReplicas", "desiredReplicas"] {
-                non_negative(&new["status"], field, &status, errors);
-            }
-        }
-        ("policy", "PodDisruptionBudget", "status") => budget(new, &status, errors),
-        ("resource.k8s.io", "ResourceClaim", "status") => devices::claim_status(new, old, errors),
-        ("certificates.k8s.io", "CertificateSigningRequest", "status" | "approval") => {
-            cluster::certificate_status(new, old, part, errors);
-        }
-        ("", "Node", "status") => node::node(new, Some(old), errors),
-        ("storage.k8s.io", "VolumeAttachment", "status") => storage::attachment_status(new, errors),
-        _ => return false,
-    }
-    true
-}
+use super::{Errors, addresses, invalid_each, list, names, non_negative, one_of, text, volume_sources};
 
 /// Where a balancer is reached.
-fn balancer(new: &Value, old: &Value, modes: bool, errors: &mut Errors) {
+pub(crate) fn balancer(new: &Value, old: &Value, modes: bool, errors: &mut Errors) {
     let status = Path::field("status");
     let path = status.child("loadBalancer");
     let path = path.child("ingress");
@@ -90,7 +45,8 @@ fn balancer(new: &Value, old: &Value, modes: bool, errors: &mut Errors) {
     }
 }
 
-fn namespace(new: &Value, errors: &mut Errors) {
+/// A namespace ends when it is deleted, and only then.
+pub(crate) fn namespace(new: &Value, errors: &mut Errors) {
     let (phase, status) = (text(&new["status"], "phase"), Path::field("status"));
     let (wanted, when) = match new["metadata"]["deletionTimestamp"].is_string() {
         false => ("Active", "is empty"),
@@ -102,7 +58,8 @@ fn namespace(new: &Value, errors: &mut Errors) {
     }
 }
 
-fn claim(new: &Value, path: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn claim(new: &Value, errors: &mut Errors) {
+    let path = &Path::field("status");
     const STEPS: [&str; 5] = [
         "ControllerResizeInProgress",
         "ControllerResizeInfeasible",
@@ -122,7 +79,8 @@ fn claim(new: &Value, path: &Path<'_>, errors: &mut Errors) {
     volume_sources::claim_amounts(status, "allocatedResources", path, errors);
 }
 
-fn controller(new: &Value, path: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn controller(new: &Value, errors: &mut Errors) {
+    let path = &Path::field("status");
     let status = &new["status"];
     for field in
         ["replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration"]
@@ -143,7 +101,8 @@ fn controller(new: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn budget(new: &Value, path: &Path<'_>, errors: &mut Errors) {
+pub(crate) fn budget(new: &Value, errors: &mut Errors) {
+    let path = &Path::field("status");
     let status = &new["status"];
     conditions(status, &path.child("conditions"), errors);
     for field in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {

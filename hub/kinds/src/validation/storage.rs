@@ -44,7 +44,7 @@ pub(super) fn parameters(value: &Value, may_be_empty: bool, path: &Path<'_>, err
     }
 }
 
-pub(super) fn volume_attributes_class(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(crate) fn volume_attributes_class(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     if let Some(old) = old {
         for (field, detail) in [
             ("driverName", "updates to driverName are forbidden."),
@@ -59,7 +59,7 @@ pub(super) fn volume_attributes_class(new: &Value, old: Option<&Value>, errors: 
     parameters(&new["parameters"], false, &Path::field("parameters"), errors);
 }
 
-pub(super) fn csi_driver(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(crate) fn csi_driver(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
     for (field, named) in [
         ("attachRequired", "attachedRequired"),
@@ -126,7 +126,7 @@ fn token_requests(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-pub(super) fn csi_node(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(crate) fn csi_node(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let spec = Path::field("spec");
     let path = spec.child("drivers");
     let mut seen = BTreeSet::new();
@@ -171,7 +171,7 @@ pub(super) fn csi_node(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
 }
 
-pub(super) fn csi_storage_capacity(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(crate) fn csi_storage_capacity(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     label_selector(&new["nodeTopology"], &Path::field("nodeTopology"), errors);
     let class = text(new, "storageClassName");
     invalid_each(errors, &Path::field("storageClassName"), class, names::dns_subdomain(class));
@@ -186,7 +186,7 @@ pub(super) fn csi_storage_capacity(new: &Value, old: Option<&Value>, errors: &mu
     }
 }
 
-pub(super) fn volume_attachment(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(crate) fn volume_attachment(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
     attachment(new, errors);
     if let Some(volume) = spec["source"]["persistentVolumeName"].as_str() {
@@ -223,7 +223,7 @@ fn attachment(new: &Value, errors: &mut Errors) {
 }
 
 /// How an attachment went.
-pub(super) fn attachment_status(new: &Value, errors: &mut Errors) {
+pub(crate) fn attachment_status(new: &Value, errors: &mut Errors) {
     for (field, problem) in entries(new, "status").filter(|(field, _)| field.ends_with("Error")) {
         if text(problem, "message").len() > 1024 {
             let at = Path::field("status");

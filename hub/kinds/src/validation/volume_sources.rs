@@ -14,7 +14,7 @@ use super::{Errors, amount_shown, entries, invalid_each, is_empty, list, names, 
 pub(super) const ACCESS_MODES: [&str; 4] =
     ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
-pub(super) fn persistent_volume(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+pub(crate) fn persistent_volume(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let path = Path::field("spec");
     spec(&new["spec"], text(&new["metadata"], "name"), false, &path, errors);
     if let Some(old) = old {

@@ -16,64 +16,67 @@ type Warnings = Vec<String>;
 /// Warnings that are looked for, where each entry may be warned of beside each other one. No answer holds more.
 const MOST: usize = karmada_definitions::status::MOST_WARNINGS;
 
-/// Warnings about an object that is created (`old` absent) or changed.
-pub fn warnings(group: &str, kind: &str, new: &Value, old: Option<&Value>) -> Vec<String> {
-    let mut out = Warnings::new();
-    out.extend(owners(new));
-    match (group, kind) {
-        ("", "Pod") if old.is_none() => {
-            pod_name("the Pod's hostname", new, &mut out);
-            pod("", new, &mut out);
-        }
-        ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet")
-        | ("", "ReplicationController") => {
-            if old.is_none() && matches!(kind, "Deployment" | "ReplicaSet" | "ReplicationController") {
-                pod_name("Pod names and hostnames", new, &mut out);
-            }
-            if kind == "StatefulSet" {
-                of_set(new, &mut out);
-            }
-            if old.is_none_or(|old| old["spec"]["template"] != new["spec"]["template"]) {
-                pod("spec.template.", &new["spec"]["template"], &mut out);
-            }
-        }
-        ("", "Node") if !text(&new["spec"], "externalID").is_empty() => {
-            out.push("spec.externalID: this field is deprecated, and is unused by Kubernetes".to_owned());
-        }
-        ("batch", "Job" | "CronJob") => {
-            if old.is_none() {
-                pod_name("Pod names and hostnames", new, &mut out);
-            }
-            let (place, template) = match kind {
-                "Job" => ("spec.template.", "/spec/template"),
-                _ => ("spec.jobTemplate.spec.template.", "/spec/jobTemplate/spec/template"),
-            };
-            let of = |object: &Value| object.pointer(template).cloned().unwrap_or_default();
-            if old.is_none_or(|old| of(old) != of(new)) {
-                pod(place, &of(new), &mut out);
-            }
-        }
-        ("admissionregistration.k8s.io", _) => reserved_name(new, &mut out),
-        ("storage.k8s.io", "CSIDriver") => token_in_clear(new, old, &mut out),
-        ("", "PodTemplate") => pod("template.", &new["template"], &mut out),
-        ("", "Service") => service(new, &mut out),
-        ("", "PersistentVolume") => volume(new, &mut out),
-        ("", "PersistentVolumeClaim") => claim(new, &mut out),
-        ("", "Secret") if new["type"] == "kubernetes.io/tls" => key_pair(new, &mut out),
-        ("networking.k8s.io", "Ingress") => {
-            const CLASS: &str = "kubernetes.io/ingress.class";
-            if old.is_none() && new["metadata"]["annotations"][CLASS].is_string() {
-                out.push(format!(
-                    "annotation {CLASS:?} is deprecated, please use 'spec.ingressClassName' instead"
-                ));
-            }
-        }
-        ("networking.k8s.io", "NetworkPolicy") => policy(new, &mut out),
-        ("discovery.k8s.io", "EndpointSlice") => slice(new, &mut out),
-        ("", "Endpoints") => endpoints(new, &mut out),
-        _ => {}
+/// A Pod that is created.
+pub(crate) fn new_pod(new: &Value, old: Option<&Value>, out: &mut Warnings) {
+    if old.is_none() {
+        pod_name("the Pod's hostname", new, out);
+        pod("", new, out);
     }
-    out
+}
+
+/// What has a Pod's template that is new or changed.
+pub(crate) fn workload(new: &Value, old: Option<&Value>, out: &mut Warnings) {
+    template("/spec/template", "spec.template.", new, old, out);
+}
+
+/// The same, whose name is that of its Pods.
+pub(crate) fn named_workload(new: &Value, old: Option<&Value>, out: &mut Warnings) {
+    names_pods(new, old, out);
+    workload(new, old, out);
+}
+
+pub(crate) fn stateful_set(new: &Value, old: Option<&Value>, out: &mut Warnings) {
+    of_set(new, out);
+    workload(new, old, out);
+}
+
+pub(crate) fn cron_job(new: &Value, old: Option<&Value>, out: &mut Warnings) {
+    names_pods(new, old, out);
+    template("/spec/jobTemplate/spec/template", "spec.jobTemplate.spec.template.", new, old, out);
+}
+
+fn names_pods(new: &Value, old: Option<&Value>, out: &mut Warnings) {
+    if old.is_none() {
+        pod_name("Pod names and hostnames", new, out);
+    }
+}
+
+fn template(pointer: &str, place: &str, new: &Value, old: Option<&Value>, out: &mut Warnings) {
+    fn of<'v>(object: &'v Value, pointer: &str) -> &'v Value {
+        object.pointer(pointer).unwrap_or(&Value::Null)
+    }
+    if old.is_none_or(|old| of(old, pointer) != of(new, pointer)) {
+        pod(place, of(new, pointer), out);
+    }
+}
+
+pub(crate) fn node(new: &Value, out: &mut Warnings) {
+    if !text(&new["spec"], "externalID").is_empty() {
+        out.push("spec.externalID: this field is deprecated, and is unused by Kubernetes".to_owned());
+    }
+}
+
+pub(crate) fn secret(new: &Value, out: &mut Warnings) {
+    if new["type"] == "kubernetes.io/tls" {
+        key_pair(new, out);
+    }
+}
+
+pub(crate) fn ingress(new: &Value, old: Option<&Value>, out: &mut Warnings) {
+    const CLASS: &str = "kubernetes.io/ingress.class";
+    if old.is_none() && new["metadata"]["annotations"][CLASS].is_string() {
+        out.push(format!("annotation {CLASS:?} is deprecated, please use 'spec.ingressClassName' instead"));
+    }
 }
 
 /// Owners that are there twice: the later ones are forgotten.
@@ -125,7 +128,7 @@ fn old_label(key: &str) -> Option<&'static str> {
 }
 
 /// A Pod, or its template at `place` (empty, or ending in a dot).
-fn pod(place: &str, of: &Value, out: &mut Warnings) {
+pub(crate) fn pod(place: &str, of: &Value, out: &mut Warnings) {
     let spec = &of["spec"];
     for (key, _) in entries(spec, "nodeSelector") {
         if let Some(words) = old_label(key) {
@@ -357,7 +360,7 @@ fn containers(place: &str, spec: &Value, out: &mut Warnings) {
     ports::warnings(&all, out);
 }
 
-fn service(new: &Value, out: &mut Warnings) {
+pub(crate) fn service(new: &Value, out: &mut Warnings) {
     let spec = &new["spec"];
     const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
     if new["metadata"]["annotations"][HINTS].is_string() {
@@ -412,7 +415,7 @@ fn service(new: &Value, out: &mut Warnings) {
 
 const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
-fn volume(new: &Value, out: &mut Warnings) {
+pub(crate) fn volume(new: &Value, out: &mut Warnings) {
     let (spec, annotations) = (&new["spec"], &new["metadata"]["annotations"]);
     for (key, words) in [
         (BETA_CLASS, "deprecated since v1.8; use \"storageClassName\" attribute instead"),
@@ -440,7 +443,7 @@ fn volume(new: &Value, out: &mut Warnings) {
     }
 }
 
-fn claim(new: &Value, out: &mut Warnings) {
+pub(crate) fn claim(new: &Value, out: &mut Warnings) {
     if new["metadata"]["annotations"][BETA_CLASS].is_string() {
         out.push(format!(
             "metadata.annotations[{BETA_CLASS}]: deprecated since v1.8; use \"storageClassName\" attribute instead"
@@ -482,7 +485,7 @@ fn key_pair(new: &Value, out: &mut Warnings) {
     }
 }
 
-fn policy(new: &Value, out: &mut Warnings) {
+pub(crate) fn policy(new: &Value, out: &mut Warnings) {
     for (direction, peers) in [("ingress", "from"), ("egress", "to")] {
         for (index, rule) in list(&new["spec"], direction).iter().enumerate() {
             for (peer, one) in list(rule, peers).iter().enumerate() {
@@ -497,7 +500,7 @@ fn policy(new: &Value, out: &mut Warnings) {
     }
 }
 
-fn endpoints(new: &Value, out: &mut Warnings) {
+pub(crate) fn endpoints(new: &Value, out: &mut Warnings) {
     for (index, subset) in list(new, "subsets").iter().enumerate() {
         for field in ["addresses", "notReadyAddresses"] {
             for (place, one) in list(subset, field).iter().enumerate() {
@@ -508,7 +511,7 @@ fn endpoints(new: &Value, out: &mut Warnings) {
     }
 }
 
-fn slice(new: &Value, out: &mut Warnings) {
+pub(crate) fn slice(new: &Value, out: &mut Warnings) {
     if new["addressType"] == "FQDN" {
         out.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
         return;
@@ -521,7 +524,7 @@ fn slice(new: &Value, out: &mut Warnings) {
 }
 
 /// A driver is handed tokens, and nobody said that they are secrets.
-fn token_in_clear(new: &Value, old: Option<&Value>, out: &mut Warnings) {
+pub(crate) fn token_in_clear(new: &Value, old: Option<&Value>, out: &mut Warnings) {
     let spec = &new["spec"];
     let asked = !list(spec, "tokenRequests").is_empty()
         && old.is_none_or(|old| old["spec"]["tokenRequests"] != spec["tokenRequests"]);
@@ -533,7 +536,7 @@ fn token_in_clear(new: &Value, old: Option<&Value>, out: &mut Warnings) {
 }
 
 /// Configurations that kube-apiserver reads from its own files have such names.
-fn reserved_name(new: &Value, out: &mut Warnings) {
+pub(crate) fn reserved_name(new: &Value, out: &mut Warnings) {
     if text(&new["metadata"], "name").ends_with(".static.k8s.io") {
         let warning = "metadata.name: names ending with \".static.k8s.io\" are reserved for static manifest-based \
                        configurations and cannot be managed via the API";

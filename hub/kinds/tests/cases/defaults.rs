@@ -115,7 +115,7 @@ fn each_kind_has_its_own() {
     assert_eq!(job["spec"]["completions"], 1);
     let mut job = job;
     job["metadata"]["uid"] = json!("u");
-    karmada_kinds::defaults::finish_create("batch", "Job", &mut job);
+    (Kind::builtin("batch", "v1", "Job").unwrap().row.finish_create)(&mut job);
     assert_eq!(job["spec"]["selector"], json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}));
     let sets = defaulted(
         "apps",

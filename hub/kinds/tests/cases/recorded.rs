@@ -134,7 +134,7 @@ fn accepted_objects_come_out_the_same() {
             cells.map(|cell| if cell.as_str().is_some_and(is_age) { json!("AGE") } else { cell }).collect()
         };
         if case["cells"].is_array() {
-            let cells = table::row(resource, got, now).into();
+            let cells = table::row(kind.row, resource, got, now).into();
             differences(&format!("{name} row"), &ages(cells), &ages(case["cells"].clone()), &mut wrong);
         }
         let columns: Vec<Value> =

@@ -9,11 +9,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use karmada_cel::PolicyNames;
 use karmada_cel::{Crowded, Evaluator, Expected, Type, Value as Cel};
 use karmada_definitions::resource::{Catalogue, ResourceDefinition, StorageId};
 use karmada_definitions::status::{Cause, Status};
 use karmada_definitions::version::split_api_version;
-use karmada_kinds::validation::policy_names::PolicyNames;
 use karmada_schema::object::{ObjectKey, Stored};
 use karmada_schema::selector::LabelSelector;
 use serde_json::{Value, json};

@@ -9,11 +9,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use karmada_cel::PolicyNames;
 use karmada_cel::{CompileError, Declarations, Expected, Program, Type, apart};
 use karmada_definitions::resource::{Catalogue, ResourceDefinition, StorageId};
 use karmada_definitions::status::Status;
 use karmada_definitions::version::split_api_version;
-use karmada_kinds::validation::policy_names::PolicyNames;
 use karmada_schema::object::Stored;
 use karmada_schema::{SchemaRef, Schemas};
 use serde_json::{Value, json};

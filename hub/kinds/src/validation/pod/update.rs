@@ -191,7 +191,7 @@ fn demands_more(now: &Value, before: &Value) -> bool {
 }
 
 /// Containers that are laid into a Pod that runs: judged as any, and never changed or taken away.
-pub(in crate::validation) fn ephemeral(new: &Value, old: &Value, errors: &mut Errors) {
+pub(crate) fn ephemeral(new: &Value, old: &Value, errors: &mut Errors) {
     let path = Path::field("spec");
     let at = path.child("ephemeralContainers");
     let (now, before) =
@@ -211,7 +211,7 @@ pub(in crate::validation) fn ephemeral(new: &Value, old: &Value, errors: &mut Er
 }
 
 /// Sizes of a Pod that runs: only what it asks for changes, as a whole or by container.
-pub(in crate::validation) fn resized(new: &Value, old: &Value, errors: &mut Errors) {
+pub(crate) fn resized(new: &Value, old: &Value, errors: &mut Errors) {
     let path = Path::field("spec");
     spec(&new["spec"], Some(&new["metadata"]), Some(&old["spec"]), &path, errors);
     let sized = |object: &Value| {

@@ -57,6 +57,8 @@ fn definitions() -> Catalogue {
         storage_version: "v1".into(),
         storage_group: GROUP.into(),
         is_virtual: false,
+        row: &karmada_definitions::kind_row::KindRow::GO,
+        shipped: None,
         custom: None,
         live: Arc::default(),
     })])

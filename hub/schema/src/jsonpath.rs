@@ -120,3 +120,21 @@ fn first<'a>(path: &[Step], object: &'a Value, left: &mut usize) -> Option<&'a V
         }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::JsonPath;
+
+    #[test]
+    fn columns_elements_and_filters_are_not_multiplied() {
+        let object = json!({"a": vec![json!({"k": 1}); 50_000]});
+        let first = |text: &str, mut steps: usize| {
+            let found = JsonPath::parse(text).unwrap().first(&object, &mut steps).is_some();
+            (found, steps)
+        };
+        assert_eq!(first(".a[*].k", 100), (true, 96), "no more is looked at than is shown");
+        assert_eq!(first(".a[?(@.k==2)].k", 1_000), (false, 0));
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use karmada_cel::{Declarations, Object, Type};
+use crate::{Declarations, Object, Type};
 use serde_json::Value;
 
 /// What a policy's expressions may name: `params` where it has some, and the variables before them.

@@ -1,0 +1,200 @@
+//! Rows of what concerns the cluster as a whole: rights, admission, extensions, certificates, priorities, leases, events.
+
+use karmada_definitions::crd;
+use karmada_definitions::kind_row::Look::{Changed, New};
+use karmada_definitions::kind_row::{ACTED_ON, Generation, KindRow, Rules};
+use karmada_schema::metadata::NameRule;
+
+use super::Group;
+use crate::api_service;
+use crate::conversion::{event_from_core, event_to_core};
+use crate::table::{cells::name_and_created, core as core_cells, policy as cells};
+use crate::validation::{admission_registration, cluster, core, endpoints, flow, rbac, warnings};
+use crate::{dropped, field_selector};
+
+pub(super) const GROUPS: &[Group] = &[
+    ("rbac.authorization.k8s.io", RBAC),
+    ("admissionregistration.k8s.io", ADMISSION),
+    (crd::GROUP, EXTENSIONS),
+    (api_service::GROUP, REGISTRATION),
+    ("certificates.k8s.io", CERTIFICATES),
+    ("flowcontrol.apiserver.k8s.io", FLOW_CONTROL),
+    ("scheduling.k8s.io", SCHEDULING),
+    ("coordination.k8s.io", COORDINATION),
+    ("node.k8s.io", NODE),
+    ("events.k8s.io", EVENTS),
+];
+
+const RIGHTS: KindRow =
+    KindRow { name: NameRule::PathSegment, looks: &[New, Changed], creates_on_update: true, ..KindRow::GO };
+
+const RBAC: &[KindRow] = &[
+    KindRow {
+        kind: "ClusterRole",
+        ..RIGHTS.with(Rules::Object(|new, errors| rbac::role(new, false, errors)), name_and_created)
+    },
+    KindRow {
+        kind: "ClusterRoleBinding",
+        ..RIGHTS.with(
+            Rules::Change(|new, old, errors| rbac::binding(new, old, false, errors)),
+            cells::role_binding,
+        )
+    },
+    KindRow { kind: "Role", rules: Rules::Object(|new, errors| rbac::role(new, true, errors)), ..RIGHTS },
+    KindRow {
+        kind: "RoleBinding",
+        ..RIGHTS.with(
+            Rules::Change(|new, old, errors| rbac::binding(new, old, true, errors)),
+            cells::role_binding,
+        )
+    },
+];
+
+const REGISTERED: KindRow = KindRow {
+    standard_finalizers: false,
+    looks: &[New],
+    warn: |new, _, out| warnings::reserved_name(new, out),
+    updates_without_version: false,
+    status_keeps: ACTED_ON,
+    generation: Some(Generation::USUAL),
+    ..KindRow::GO
+};
+
+const WEBHOOKS: KindRow =
+    KindRow { generation: Some(Generation { literal: true, ..Generation::USUAL }), ..REGISTERED };
+
+const ADMISSION: &[KindRow] = &[
+    KindRow {
+        kind: "MutatingWebhookConfiguration",
+        ..WEBHOOKS.with(
+            Rules::Compiling(|new, _, compiling, errors| {
+                admission_registration::webhooks(new, true, compiling, errors);
+            }),
+            cells::webhook_configuration,
+        )
+    },
+    KindRow {
+        kind: "ValidatingWebhookConfiguration",
+        ..WEBHOOKS.with(
+            Rules::Compiling(|new, _, compiling, errors| {
+                admission_registration::webhooks(new, false, compiling, errors);
+            }),
+            cells::webhook_configuration,
+        )
+    },
+    KindRow {
+        kind: "ValidatingAdmissionPolicy",
+        ..REGISTERED.with(
+            Rules::Compiling(|new, _, compiling, errors| {
+                admission_registration::policy(new, compiling, errors);
+            }),
+            cells::admission_policy,
+        )
+    },
+    KindRow {
+        kind: "ValidatingAdmissionPolicyBinding",
+        ..REGISTERED.with(Rules::Object(admission_registration::binding), cells::admission_policy_binding)
+    },
+];
+
+const EXTENSIONS: &[KindRow] = &[KindRow {
+    kind: "CustomResourceDefinition",
+    standard_finalizers: false,
+    rules: Rules::Compiling(crd::validate),
+    warn: |new, old, out| out.extend(crd::unknown_formats(new, old)),
+    first_status: |object, _| Some(crd::first_status(object)),
+    prepare_update: crd::remember_storage_version,
+    mark_deleted: Some(crd::mark_deleted),
+    updates_without_version: false,
+    status_keeps: ACTED_ON,
+    generation: Some(Generation::USUAL),
+    directory: "apiextensions.k8s.io/customresourcedefinitions",
+    ..KindRow::GO
+}];
+
+const REGISTRATION: &[KindRow] = &[KindRow {
+    kind: "APIService",
+    name: NameRule::PathSegment,
+    standard_finalizers: false,
+    looks: &[New, Changed],
+    rules: Rules::Object(cluster::api_service),
+    first_status: |object, now| Some(api_service::first_status(object, now)),
+    updates_without_version: false,
+    status_keeps: ACTED_ON,
+    directory: "apiregistration.k8s.io/apiservices",
+    cells: Some(cells::api_service),
+    ..KindRow::GO
+}];
+
+const CERTIFICATES: &[KindRow] = &[KindRow {
+    kind: "CertificateSigningRequest",
+    name: NameRule::Any,
+    looks: &[New, Changed],
+    rules: Rules::Change(cluster::certificate_request),
+    parts: &[
+        ("status", |new, old, errors| cluster::certificate_status(new, old, "status", errors)),
+        ("approval", |new, old, errors| cluster::certificate_status(new, old, "approval", errors)),
+    ],
+    tells_creator: true,
+    // A request is not changed once it is made.
+    keeps_spec: true,
+    finish_status: crate::certificate_status::finish,
+    cells: Some(cells::certificate_signing_request),
+    selectable: &["spec.signerName"],
+    ..KindRow::GO
+}];
+
+const FLOW: KindRow =
+    KindRow { looks: &[New], status_keeps: ACTED_ON, generation: Some(Generation::USUAL), ..KindRow::GO };
+
+const FLOW_CONTROL: &[KindRow] = &[
+    KindRow { kind: "FlowSchema", ..FLOW.with(Rules::Object(flow::flow_schema), cells::flow_schema) },
+    KindRow {
+        kind: "PriorityLevelConfiguration",
+        ..FLOW.with(Rules::Object(flow::priority_level), cells::priority_level)
+    },
+];
+
+const SCHEDULING: &[KindRow] = &[KindRow {
+    kind: "PriorityClass",
+    rules: Rules::Change(core::priority_class),
+    // Only a create counts.
+    generation: Some(Generation { changes: false, ..Generation::USUAL }),
+    cells: Some(cells::priority_class),
+    ..KindRow::GO
+}];
+
+const COORDINATION: &[KindRow] = &[KindRow {
+    kind: "Lease",
+    standard_finalizers: false,
+    rules: Rules::Object(core::lease),
+    settle: |new, old| dropped::forget(new, old, "spec", &["strategy", "preferredHolder"]),
+    updates_without_version: false,
+    creates_on_update: true,
+    cells: Some(cells::lease),
+    ..KindRow::GO
+}];
+
+const NODE: &[KindRow] = &[KindRow {
+    kind: "RuntimeClass",
+    standard_finalizers: false,
+    looks: &[New, Changed],
+    rules: Rules::Change(cluster::runtime_class),
+    updates_without_version: false,
+    creates_on_update: true,
+    cells: Some(cells::runtime_class),
+    ..KindRow::GO
+}];
+
+const EVENTS: &[KindRow] = &[KindRow {
+    kind: "Event",
+    name: NameRule::Late,
+    rules: Rules::Change(|new, old, errors| endpoints::event(new, old, true, errors)),
+    creates_on_update: true,
+    collected: false,
+    cells: Some(core_cells::event),
+    selectable: field_selector::EVENTS_V1,
+    to_storage: event_to_core,
+    from_storage: event_from_core,
+    ..KindRow::GO
+}];

@@ -1,0 +1,178 @@
+//! Rows of the core group.
+
+use karmada_definitions::kind_row::KindRow;
+use karmada_definitions::kind_row::Look::{Changed, New};
+use karmada_definitions::kind_row::Rules;
+use karmada_schema::metadata::NameRule;
+use karmada_schema::path::Path;
+use serde_json::json;
+
+use super::Group;
+use crate::table::{cells::name_and_created, core as cells, storage as volume_cells, workloads};
+use crate::validation::{
+    apps, core, endpoints, node, pod, quota, service, statuses, volume_sources, warnings,
+};
+use crate::{dropped, field_selector, pod_status, volume_status};
+
+pub(super) const GROUPS: &[Group] = &[("", CORE)];
+
+const CORE: &[KindRow] = &[
+    KindRow {
+        kind: "ComponentStatus",
+        deprecation: Some("v1 ComponentStatus is deprecated in v1.19+"),
+        ..KindRow::GO.with(Rules::None, cells::component_status)
+    },
+    KindRow {
+        kind: "ConfigMap",
+        looks: &[Changed, New],
+        ..KindRow::GO.with(Rules::Change(core::config_map), cells::config_map)
+    },
+    KindRow {
+        kind: "Endpoints",
+        deprecation: Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
+        looks: &[Changed, New],
+        warn: |new, _, out| warnings::endpoints(new, out),
+        creates_on_update: true,
+        directory: "services/endpoints",
+        ..KindRow::GO.with(Rules::Change(endpoints::endpoints), cells::endpoints)
+    },
+    KindRow {
+        kind: "Event",
+        name: NameRule::Late,
+        looks: &[],
+        creates_on_update: true,
+        collected: false,
+        selectable: field_selector::EVENT,
+        ..KindRow::GO
+            .with(Rules::Change(|new, old, errors| endpoints::event(new, old, false, errors)), cells::event)
+    },
+    KindRow {
+        kind: "LimitRange",
+        looks: &[New],
+        creates_on_update: true,
+        ..KindRow::GO.with(Rules::Object(quota::limit_range), name_and_created)
+    },
+    KindRow {
+        kind: "Namespace",
+        name: NameRule::Label,
+        looks: &[New, Changed],
+        parts: &[("status", |new, _, errors| statuses::namespace(new, errors))],
+        begin: crate::namespace::hold,
+        first_status: |_, _| Some(json!({"phase": "Active"})),
+        keeps_spec: true,
+        returns_deleted: true,
+        selectable: &["status.phase"],
+        ..KindRow::GO.with(Rules::Object(core::namespace), cells::namespace)
+    },
+    KindRow {
+        kind: "Node",
+        looks: &[New, Changed],
+        judged_twice: true,
+        parts: &[("status", |new, old, errors| node::node(new, Some(old), errors))],
+        warn: |new, _, out| warnings::node(new, out),
+        settle: |new, old| dropped::forget(new, old, "spec", &["configSource"]),
+        // A kubelet registers its Node with one.
+        created_with_status: true,
+        directory: "minions",
+        selectable: &["spec.unschedulable"],
+        ..KindRow::GO.with(Rules::Change(node::node), cells::node)
+    },
+    KindRow {
+        kind: "PersistentVolume",
+        looks: &[New, New],
+        judged_twice: true,
+        parts: &[("status", |_, _, _| {})],
+        warn: |new, _, out| warnings::volume(new, out),
+        first_status: |_, now| Some(json!({"phase": "Pending", "lastPhaseTransitionTime": now})),
+        finish_status: volume_status::finish,
+        returns_deleted: true,
+        ..KindRow::GO.with(Rules::Change(volume_sources::persistent_volume), volume_cells::persistent_volume)
+    },
+    KindRow {
+        kind: "PersistentVolumeClaim",
+        looks: &[Changed, New],
+        parts: &[("status", |new, _, errors| statuses::claim(new, errors))],
+        warn: |new, _, out| warnings::claim(new, out),
+        settle: |new, old| dropped::at(new, old, "/spec", dropped::claim),
+        first_status: |_, _| Some(json!({"phase": "Pending"})),
+        returns_deleted: true,
+        ..KindRow::GO
+            .with(Rules::Change(core::persistent_volume_claim), volume_cells::persistent_volume_claim)
+    },
+    KindRow {
+        kind: "Pod",
+        looks: &[Changed, New],
+        parts: &[
+            ("binding", |_, _, _| {}),
+            ("ephemeralcontainers", pod::ephemeral),
+            ("resize", pod::resized),
+        ],
+        warn: warnings::new_pod,
+        settle: dropped::whole_pod,
+        first_status: |pod, _| Some(pod_status::first(pod)),
+        finish_create: pod_status::finish_create,
+        finish_status: pod_status::finish,
+        returns_deleted: true,
+        status_keeps: &["ownerReferences"],
+        row_conditions: workloads::pod_conditions,
+        selectable: field_selector::POD,
+        ..KindRow::COUNTED.with(Rules::Change(pod::pod), workloads::pod)
+    },
+    KindRow {
+        kind: "PodTemplate",
+        warn: |new, _, out| warnings::pod("template.", &new["template"], out),
+        settle: |new, old| dropped::at(new, old, "/template/spec", dropped::pod),
+        returns_deleted: true,
+        ..KindRow::COUNTED.with(
+            Rules::Object(|new, errors| {
+                pod::template(&new["template"], &Path::field("template"), errors);
+            }),
+            workloads::pod_template,
+        )
+    },
+    KindRow {
+        kind: "ReplicationController",
+        parts: &[("status", |new, _, errors| statuses::controller(new, errors))],
+        warn: warnings::named_workload,
+        settle: dropped::template,
+        first_status: |_, _| Some(json!({"replicas": 0})),
+        // As before garbage was collected.
+        orphans: true,
+        directory: "controllers",
+        selectable: &["status.replicas"],
+        ..KindRow::COUNTED
+            .with(Rules::Object(apps::replication_controller), workloads::replication_controller)
+    },
+    KindRow {
+        kind: "ResourceQuota",
+        parts: &[("status", |new, _, errors| quota::quota_status(new, errors))],
+        returns_deleted: true,
+        ..KindRow::GO.with(Rules::Change(quota::resource_quota), cells::resource_quota)
+    },
+    KindRow {
+        kind: "Secret",
+        looks: &[Changed, New],
+        warn: |new, _, out| warnings::secret(new, out),
+        selectable: &["type"],
+        ..KindRow::GO.with(Rules::Change(core::secret), cells::secret)
+    },
+    KindRow {
+        kind: "Service",
+        name: NameRule::Label,
+        parts: &[("status", |new, old, errors| statuses::balancer(new, old, true, errors))],
+        warn: |new, _, out| warnings::service(new, out),
+        first_status: |_, _| Some(json!({"loadBalancer": {}})),
+        creates_on_update: true,
+        returns_deleted: true,
+        directory: "services/specs",
+        selectable: &["spec.clusterIP", "spec.type"],
+        ..KindRow::GO.with(Rules::Change(service::service), cells::service)
+    },
+    KindRow {
+        kind: "ServiceAccount",
+        looks: &[Changed, New],
+        settle: dropped::service_account,
+        returns_deleted: true,
+        ..KindRow::GO.with(Rules::None, cells::service_account)
+    },
+];

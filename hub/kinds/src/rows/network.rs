@@ -1,0 +1,59 @@
+//! Rows of networking and discovery.
+
+use karmada_definitions::kind_row::Look::{Changed, New};
+use karmada_definitions::kind_row::{ACTED_ON, Generation, KindRow, Rules};
+use karmada_schema::metadata::NameRule;
+use serde_json::json;
+
+use super::Group;
+use crate::dropped;
+use crate::table::core as cells;
+use crate::validation::{cluster, endpoints, networking, statuses, warnings};
+
+pub(super) const GROUPS: &[Group] = &[("networking.k8s.io", NETWORKING), ("discovery.k8s.io", DISCOVERY)];
+
+const NETWORKING: &[KindRow] = &[
+    KindRow {
+        kind: "Ingress",
+        looks: &[Changed, New],
+        parts: &[("status", |new, old, errors| statuses::balancer(new, old, false, errors))],
+        warn: warnings::ingress,
+        first_status: |_, _| Some(json!({"loadBalancer": {}})),
+        directory: "ingress",
+        ..KindRow::COUNTED.with(Rules::Change(networking::ingress), cells::ingress)
+    },
+    KindRow {
+        kind: "IngressClass",
+        looks: &[Changed, New],
+        ..KindRow::COUNTED.with(Rules::Change(networking::ingress_class), cells::ingress_class)
+    },
+    KindRow {
+        kind: "IPAddress",
+        name: NameRule::Address,
+        looks: &[New, Changed],
+        ..KindRow::GO.with(Rules::Change(cluster::ip_address), cells::ip_address)
+    },
+    KindRow {
+        kind: "NetworkPolicy",
+        warn: |new, _, out| warnings::policy(new, out),
+        generation: Some(Generation { literal: true, ..Generation::USUAL }),
+        ..KindRow::GO.with(Rules::Change(networking::network_policy), cells::network_policy)
+    },
+    KindRow {
+        kind: "ServiceCIDR",
+        parts: &[("status", |_, _, _| {})],
+        status_keeps: ACTED_ON,
+        ..KindRow::GO.with(Rules::Change(cluster::service_cidr), cells::service_cidr)
+    },
+];
+
+const DISCOVERY: &[KindRow] = &[KindRow {
+    kind: "EndpointSlice",
+    looks: &[New],
+    rules: Rules::Change(endpoints::endpoint_slice),
+    warn: |new, _, out| warnings::slice(new, out),
+    settle: dropped::endpoint_slice,
+    generation: Some(Generation { metadata: Some("labels"), with_dropped: true, ..Generation::USUAL }),
+    cells: Some(cells::endpoint_slice),
+    ..KindRow::GO
+}];

@@ -1,0 +1,98 @@
+//! Rows of storage and of devices.
+
+use karmada_definitions::kind_row::Look::{Changed, New};
+use karmada_definitions::kind_row::{ACTED_ON, Generation, KindRow, Rules};
+use serde_json::json;
+
+use super::Group;
+use crate::table::{
+    cells::{name_and_age, name_and_created},
+    storage as cells,
+};
+use crate::validation::{core, device_slices, devices, storage, warnings};
+use crate::{defaults, dropped};
+
+pub(super) const GROUPS: &[Group] = &[("storage.k8s.io", STORAGE), ("resource.k8s.io", RESOURCE)];
+
+const OF_STORAGE: KindRow =
+    KindRow { looks: &[New, Changed], returns_deleted: true, status_keeps: ACTED_ON, ..KindRow::GO };
+
+const STORAGE: &[KindRow] = &[
+    KindRow {
+        kind: "CSIDriver",
+        looks: &[Changed],
+        warn: warnings::token_in_clear,
+        settle: |new, old| dropped::forget(new, old, "spec", &["preventPodSchedulingIfMissing"]),
+        updates_without_version: false,
+        // Its changes alone are counted.
+        generation: Some(Generation { from_one: false, ..Generation::USUAL }),
+        ..OF_STORAGE.with(Rules::Change(storage::csi_driver), cells::csi_driver)
+    },
+    KindRow {
+        kind: "CSINode",
+        looks: &[New],
+        updates_without_version: false,
+        ..OF_STORAGE.with(Rules::Change(storage::csi_node), cells::csi_node)
+    },
+    KindRow {
+        kind: "CSIStorageCapacity",
+        updates_without_version: false,
+        returns_deleted: false,
+        ..OF_STORAGE.with(Rules::Change(storage::csi_storage_capacity), name_and_created)
+    },
+    KindRow {
+        kind: "StorageClass",
+        ..OF_STORAGE.with(Rules::Change(core::storage_class), cells::storage_class)
+    },
+    KindRow {
+        kind: "VolumeAttachment",
+        looks: &[New],
+        parts: &[("status", |new, _, errors| storage::attachment_status(new, errors))],
+        first_status: |_, _| Some(json!({"attached": false})),
+        updates_without_version: false,
+        ..OF_STORAGE.with(Rules::Change(storage::volume_attachment), cells::volume_attachment)
+    },
+    KindRow {
+        kind: "VolumeAttributesClass",
+        looks: &[Changed, New],
+        ..OF_STORAGE.with(Rules::Change(storage::volume_attributes_class), cells::volume_attributes_class)
+    },
+];
+
+const RESOURCE: &[KindRow] = &[
+    KindRow {
+        kind: "DeviceClass",
+        generation: Some(Generation::USUAL),
+        ..OF_STORAGE.with(
+            Rules::Compiling(|new, _, compiling, errors| devices::device_class(new, compiling, errors)),
+            name_and_age,
+        )
+    },
+    KindRow {
+        kind: "ResourceClaim",
+        parts: &[("status", devices::claim_status)],
+        ..OF_STORAGE.with(
+            Rules::Compiling(|new, old, compiling, errors| {
+                devices::resource_claim(new, old, compiling, errors);
+            }),
+            cells::resource_claim,
+        )
+    },
+    KindRow {
+        kind: "ResourceClaimTemplate",
+        ..OF_STORAGE.with(
+            Rules::Compiling(|new, old, compiling, errors| {
+                devices::resource_claim_template(new, old, compiling, errors);
+            }),
+            name_and_age,
+        )
+    },
+    KindRow {
+        kind: "ResourceSlice",
+        looks: &[Changed],
+        settle: |new, old| dropped::at(new, old, "/spec", dropped::slice),
+        date: defaults::date_taints,
+        generation: Some(Generation { with_dropped: true, ..Generation::USUAL }),
+        ..OF_STORAGE.with(Rules::Change(device_slices::resource_slice), cells::resource_slice)
+    },
+];

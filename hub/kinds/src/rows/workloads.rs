@@ -1,0 +1,120 @@
+//! Rows of what makes Pods, and of what scales and guards it.
+
+use karmada_definitions::kind_row::KindRow;
+use karmada_definitions::kind_row::Look::{Changed, New};
+use karmada_definitions::kind_row::{Generation, Rules};
+use karmada_schema::metadata::NameRule;
+use serde_json::json;
+
+use super::Group;
+use crate::conversion::{autoscaler_v1, autoscaler_v2, disown_changed};
+use crate::table::workloads as cells;
+use crate::validation::{apps, autoscaling, cluster, cron_job, disruption_budget, job, statuses, warnings};
+use crate::{defaults, dropped};
+
+pub(super) const GROUPS: &[Group] =
+    &[("apps", APPS), ("batch", BATCH), ("autoscaling", AUTOSCALING), ("policy", POLICY)];
+
+const APPS: &[KindRow] = &[
+    KindRow {
+        kind: "ControllerRevision",
+        looks: &[Changed, New],
+        ..KindRow::GO.with(Rules::Change(cluster::controller_revision), cells::controller_revision)
+    },
+    KindRow {
+        kind: "DaemonSet",
+        warn: warnings::workload,
+        settle: dropped::template,
+        first_status: |_, _| {
+            Some(json!({
+                "currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0,
+            }))
+        },
+        finish_update: defaults::next_template_generation,
+        ..KindRow::COUNTED.with(Rules::Change(apps::daemon_set), cells::daemon_set)
+    },
+    KindRow {
+        kind: "Deployment",
+        warn: warnings::named_workload,
+        settle: dropped::template,
+        status_keeps: &["labels"],
+        // Annotations are copied to replica sets.
+        generation: Some(Generation { metadata: Some("annotations"), ..Generation::USUAL }),
+        ..KindRow::GO.with(Rules::Change(apps::deployment), cells::deployment)
+    },
+    KindRow {
+        kind: "ReplicaSet",
+        warn: warnings::named_workload,
+        settle: dropped::template,
+        first_status: |_, _| Some(json!({"replicas": 0})),
+        ..KindRow::COUNTED.with(Rules::Change(apps::replica_set), cells::replica_set)
+    },
+    KindRow {
+        kind: "StatefulSet",
+        name: NameRule::Label,
+        warn: warnings::stateful_set,
+        settle: dropped::stateful_set,
+        first_status: |_, _| Some(json!({"availableReplicas": 0, "replicas": 0})),
+        ..KindRow::COUNTED.with(Rules::Change(apps::stateful_set), cells::stateful_set)
+    },
+];
+
+const BATCH: &[KindRow] = &[
+    KindRow {
+        kind: "CronJob",
+        warn: warnings::cron_job,
+        settle: |new, old| dropped::at(new, old, "/spec/jobTemplate/spec/template/spec", dropped::pod),
+        ..KindRow::COUNTED.with(Rules::Change(cron_job::cron_job), cells::cron_job)
+    },
+    KindRow {
+        kind: "Job",
+        looks: &[New, Changed],
+        warn: warnings::named_workload,
+        settle: dropped::template,
+        finish_create: defaults::select_by_uid,
+        // As before garbage was collected.
+        orphans: true,
+        shares_labels: true,
+        selectable: &["status.successful"],
+        ..KindRow::COUNTED.with(Rules::Change(job::job), cells::job)
+    },
+];
+
+const AUTOSCALER: KindRow = KindRow {
+    kind: "HorizontalPodAutoscaler",
+    rules: Rules::Change(autoscaling::of_any_version),
+    parts: &[("status", |new, _, errors| autoscaling::status(new, errors))],
+    disown: disown_changed,
+    cells: Some(cells::horizontal_pod_autoscaler),
+    ..KindRow::GO
+};
+
+const AUTOSCALING: &[KindRow] = &[
+    KindRow {
+        version: "v1",
+        first_status: |_, _| Some(json!({"currentReplicas": 0, "desiredReplicas": 0})),
+        to_storage: autoscaler_v2,
+        from_storage: autoscaler_v1,
+        ..AUTOSCALER
+    },
+    KindRow {
+        version: "v2",
+        first_status: |_, _| Some(json!({"currentMetrics": null, "desiredReplicas": 0})),
+        ..AUTOSCALER
+    },
+];
+
+const POLICY: &[KindRow] = &[KindRow {
+    kind: "PodDisruptionBudget",
+    name: NameRule::Late,
+    looks: &[],
+    rules: Rules::Object(disruption_budget::pod_disruption_budget),
+    parts: &[("status", |new, _, errors| statuses::budget(new, errors))],
+    first_status: |_, _| {
+        Some(json!({"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0}))
+    },
+    updates_without_version: false,
+    generation: Some(Generation::USUAL),
+    cells: Some(cells::pod_disruption_budget),
+    ..KindRow::GO
+}];

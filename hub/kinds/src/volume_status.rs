@@ -1,0 +1,14 @@
+//! The status of a volume: since when it is in its phase.
+
+use serde_json::{Value, json};
+
+/// Dates a change of the phase, and keeps the date of one that stays.
+pub(crate) fn finish(new: &mut Value, old: &Value, now: &str) {
+    let (before, after) = (&old["status"], &new["status"]);
+    let (was, is) = (&before["lastPhaseTransitionTime"], &after["lastPhaseTransitionTime"]);
+    if before["phase"] == after["phase"] && is.is_null() && !was.is_null() {
+        new["status"]["lastPhaseTransitionTime"] = was.clone();
+    } else if before["phase"] != after["phase"] && (is.is_null() || is == was) {
+        new["status"]["lastPhaseTransitionTime"] = json!(now);
+    }
+}
