@@ -2,10 +2,12 @@
 //! schemas is so. In: bytes, read as text whose parts are divided by lines of `---`. Out: nothing, or a panic that names the
 //! broken promise.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
 use karmada_definitions::crd;
+use karmada_definitions::resource::Catalogue;
 use karmada_gateway::Options;
 use karmada_gateway::ports::{JoinAsk, Work, WorkEvent};
 use karmada_gateway::session::{Opening, Session};

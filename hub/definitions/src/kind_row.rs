@@ -83,6 +83,35 @@ pub type Cells = fn(TableRow<'_>) -> Vec<Value>;
 /// Rules of a part that is written by itself.
 pub type PartRules = fn(&Value, &Value, &mut Errors);
 
+/// Kinds that the API server acts on by more than their rows say: its gates, deletions and subresources ask for these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// Any other one.
+    Other,
+    /// `Binding`.
+    Binding,
+    /// `CertificateSigningRequest`.
+    CertificateRequest,
+    /// `Job`.
+    Job,
+    /// `LimitRange`.
+    LimitRange,
+    /// `Namespace`.
+    Namespace,
+    /// `PersistentVolumeClaim`.
+    VolumeClaim,
+    /// `Pod`.
+    Pod,
+    /// `PriorityClass`.
+    PriorityClass,
+    /// `ResourceClaim`.
+    ResourceClaim,
+    /// `ResourceClaimTemplate`.
+    ResourceClaimTemplate,
+    /// `Service`.
+    Service,
+}
+
 /// One kind, in all of its versions or in one.
 #[derive(Clone, Copy, Debug)]
 pub struct KindRow {
@@ -90,6 +119,10 @@ pub struct KindRow {
     pub kind: &'static str,
     /// The version that the row is of; empty for all.
     pub version: &'static str,
+    /// Which of the kinds it is that the API server acts on.
+    pub known: Known,
+    /// Where it holds the template of its Pods.
+    pub pod_template: Option<&'static str>,
 
     /// What objects may be called.
     pub name: NameRule,
@@ -177,6 +210,8 @@ impl KindRow {
     pub const GO: KindRow = KindRow {
         kind: "",
         version: "",
+        known: Known::Other,
+        pod_template: None,
         name: NameRule::Subdomain,
         standard_finalizers: true,
         looks: &[Look::Changed],

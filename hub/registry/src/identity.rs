@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 
+use karmada_definitions::kind_row::Known;
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::{Cause, Status};
 use karmada_kinds::strategy;
@@ -70,15 +71,14 @@ pub(super) fn name_of_new(served: &Served, definition: &ResourceDefinition, obje
         return;
     }
     let generate = meta::text(object, "generateName").to_owned();
-    let core = definition.group.is_empty();
     let seed = served.new_uid();
     if !generate.is_empty() {
         let name = generated_name(&generate, &seed);
-        if core && &*definition.plural == "namespaces" {
+        if definition.row.known == Known::Namespace {
             object["metadata"]["labels"]["kubernetes.io/metadata.name"] = json!(name);
         }
         meta::of(object).insert("name".into(), json!(name));
-    } else if core && &*definition.plural == "limitranges" {
+    } else if definition.row.known == Known::LimitRange {
         meta::of(object).insert("name".into(), json!(seed));
     }
 }

@@ -1,8 +1,15 @@
 //! Conditions in an object's status.
 //!
-//! In: objects as trees, a condition with all its fields. Out: the object with that condition in the place of the one of its type.
+//! In: objects as trees, a condition with all its fields. Out: the object with that condition in the place of the one of its type;
+//! what is wrong with conditions.
+
+use std::collections::HashSet;
 
 use serde_json::{Value, json};
+
+use crate::fields::{Errors, invalid_each, list, one_of, text};
+use crate::path::Path;
+use crate::{FieldError, names};
 
 /// Puts a condition into `status.conditions`, where it takes the place of the one of its type. Its `lastTransitionTime`, which the caller
 /// gives as the present, is that of the one before where its `status` is.
@@ -29,6 +36,54 @@ pub fn find<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
 /// Whether the condition of a type is true.
 pub fn is_true(object: &Value, kind: &str) -> bool {
     find(object, kind).is_some_and(|condition| condition["status"] == "True")
+}
+
+/// What is wrong with conditions of the common form.
+pub fn validate(status: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let all = list(status, "conditions");
+    let mut seen_types = HashSet::new();
+    for (index, one) in all.iter().enumerate() {
+        let at = path.index(index);
+        let (kind, reason) = (text(one, "type"), text(one, "reason"));
+        if kind.is_empty() {
+            errors.push(FieldError::required(&at.child("type"), ""));
+        } else {
+            invalid_each(errors, &at.child("type"), kind, names::qualified_name(kind));
+        }
+        if !seen_types.insert(&one["type"]) {
+            errors.push(FieldError::duplicate(&at.child("type"), kind));
+        }
+        if text(one, "status").is_empty() {
+            let known = ["False", "True", "Unknown"];
+            errors.push(FieldError::not_supported(&at.child("status"), "", &known));
+        } else {
+            one_of(one, "status", &["False", "True", "Unknown"], &at, errors);
+        }
+        if let Some(seen) = one["observedGeneration"].as_i64().filter(|seen| *seen < 0) {
+            let detail = "must be greater than or equal to zero";
+            errors.push(FieldError::invalid(&at.child("observedGeneration"), seen, detail));
+        }
+        if !one["lastTransitionTime"].is_string() {
+            errors.push(FieldError::required(&at.child("lastTransitionTime"), ""));
+        }
+        if reason.is_empty() {
+            errors.push(FieldError::required(&at.child("reason"), ""));
+        } else if !is_reason(reason) {
+            let detail = "a condition reason must start with alphabetic character, optionally followed by a string \
+                          of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_' \
+                          (e.g. 'my_name',  or 'MY_NAME',  or 'MyName',  or 'ReasonA,ReasonB',  or \
+                          'ReasonA:ReasonB', regex used for validation is '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')";
+            errors.push(FieldError::invalid(&at.child("reason"), reason, detail));
+        }
+    }
+}
+
+fn is_reason(text: &str) -> bool {
+    let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    let bytes = text.as_bytes();
+    bytes.first().is_some_and(u8::is_ascii_alphabetic)
+        && bytes.iter().all(|b| word(*b) || matches!(b, b',' | b':'))
+        && bytes.last().is_some_and(|b| word(*b))
 }
 
 #[cfg(test)]

@@ -10,7 +10,9 @@ mod texts;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 
+use regex::Regex;
 use serde_json::Value;
 use tests::folder::workspace_root;
 
@@ -248,6 +250,53 @@ fn circles_are_found_and_families_are_none() {
     assert!(circles::of(&circle, root).is_empty(), "a child's tests and a parent's types close no circle");
     circle[1].1.push_str(" fn f(b: crate::b::B) {}");
     assert_eq!(circles::of(&circle, root), [["a", "a::child", "b"]]);
+}
+
+/// A decision by a kind's name: what a kind is stands in its row.
+static BY_NAME: LazyLock<Regex> = LazyLock::new(|| {
+    let compared = r#"\b(group|plural|kind) [=!]= \*?("\w|GROUP)"#;
+    let matched = r"match(es!)? ?\(*&?\*?[\w.]*\.(group|plural|kind)\b([^(]|$)";
+    Regex::new(&format!("{compared}|{matched}")).unwrap()
+});
+
+/// Where names are compared all the same, and why.
+const NAMES_KINDS: &[(&str, &str)] = &[
+    ("registry/src/authorize.rs", "what a refusal calls that which was asked for"),
+    ("registry/src/decode.rs", "a body says its own kind, which may be any"),
+    ("registry/src/admission/dynamic.rs", "whom no webhook judges is said by group"),
+    ("registry/src/admission/hook.rs", "the answer of a webhook says its own kind"),
+    ("registry/src/admission/namespace.rs", "all kinds of a group are questions, not objects in a namespace"),
+    ("registry/src/admission/parameters.rs", "all kinds of a group are judged, two of them by more"),
+    ("registry/src/admission/policies.rs", "all kinds of two groups are asked and forgotten"),
+    ("registry/src/admission/type_check.rs", "a policy names the kinds that its expressions meet"),
+    ("apiserver/src/aggregation/automatic.rs", "an APIService names the group that it is for"),
+    ("apiserver/src/aggregation/remote_discovery.rs", "the answer of another server says its own kind"),
+    ("apiserver/src/http/deletion.rs", "the body of a delete says its own kind"),
+    ("apiserver/src/http/negotiation.rs", "a client names what it asks to be answered with"),
+];
+
+#[test]
+fn a_kind_is_its_row_and_no_request_asks_for_its_name() {
+    let rooms = ["karmada-registry", "karmada-apiserver"];
+    let (mut found, mut used) = (Vec::new(), BTreeSet::new());
+    for (_, _, files) in sources().into_iter().filter(|(name, ..)| rooms.contains(&name.as_str())) {
+        for (path, text) in files {
+            if path.components().any(|part| matches!(part.as_os_str().to_str(), Some("tests" | "tests.rs"))) {
+                continue;
+            }
+            let code = text.split("\n#[cfg(test)]").next().unwrap_or_default();
+            for (line, words) in (1..).zip(code.lines()).filter(|(_, words)| BY_NAME.is_match(words)) {
+                match NAMES_KINDS.iter().find(|(file, _)| path.ends_with(file)) {
+                    Some((file, _)) => drop(used.insert(*file)),
+                    None => found.push(format!("{}:{line}: {}", path.display(), words.trim())),
+                }
+            }
+        }
+    }
+    assert!(found.is_empty(), "these decide by a kind's name, which is its row's business: {found:#?}");
+    let idle: Vec<&str> =
+        NAMES_KINDS.iter().map(|(file, _)| *file).filter(|file| !used.contains(file)).collect();
+    assert!(idle.is_empty(), "these compare no names any more, and NAMES_KINDS follows: {idle:?}");
 }
 
 /// What the API server and what is below it never name, in their code and its comments; tests may.

@@ -4,6 +4,7 @@
 
 use bytes::Bytes;
 use http::{Method, Response, StatusCode};
+use karmada_definitions::kind_row::Known;
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
 use karmada_kinds::strategy;
@@ -98,7 +99,7 @@ impl ApiServer {
         let ResourceCall { call, definition, wanted, format } = of;
         let bytes = body::read(body).await?;
         match verb {
-            "create" if definition.group.is_empty() && &*definition.plural == "bindings" => {
+            "create" if definition.row.known == Known::Binding => {
                 let mut binding = object_in(call, definition, &bytes)?;
                 fits::fits(&mut binding, "Binding", "")?;
                 let options = self.write_options(call, "", &Bytes::new())?;
@@ -217,8 +218,7 @@ fn verb(call: &Call<'_>, definition: &ResourceDefinition, wanted: &Wanted) -> Re
 /// Namespaced paths are for namespaced resources, and one object of those is reached through its namespace only. What is judged as
 /// something in a namespace is in it: of namespaces, that is the one of the path alone.
 pub(super) fn check_scope(definition: &ResourceDefinition, wanted: &Wanted) -> Result<(), Status> {
-    let is_namespace =
-        definition.group.is_empty() && *definition.plural == *"namespaces" && wanted.namespace == wanted.name;
+    let is_namespace = definition.row.known == Known::Namespace && wanted.namespace == wanted.name;
     let in_namespace = !wanted.namespace.is_empty() || wanted.unnamed;
     let fits = match (definition.namespaced, in_namespace) {
         (true, true) => true,

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use http::{Method, Response, StatusCode};
+use karmada_definitions::kind_row::Known;
 use karmada_definitions::resource::{ResourceDefinition, Subresource};
 use karmada_definitions::status::Status;
 use karmada_kinds::{FieldManager, conversion, scale};
@@ -191,7 +192,7 @@ impl ApiServer {
         let object = object.value();
         let name = meta::name(&object).to_owned();
         let scheduled = object["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
-        if &*definition.plural == "pods" && &*wanted.subresource == "log" {
+        if definition.row.known == Known::Pod && &*wanted.subresource == "log" {
             contained(&object, call.query.get("container"))?;
             if !scheduled {
                 let mut response = respond::text("");
@@ -201,7 +202,7 @@ impl ApiServer {
                 return Ok(response);
             }
         }
-        if &*definition.plural == "pods"
+        if definition.row.known == Known::Pod
             && !scheduled
             && matches!(&*wanted.subresource, "exec" | "attach" | "portforward")
         {

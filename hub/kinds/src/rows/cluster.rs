@@ -2,7 +2,7 @@
 
 use karmada_definitions::crd;
 use karmada_definitions::kind_row::Look::{Changed, New};
-use karmada_definitions::kind_row::{ACTED_ON, Generation, KindRow, Rules};
+use karmada_definitions::kind_row::{ACTED_ON, Generation, KindRow, Known, Rules};
 use karmada_schema::metadata::NameRule;
 
 use super::Group;
@@ -128,6 +128,7 @@ const REGISTRATION: &[KindRow] = &[KindRow {
 
 const CERTIFICATES: &[KindRow] = &[KindRow {
     kind: "CertificateSigningRequest",
+    known: Known::CertificateRequest,
     name: NameRule::Any,
     looks: &[New, Changed],
     rules: Rules::Change(cluster::certificate_request),
@@ -157,6 +158,7 @@ const FLOW_CONTROL: &[KindRow] = &[
 
 const SCHEDULING: &[KindRow] = &[KindRow {
     kind: "PriorityClass",
+    known: Known::PriorityClass,
     rules: Rules::Change(core::priority_class),
     // Only a create counts.
     generation: Some(Generation { changes: false, ..Generation::USUAL }),

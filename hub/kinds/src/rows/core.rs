@@ -2,7 +2,7 @@
 
 use karmada_definitions::kind_row::KindRow;
 use karmada_definitions::kind_row::Look::{Changed, New};
-use karmada_definitions::kind_row::Rules;
+use karmada_definitions::kind_row::{Known, Rules};
 use karmada_schema::metadata::NameRule;
 use karmada_schema::path::Path;
 use serde_json::json;
@@ -17,6 +17,7 @@ use crate::{dropped, field_selector, pod_status, volume_status};
 pub(super) const GROUPS: &[Group] = &[("", CORE)];
 
 const CORE: &[KindRow] = &[
+    KindRow { kind: "Binding", known: Known::Binding, ..KindRow::GO },
     KindRow {
         kind: "ComponentStatus",
         deprecation: Some("v1 ComponentStatus is deprecated in v1.19+"),
@@ -48,12 +49,14 @@ const CORE: &[KindRow] = &[
     },
     KindRow {
         kind: "LimitRange",
+        known: Known::LimitRange,
         looks: &[New],
         creates_on_update: true,
         ..KindRow::GO.with(Rules::Object(quota::limit_range), name_and_created)
     },
     KindRow {
         kind: "Namespace",
+        known: Known::Namespace,
         name: NameRule::Label,
         looks: &[New, Changed],
         parts: &[("status", |new, _, errors| statuses::namespace(new, errors))],
@@ -90,6 +93,7 @@ const CORE: &[KindRow] = &[
     },
     KindRow {
         kind: "PersistentVolumeClaim",
+        known: Known::VolumeClaim,
         looks: &[Changed, New],
         parts: &[("status", |new, _, errors| statuses::claim(new, errors))],
         warn: |new, _, out| warnings::claim(new, out),
@@ -101,6 +105,7 @@ const CORE: &[KindRow] = &[
     },
     KindRow {
         kind: "Pod",
+        known: Known::Pod,
         looks: &[Changed, New],
         parts: &[
             ("binding", |_, _, _| {}),
@@ -120,6 +125,7 @@ const CORE: &[KindRow] = &[
     },
     KindRow {
         kind: "PodTemplate",
+        pod_template: Some("/template"),
         warn: |new, _, out| warnings::pod("template.", &new["template"], out),
         settle: |new, old| dropped::at(new, old, "/template/spec", dropped::pod),
         returns_deleted: true,
@@ -132,6 +138,7 @@ const CORE: &[KindRow] = &[
     },
     KindRow {
         kind: "ReplicationController",
+        pod_template: Some("/spec/template"),
         parts: &[("status", |new, _, errors| statuses::controller(new, errors))],
         warn: warnings::named_workload,
         settle: dropped::template,
@@ -158,6 +165,7 @@ const CORE: &[KindRow] = &[
     },
     KindRow {
         kind: "Service",
+        known: Known::Service,
         name: NameRule::Label,
         parts: &[("status", |new, old, errors| statuses::balancer(new, old, true, errors))],
         warn: |new, _, out| warnings::service(new, out),

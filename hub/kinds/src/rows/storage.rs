@@ -1,7 +1,7 @@
 //! Rows of storage and of devices.
 
 use karmada_definitions::kind_row::Look::{Changed, New};
-use karmada_definitions::kind_row::{ACTED_ON, Generation, KindRow, Rules};
+use karmada_definitions::kind_row::{ACTED_ON, Generation, KindRow, Known, Rules};
 use serde_json::json;
 
 use super::Group;
@@ -70,6 +70,7 @@ const RESOURCE: &[KindRow] = &[
     },
     KindRow {
         kind: "ResourceClaim",
+        known: Known::ResourceClaim,
         parts: &[("status", devices::claim_status)],
         ..OF_STORAGE.with(
             Rules::Compiling(|new, old, compiling, errors| {
@@ -80,6 +81,7 @@ const RESOURCE: &[KindRow] = &[
     },
     KindRow {
         kind: "ResourceClaimTemplate",
+        known: Known::ResourceClaimTemplate,
         ..OF_STORAGE.with(
             Rules::Compiling(|new, old, compiling, errors| {
                 devices::resource_claim_template(new, old, compiling, errors);

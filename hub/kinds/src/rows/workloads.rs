@@ -2,7 +2,7 @@
 
 use karmada_definitions::kind_row::KindRow;
 use karmada_definitions::kind_row::Look::{Changed, New};
-use karmada_definitions::kind_row::{Generation, Rules};
+use karmada_definitions::kind_row::{Generation, Known, Rules};
 use karmada_schema::metadata::NameRule;
 use serde_json::json;
 
@@ -23,6 +23,7 @@ const APPS: &[KindRow] = &[
     },
     KindRow {
         kind: "DaemonSet",
+        pod_template: Some("/spec/template"),
         warn: warnings::workload,
         settle: dropped::template,
         first_status: |_, _| {
@@ -35,6 +36,7 @@ const APPS: &[KindRow] = &[
     },
     KindRow {
         kind: "Deployment",
+        pod_template: Some("/spec/template"),
         warn: warnings::named_workload,
         settle: dropped::template,
         status_keeps: &["labels"],
@@ -44,6 +46,7 @@ const APPS: &[KindRow] = &[
     },
     KindRow {
         kind: "ReplicaSet",
+        pod_template: Some("/spec/template"),
         warn: warnings::named_workload,
         settle: dropped::template,
         first_status: |_, _| Some(json!({"replicas": 0})),
@@ -51,6 +54,7 @@ const APPS: &[KindRow] = &[
     },
     KindRow {
         kind: "StatefulSet",
+        pod_template: Some("/spec/template"),
         name: NameRule::Label,
         warn: warnings::stateful_set,
         settle: dropped::stateful_set,
@@ -62,12 +66,15 @@ const APPS: &[KindRow] = &[
 const BATCH: &[KindRow] = &[
     KindRow {
         kind: "CronJob",
+        pod_template: Some("/spec/jobTemplate/spec/template"),
         warn: warnings::cron_job,
         settle: |new, old| dropped::at(new, old, "/spec/jobTemplate/spec/template/spec", dropped::pod),
         ..KindRow::COUNTED.with(Rules::Change(cron_job::cron_job), cells::cron_job)
     },
     KindRow {
         kind: "Job",
+        pod_template: Some("/spec/template"),
+        known: Known::Job,
         looks: &[New, Changed],
         warn: warnings::named_workload,
         settle: dropped::template,

@@ -2,13 +2,12 @@
 //!
 //! In: the object with the part that is written, and as it was. Out: what is wrong with the part.
 
-use std::collections::HashSet;
-
 use karmada_schema::FieldError;
+use karmada_schema::condition;
 use karmada_schema::path::Path;
 use serde_json::Value;
 
-use super::{Errors, addresses, invalid_each, list, names, non_negative, one_of, text, volume_sources};
+use super::{Errors, addresses, invalid_each, list, names, non_negative, text, volume_sources};
 
 /// Where a balancer is reached.
 pub(crate) fn balancer(new: &Value, old: &Value, modes: bool, errors: &mut Errors) {
@@ -104,56 +103,8 @@ pub(crate) fn controller(new: &Value, errors: &mut Errors) {
 pub(crate) fn budget(new: &Value, errors: &mut Errors) {
     let path = &Path::field("status");
     let status = &new["status"];
-    conditions(status, &path.child("conditions"), errors);
+    condition::validate(status, &path.child("conditions"), errors);
     for field in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
         non_negative(status, field, path, errors);
     }
-}
-
-/// Conditions of the common form.
-fn conditions(status: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let all = list(status, "conditions");
-    let mut seen_types = HashSet::new();
-    for (index, one) in all.iter().enumerate() {
-        let at = path.index(index);
-        let (kind, reason) = (text(one, "type"), text(one, "reason"));
-        if kind.is_empty() {
-            errors.push(FieldError::required(&at.child("type"), ""));
-        } else {
-            invalid_each(errors, &at.child("type"), kind, names::qualified_name(kind));
-        }
-        if !seen_types.insert(&one["type"]) {
-            errors.push(FieldError::duplicate(&at.child("type"), kind));
-        }
-        if text(one, "status").is_empty() {
-            let known = ["False", "True", "Unknown"];
-            errors.push(FieldError::not_supported(&at.child("status"), "", &known));
-        } else {
-            one_of(one, "status", &["False", "True", "Unknown"], &at, errors);
-        }
-        if let Some(seen) = one["observedGeneration"].as_i64().filter(|seen| *seen < 0) {
-            let detail = "must be greater than or equal to zero";
-            errors.push(FieldError::invalid(&at.child("observedGeneration"), seen, detail));
-        }
-        if !one["lastTransitionTime"].is_string() {
-            errors.push(FieldError::required(&at.child("lastTransitionTime"), ""));
-        }
-        if reason.is_empty() {
-            errors.push(FieldError::required(&at.child("reason"), ""));
-        } else if !is_reason(reason) {
-            let detail = "a condition reason must start with alphabetic character, optionally followed by a string \
-                          of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_' \
-                          (e.g. 'my_name',  or 'MY_NAME',  or 'MyName',  or 'ReasonA,ReasonB',  or \
-                          'ReasonA:ReasonB', regex used for validation is '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')";
-            errors.push(FieldError::invalid(&at.child("reason"), reason, detail));
-        }
-    }
-}
-
-fn is_reason(text: &str) -> bool {
-    let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
-    let bytes = text.as_bytes();
-    bytes.first().is_some_and(u8::is_ascii_alphabetic)
-        && bytes.iter().all(|b| word(*b) || matches!(b, b',' | b':'))
-        && bytes.last().is_some_and(|b| word(*b))
 }

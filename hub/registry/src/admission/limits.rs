@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use karmada_api::quantity::Quantity;
 use karmada_api::quota::{self, Amounts};
+use karmada_definitions::kind_row::Known;
 use karmada_definitions::resource::StorageId;
 use karmada_definitions::status::Status;
 use karmada_schema::object::meta;
@@ -81,13 +82,13 @@ enum Judged {
 
 fn judged(request: &AdmissionRequest<'_>) -> Option<Judged> {
     let definition = request.definition;
-    if !definition.group.is_empty() || request.old.is_some_and(meta::deleting) {
+    if request.old.is_some_and(meta::deleting) {
         return None;
     }
-    match (&*definition.plural, request.operation, request.subresource) {
+    match (definition.row.known, request.operation, request.subresource) {
         // A Pod grows by a way of its own alone.
-        ("pods", Operation::Create, "") | ("pods", Operation::Update, "resize") => Some(Judged::Pod),
-        ("persistentvolumeclaims", Operation::Create | Operation::Update, "") => Some(Judged::Claim),
+        (Known::Pod, Operation::Create, "") | (Known::Pod, Operation::Update, "resize") => Some(Judged::Pod),
+        (Known::VolumeClaim, Operation::Create | Operation::Update, "") => Some(Judged::Claim),
         _ => None,
     }
 }

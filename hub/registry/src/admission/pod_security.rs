@@ -17,7 +17,8 @@ mod volumes;
 
 use std::collections::BTreeMap;
 
-use karmada_definitions::resource::{ResourceDefinition, StorageId};
+use karmada_definitions::kind_row;
+use karmada_definitions::resource::StorageId;
 use karmada_definitions::status::{Cause, Status};
 use karmada_schema::object::ObjectKey;
 use karmada_schema::quote;
@@ -41,28 +42,16 @@ pub(crate) fn admit(served: &Served, request: &AdmissionRequest<'_>) -> Result<(
         return Ok(());
     }
     let definition = request.definition;
-    match (&*definition.group, &*definition.plural) {
-        ("", "namespaces") if request.subresource.is_empty() => namespaces::admit(served, request),
-        ("", "pods") if !HARMLESS.contains(&request.subresource) => pod(served, request),
+    match definition.row.known {
+        kind_row::Known::Namespace if request.subresource.is_empty() => namespaces::admit(served, request),
+        kind_row::Known::Pod if !HARMLESS.contains(&request.subresource) => pod(served, request),
         _ if request.subresource.is_empty() => {
-            if let Some(path) = template_path(definition) {
+            if let Some(path) = definition.row.pod_template {
                 template(served, request, path);
             }
             Ok(())
         }
         _ => Ok(()),
-    }
-}
-
-/// Where a kind holds the template of its Pods.
-fn template_path(definition: &ResourceDefinition) -> Option<&'static str> {
-    match (&*definition.group, &*definition.plural) {
-        ("", "podtemplates") => Some("/template"),
-        ("", "replicationcontrollers")
-        | ("apps", "deployments" | "replicasets" | "statefulsets" | "daemonsets")
-        | ("batch", "jobs") => Some("/spec/template"),
-        ("batch", "cronjobs") => Some("/spec/jobTemplate/spec/template"),
-        _ => None,
     }
 }
 

@@ -2,6 +2,7 @@
 //! costs (`Priority`, `DefaultTolerationSeconds`, `RuntimeClass`); that one PriorityClass at most is the default; and which claims
 //! may grow.
 
+use karmada_definitions::kind_row::Known;
 use karmada_definitions::resource::StorageId;
 use karmada_definitions::status::{Cause, Status};
 use karmada_schema::object::ObjectKey;
@@ -19,20 +20,20 @@ pub struct PodDefaults;
 
 impl Admission for PodDefaults {
     fn admit(&self, served: &Served, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
-        let class = &*request.definition.group == "scheduling.k8s.io";
+        let class = request.definition.row.known == Known::PriorityClass;
         if request.operation == Operation::Delete && class && system_class(&request.key.name).is_some() {
             return Err(refused(request, "this is a system priority class and cannot be deleted"));
         }
         if request.operation == Operation::Delete || !request.subresource.is_empty() {
             return Ok(());
         }
-        match (&*request.definition.group, &*request.definition.plural) {
-            ("", "pods") => {
+        match request.definition.row.known {
+            Known::Pod => {
                 priority(served, request)?;
                 patience(request.object);
                 if request.old.is_none() { runtime(served, request) } else { Ok(()) }
             }
-            ("scheduling.k8s.io", "priorityclasses") => one_default(served, request),
+            Known::PriorityClass => one_default(served, request),
             _ => Ok(()),
         }
     }
@@ -233,10 +234,10 @@ pub(crate) fn last_look(served: &Served, request: &AdmissionRequest<'_>) -> Resu
     if request.operation == Operation::Delete || !request.subresource.is_empty() {
         return Ok(());
     }
-    match (&*request.definition.group, &*request.definition.plural) {
-        ("", "pods") if request.old.is_none() => known_overhead(served, request),
-        ("", "persistentvolumeclaims") => may_grow(served, request),
-        ("resource.k8s.io", "resourceclaims" | "resourceclaimtemplates") if request.old.is_none() => {
+    match request.definition.row.known {
+        Known::Pod if request.old.is_none() => known_overhead(served, request),
+        Known::VolumeClaim => may_grow(served, request),
+        Known::ResourceClaim | Known::ResourceClaimTemplate if request.old.is_none() => {
             may_administer(served, request)
         }
         _ => Ok(()),
@@ -262,7 +263,7 @@ fn known_overhead(served: &Served, request: &AdmissionRequest<'_>) -> Result<(),
 /// Whoever looks into devices that others use does so in a namespace that is marked for it.
 fn may_administer(served: &Served, request: &AdmissionRequest<'_>) -> Result<(), Status> {
     const LABEL: &str = "resource.kubernetes.io/admin-access";
-    let path = if &*request.definition.plural == "resourceclaims" { "spec" } else { "spec.spec" };
+    let path = if request.definition.row.known == Known::ResourceClaim { "spec" } else { "spec.spec" };
     let spec = path.split('.').fold(&*request.object, |at, part| &at[part]);
     let requests = spec["devices"]["requests"].as_array().into_iter().flatten();
     let asks = |one: &Value| one["exactly"]["adminAccess"] == true;

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use karmada_definitions::kind_row::Known;
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
 use karmada_kinds::scale;
@@ -165,7 +166,7 @@ pub(super) fn about(request: &AdmissionRequest<'_>, seen: &ResourceDefinition, u
         out["subResource"] = json!(request.subresource);
         out["requestSubResource"] = json!(request.subresource);
     }
-    let is_namespace = request.definition.group.is_empty() && &*request.definition.plural == "namespaces";
+    let is_namespace = request.definition.row.known == Known::Namespace;
     let namespace = if is_namespace { &request.key.name } else { &request.key.namespace };
     if !namespace.is_empty() {
         out["namespace"] = json!(&**namespace);

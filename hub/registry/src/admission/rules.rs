@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use karmada_definitions::kind_row::Known;
 use karmada_definitions::resource::{ResourceDefinition, StorageId};
 use karmada_definitions::status::Status;
 use karmada_schema::object::ObjectKey;
@@ -154,7 +155,7 @@ impl Matching {
             return Ok(true);
         }
         let definition = request.definition;
-        if definition.group.is_empty() && &*definition.plural == "namespaces" {
+        if definition.row.known == Known::Namespace {
             return Ok(selects(&self.namespaces, request.object));
         }
         if !definition.namespaced {
