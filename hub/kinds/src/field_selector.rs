@@ -178,6 +178,7 @@ fn field_text(object: &Value, path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use karmada_definitions::resource::named;
     use serde_json::json;
 
     use super::*;
@@ -214,5 +215,9 @@ mod tests {
         assert!(refused.message.starts_with("\"spec.replicas\" is not a known field selector"));
         let refused = parse("spec.a=1", "work.karmada.io", "v1alpha1", "works").unwrap_err();
         assert_eq!(refused.message, "field label not supported: spec.a");
+        let mut widgets = crate::catalogue::of_kind("work.karmada.io", "v1alpha1", "Work").unwrap().clone();
+        widgets.group = "shop.example.com".into();
+        let refused = FieldSelector::parse("spec.a=1", &named(&widgets)).unwrap_err();
+        assert_eq!(refused.message, "field label not supported: spec.a", "any custom kind");
     }
 }

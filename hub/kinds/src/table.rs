@@ -7,7 +7,6 @@
 pub(crate) mod cells;
 pub(crate) mod cluster;
 pub(crate) mod core;
-mod duration;
 pub(crate) mod policy;
 pub(crate) mod storage;
 pub(crate) mod work;
@@ -22,8 +21,6 @@ use karmada_schema::object::extent::Extent;
 use serde_json::{Value, json};
 
 use self::cells::Fields as _;
-
-pub use duration::human_duration;
 
 #[cfg(test)]
 mod tests;

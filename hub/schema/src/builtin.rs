@@ -25,7 +25,8 @@ type KindName = (Box<str>, Box<str>, Box<str>);
 pub struct Schemas {
     arena: Arena,
     types: BTreeMap<Box<str>, u32>,
-    kinds: BTreeMap<KindName, u32>,
+    /// In order.
+    kinds: Vec<(KindName, u32)>,
 }
 
 impl Schemas {
@@ -40,8 +41,9 @@ impl Schemas {
 
     /// The schema of a kind; `group` is empty for the core group.
     pub fn of(&self, group: &str, version: &str, kind: &str) -> Option<SchemaRef<'_>> {
-        let id = *self.kinds.get(&(group.into(), version.into(), kind.into()))?;
-        Some(SchemaRef { arena: &self.arena, id })
+        let wanted = (group, version, kind);
+        let at = self.kinds.binary_search_by(|((g, v, k), _)| (&**g, &**v, &**k).cmp(&wanted)).ok()?;
+        Some(SchemaRef { arena: &self.arena, id: self.kinds[at].1 })
     }
 
     /// The schema of a named type, such as `io.k8s.api.core.v1.Container`.
@@ -51,7 +53,7 @@ impl Schemas {
 
     /// All kinds: group, version, kind.
     pub fn kinds(&self) -> impl Iterator<Item = (&str, &str, &str)> {
-        self.kinds.keys().map(|(g, v, k)| (&**g, &**v, &**k))
+        self.kinds.iter().map(|((g, v, k), _)| (&**g, &**v, &**k))
     }
 
     /// The schema of `ObjectMeta`, which every kind has.
@@ -70,7 +72,7 @@ impl Schemas {
         let name = |n: &str| n.len() + size_of::<Box<str>>();
         self.arena.weight()
             + self.types.keys().map(|n| name(n) + 4).sum::<usize>()
-            + self.kinds.keys().map(|(g, v, k)| name(g) + name(v) + name(k) + 4).sum::<usize>()
+            + self.kinds.iter().map(|((g, v, k), _)| name(g) + name(v) + name(k) + 4).sum::<usize>()
     }
 
     /// Defines `ObjectMeta` and what it refers to in another compiler, for schemas of their own.
@@ -119,5 +121,5 @@ fn load(text: &str) -> Result<Schemas, SchemaError> {
         }
     }
     let (arena, types) = compiler.finish()?;
-    Ok(Schemas { arena, types, kinds })
+    Ok(Schemas { arena, types, kinds: kinds.into_iter().collect() })
 }

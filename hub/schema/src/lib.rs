@@ -19,6 +19,7 @@ pub mod condition;
 mod decode;
 mod default;
 mod duplicate;
+pub mod duration;
 mod embedded;
 mod field_error;
 pub mod fields;

@@ -12,8 +12,8 @@ use karmada_api::cluster::{Cluster, ResourceSummary};
 use karmada_api::strings::{annotations, conditions};
 use karmada_definitions::resource::{LiveColumn, LiveColumns};
 use karmada_gateway::Links;
-use karmada_kinds::table::human_duration;
 use karmada_registry::Registry;
+use karmada_schema::duration::human_duration;
 use serde_json::Value;
 
 use super::AgentNote;

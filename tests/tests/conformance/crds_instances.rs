@@ -272,3 +272,10 @@ fn lists_and_watches_are_selected_by_the_fields_a_kind_names() {
     let refused = kind.caller.get(&format!("{}?fieldSelector=spec.name%3Dx", kind.path));
     assert_eq!(refused.refusal(400, "BadRequest"), "field label not supported: spec.name");
 }
+
+#[test]
+fn a_kind_that_names_no_fields_is_selected_by_none() {
+    let kind = kind("plain", &|_| {});
+    let refused = kind.caller.get(&format!("{}?fieldSelector=spec.color%3Dred", kind.path));
+    assert_eq!(refused.refusal(400, "BadRequest"), "field label not supported: spec.color");
+}

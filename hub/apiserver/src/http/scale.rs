@@ -1,6 +1,6 @@
 //! A Scale as a table.
 
-use karmada_kinds::table::human_duration;
+use karmada_schema::duration::human_duration;
 use karmada_schema::object::meta;
 use serde_json::{Value, json};
 

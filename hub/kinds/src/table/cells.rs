@@ -5,7 +5,7 @@ use karmada_schema::time;
 use serde_json::{Value, json};
 
 use super::Row;
-use super::duration::human_duration;
+use karmada_schema::duration::human_duration;
 
 pub(super) const NONE: &str = "<none>";
 pub(super) const UNKNOWN: &str = "<unknown>";

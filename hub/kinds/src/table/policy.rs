@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Row;
 use super::cells::{Fields as _, NONE, UNSET, selector};
-use super::duration::human_duration;
+use karmada_schema::duration::human_duration;
 
 pub(crate) fn role_binding(row: Row<'_>) -> Vec<Value> {
     let role = format!(

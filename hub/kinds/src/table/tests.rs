@@ -1,5 +1,6 @@
 //! Cases of server-side tables.
 
+use karmada_schema::duration::human_duration;
 use serde_json::json;
 
 use super::*;

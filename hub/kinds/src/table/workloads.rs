@@ -6,7 +6,7 @@ use super::Row;
 use super::cells::{
     Fields as _, NONE, UNKNOWN, UNSET, containers, labels, scalar, selector, selector_or_none,
 };
-use super::duration::human_duration;
+use karmada_schema::duration::human_duration;
 
 const TEMPLATE: &str = "/spec/template/spec/containers";
 
