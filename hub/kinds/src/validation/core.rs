@@ -159,8 +159,6 @@ pub(crate) fn persistent_volume_claim(new: &Value, old: Option<&Value>, errors: 
     // Groups were not judged at first: where one stands, another may be as odd.
     let named = |field: &str| old["spec"][field]["apiGroup"].is_string();
     let groups = if named("dataSource") || named("dataSourceRef") { Groups::Any } else { Groups::Names };
-    // Once as if it were new, once as a change.
-    claim(spec, groups, &path, errors);
     claim(spec, groups, &path, errors);
     claim_update(new, old, &path, errors);
 }
