@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use karmada_api::binding::{ResourceBinding, TargetCluster};
 use karmada_api::strings::{DEFAULT_SCHEDULER, events};
-use karmada_core::scheduler::{self, Decision, Failure, Input, Outcome, concern};
+use karmada_core::scheduler::{self, Decision, Input, Outcome, Retry, concern, told};
 use parking_lot::Mutex;
 
 use crate::events::{EventType, Reference};
@@ -73,19 +73,28 @@ impl Scheduler {
         }
     }
 
+    /// Writes where the binding goes, and what came of it; where the hub does not take the first, that is what came of it.
     async fn carry_out(
         &self,
         resource: &Resource,
         binding: ResourceBinding,
-        decision: &Decision,
-    ) -> Result<(), Error> {
+        decision: Decision,
+    ) -> Result<Decision, Error> {
         let api: &dyn Api = &*self.shared.api;
         let before = binding.spec.clusters.clone();
-        let mut binding = binding;
-        if let Some(wanted) = scheduler::apply(&binding, decision) {
-            binding = api.update(resource, fetch::to_value(&wanted)?).await?.parse()?;
+        let (mut binding, mut decision) = (binding, decision);
+        if let Some(wanted) = scheduler::apply(&binding, &decision) {
+            match api.update(resource, fetch::to_value(&wanted)?).await {
+                Ok(written) => binding = written.parse()?,
+                Err(ApiError::Forbidden { reason, message }) => {
+                    decision = decision.refused(&reason, &message);
+                }
+                Err(ApiError::Invalid(message)) => decision = decision.refused("Invalid", &message),
+                Err(error) => return Err(error.into()),
+            }
         }
-        self.write_status(resource, binding, &before, decision).await
+        self.write_status(resource, binding, &before, &decision).await?;
+        Ok(decision)
     }
 
     /// Writes what was decided into the binding's status. The controller of statuses writes there too: what it wrote meanwhile is
@@ -122,15 +131,6 @@ impl Scheduler {
     }
 
     fn tell(&self, binding: &ResourceBinding, decision: &Decision) {
-        let (kind, reason, message) = match &decision.outcome {
-            Outcome::Scheduled(targets) => {
-                (EventType::Normal, events::SCHEDULE_BINDING_SUCCEED, scheduler::event_message(targets))
-            }
-            Outcome::Failed(failure) => {
-                (EventType::Warning, events::SCHEDULE_BINDING_FAILED, failure.to_string())
-            }
-            _ => return,
-        };
         let resource = &binding.spec.resource;
         let template = Reference {
             api_version: resource.api_version.clone(),
@@ -146,8 +146,15 @@ impl Scheduler {
             name: binding.name().to_owned(),
             uid: binding.metadata.uid.clone().unwrap_or_default(),
         };
-        for about in [own, template] {
-            self.shared.recorder.record(&about, kind, reason, &message);
+        for (placed, message) in told::events(binding, decision) {
+            let (kind, reason) = if placed {
+                (EventType::Normal, events::SCHEDULE_BINDING_SUCCEED)
+            } else {
+                (EventType::Warning, events::SCHEDULE_BINDING_FAILED)
+            };
+            for about in [&own, &template] {
+                self.shared.recorder.record(about, kind, reason, &message);
+            }
         }
     }
 }
@@ -176,10 +183,10 @@ impl Controller for Scheduler {
         });
         tracing::debug!(namespace = &*key.namespace, binding = &*key.name, outcome = ?decision.outcome, "scheduling decided");
         self.note(key, !matches!(decision.outcome, Outcome::Failed(_)));
-        self.carry_out(&resource, binding, &decision).await?;
-        match &decision.outcome {
-            Outcome::Failed(Failure::Unschedulable(_)) => Ok(Action::AwaitRoom),
-            Outcome::Failed(Failure::Error(text)) => Err(Error::Other(text.clone())),
+        let outcome = self.carry_out(&resource, binding, decision).await?.outcome;
+        match (outcome.retry(), &outcome) {
+            (Retry::ForRoom, _) => Ok(Action::AwaitRoom),
+            (Retry::Soon, Outcome::Failed(failure)) => Err(Error::Other(failure.to_string())),
             _ => Ok(Action::Done),
         }
     }

@@ -55,3 +55,17 @@ async fn a_cluster_that_goes_is_left_whatever_happens_between() {
     let binding = api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").unwrap();
     assert_eq!(binding["spec"]["clusters"], json!([{"name": "m2"}]));
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_a_quota_refuses_is_told_and_tried_again() {
+    let rig = Rig::new(objects(&json!({}), 6)).await;
+    let words = "FederatedResourceQuota(default/q) exceeded for resource cpu: requested sum 6, limit 4";
+    let refusal = ApiError::Forbidden { reason: "QuotaExceeded".into(), message: words.into() };
+    rig.api.refuse("update", "ResourceBinding", refusal);
+    assert!(look(&rig).await.is_err(), "it is tried again");
+    let now = || rig.api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").unwrap();
+    assert_eq!(condition(&now()), (&json!("False"), &json!("QuotaExceeded")));
+    assert_eq!(now()["status"]["conditions"][0]["message"], words);
+    look(&rig).await.unwrap();
+    assert_eq!(condition(&now()), (&json!("True"), &json!("Success")));
+}

@@ -82,15 +82,30 @@ pub fn divide(division: &Division<'_>) -> Result<Vec<TargetCluster>, DivisionErr
     if !division.workload {
         return Ok(targets(division.candidates.iter().map(|c| (c.cluster.name().to_owned(), 0)), false));
     }
-    let shares = match strategy(division.strategy)? {
-        Strategy::Duplicated => {
-            division.candidates.iter().map(|c| (c.cluster.name().to_owned(), division.replicas)).collect()
-        }
-        Strategy::Static(preference) => by_static_weight(division, preference),
-        Strategy::Dynamic(kind) if division.tiers => by_tiers(division, kind)?,
-        Strategy::Dynamic(kind) => by_room(division, kind)?,
-    };
+    let strategy = strategy(division.strategy)?;
+    let shares = if division.tiers { by_tiers(division, &strategy)? } else { at_once(division, &strategy)? };
     Ok(targets(shares, true))
+}
+
+/// All candidates alike.
+fn at_once(division: &Division<'_>, strategy: &Strategy<'_>) -> Result<Shares, DivisionError> {
+    match strategy {
+        Strategy::Dynamic(kind) => by_room(division, *kind),
+        fixed => Ok(by_rule(division, division.candidates, division.replicas, fixed)),
+    }
+}
+
+/// As a rule says that does not look at room.
+fn by_rule(
+    division: &Division<'_>,
+    candidates: &[Candidate<'_>],
+    replicas: i64,
+    strategy: &Strategy<'_>,
+) -> Shares {
+    if let Strategy::Static(preference) = strategy {
+        return by_static_weight(candidates, replicas, *preference, division.uid);
+    }
+    candidates.iter().map(|c| (c.cluster.name().to_owned(), replicas)).collect()
 }
 
 fn targets(shares: impl IntoIterator<Item = (String, i64)>, drop_empty: bool) -> Vec<TargetCluster> {
@@ -145,18 +160,23 @@ fn strategy(strategy: Option<&ReplicaSchedulingStrategy>) -> Result<Strategy<'_>
 
 /// Fixed weights: a cluster's is the highest of the entries that mean it. Clusters that none means get nothing, but
 /// where no entry means any cluster, all weigh the same. What was before does not count.
-fn by_static_weight(division: &Division<'_>, preference: Option<&ClusterPreferences>) -> Shares {
+fn by_static_weight(
+    candidates: &[Candidate<'_>],
+    replicas: i64,
+    preference: Option<&ClusterPreferences>,
+    uid: &str,
+) -> Shares {
     let entries = preference.map(|p| p.static_weight_list.as_slice()).unwrap_or_default();
     let weight = |cluster: &Cluster| {
         let matching = entries.iter().filter(|entry| affinity_matches(&entry.target_cluster, cluster));
         matching.map(|entry| entry.weight).max().unwrap_or(0)
     };
     let mut votes: Shares =
-        division.candidates.iter().map(|c| (c.cluster.name().to_owned(), weight(c.cluster))).collect();
+        candidates.iter().map(|c| (c.cluster.name().to_owned(), weight(c.cluster))).collect();
     if votes.iter().all(|(_, weight)| *weight <= 0) {
         votes.iter_mut().for_each(|(_, weight)| *weight = 1);
     }
-    webster::divide(division.replicas, &votes, &[], division.uid)
+    webster::divide(replicas, &votes, &[], uid)
 }
 
 /// The present shares of those who are still candidates, in the order in which they stand.
@@ -262,7 +282,7 @@ fn share(
 }
 
 /// Tier by tier: each takes as much as it can hold before the next is asked.
-fn by_tiers(division: &Division<'_>, kind: Dynamic) -> Result<Shares, DivisionError> {
+fn by_tiers(division: &Division<'_>, strategy: &Strategy<'_>) -> Result<Shares, DivisionError> {
     let mut tiers: BTreeMap<usize, Vec<Candidate<'_>>> = BTreeMap::new();
     for candidate in division.candidates {
         tiers.entry(candidate.tier).or_default().push(*candidate);
@@ -279,7 +299,10 @@ fn by_tiers(division: &Division<'_>, kind: Dynamic) -> Result<Shares, DivisionEr
         if take <= 0 {
             continue;
         }
-        shares.extend(divide_by_room(division, candidates, take, kind).map_err(short)?);
+        shares.extend(match strategy {
+            Strategy::Dynamic(kind) => divide_by_room(division, candidates, take, *kind).map_err(short)?,
+            fixed => by_rule(division, candidates, take, fixed),
+        });
         left -= take;
     }
     if left > 0 { Err(short(Short { step: "", available: 0 })) } else { Ok(shares) }

@@ -113,32 +113,13 @@ pub fn eviction(cluster: &str, spec: &BindingSpec) -> Result<(), Unfit> {
     if leaving { Err(Unfit::Evicting) } else { Ok(()) }
 }
 
-/// All filters, in the order in which upstream asks them; the tier of a cluster that passes.
-///
-/// # Errors
-/// The first filter that refuses.
-pub fn check(
-    cluster: &Cluster,
-    spec: &BindingSpec,
-    placement: &Placement,
-    tiers: &[&ClusterAffinity],
-) -> Result<usize, Unfit> {
-    let already_target = spec.clusters.iter().any(|target| target.name == cluster.name());
-    api(cluster, &spec.resource.api_version, &spec.resource.kind, already_target)?;
-    taints(&cluster.spec.taints, &placement.cluster_tolerations, already_target)?;
-    let tier = tier(cluster, tiers)?;
-    spread_property(cluster, placement)?;
-    eviction(cluster.name(), spec)?;
-    Ok(tier)
-}
-
 /// The text for the condition: how many clusters there are, and how many are unfit for each reason.
-pub fn explain(total: usize, unfit: &BTreeMap<String, Unfit>) -> String {
-    if total == 0 {
-        return "0/0 clusters are available: no cluster exists.".to_owned();
+pub fn explain(total: usize, unfit: &[Unfit]) -> String {
+    if unfit.is_empty() {
+        return format!("0/{total} clusters are available: no cluster exists.");
     }
     let mut counts: BTreeMap<&Unfit, usize> = BTreeMap::new();
-    for reason in unfit.values() {
+    for reason in unfit {
         *counts.entry(reason).or_default() += 1;
     }
     let mut parts: Vec<String> = counts.iter().map(|(reason, count)| format!("{count} {reason}")).collect();

@@ -3,12 +3,14 @@
 //! In: the binding and all clusters. Out: a [`Decision`]: what to write, and for every cluster why it was chosen or
 //! not. [`apply`] and [`status`] turn it into the binding to write.
 
+mod attempts;
 pub mod concern;
 pub mod division;
 pub mod estimate;
 pub mod filter;
 pub mod queue;
 pub mod spread;
+pub mod told;
 pub mod trigger;
 pub mod webster;
 
@@ -19,10 +21,9 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use karmada_api::binding::{BindingStatus, ResourceBinding, TargetCluster};
 use karmada_api::cluster::Cluster;
-use karmada_api::policy::Placement;
 use karmada_api::strings::{annotations, conditions};
 
-use self::division::{Candidate, Division, DivisionError, Mode};
+pub use self::attempts::Attempt;
 use self::filter::Unfit;
 use self::trigger::Trigger;
 use crate::{condition, seconds, set_condition};
@@ -49,6 +50,14 @@ pub enum Failure {
     /// Anything else. Try again with backoff.
     #[error("{0}")]
     Error(String),
+    /// It was decided, and the hub does not take it: a quota, a rule of admission. Try again with backoff.
+    #[error("{text}")]
+    Refused {
+        /// The reason of the condition Scheduled.
+        reason: &'static str,
+        /// What the hub said.
+        text: String,
+    },
 }
 
 impl Failure {
@@ -58,6 +67,20 @@ impl Failure {
             Self::NoClusterFit(_) => conditions::NO_CLUSTER_FIT,
             Self::Unschedulable(_) => conditions::UNSCHEDULABLE,
             Self::Error(_) => conditions::SCHEDULER_ERROR,
+            Self::Refused { reason, .. } => reason,
+        }
+    }
+}
+
+impl Failure {
+    /// The same, with more said.
+    fn and(self, more: Option<String>) -> Self {
+        let Some(more) = more else { return self };
+        match self {
+            Self::NoClusterFit(text) => Self::NoClusterFit(format!("{text} {more}")),
+            Self::Unschedulable(text) => Self::Unschedulable(format!("{text} {more}")),
+            Self::Error(text) => Self::Error(format!("{text} {more}")),
+            Self::Refused { reason, text } => Self::Refused { reason, text: format!("{text} {more}") },
         }
     }
 }
@@ -73,6 +96,28 @@ pub enum Outcome {
     Scheduled(Vec<TargetCluster>),
     /// None.
     Failed(Failure),
+}
+
+/// When a binding is looked at again without anything that changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// Never.
+    Never,
+    /// Soon, and later each time that it fails.
+    Soon,
+    /// When there may be room.
+    ForRoom,
+}
+
+impl Outcome {
+    /// When it is looked at again.
+    pub fn retry(&self) -> Retry {
+        match self {
+            Self::Failed(Failure::Unschedulable(_)) => Retry::ForRoom,
+            Self::Failed(Failure::Error(_) | Failure::Refused { .. }) => Retry::Soon,
+            _ => Retry::Never,
+        }
+    }
 }
 
 /// Why a cluster was chosen or not.
@@ -95,13 +140,29 @@ pub struct Decision {
     pub outcome: Outcome,
     /// The affinity term that was tried last: where the outcome is good, the one that holds from now on.
     pub affinity_name: String,
+    /// Every group of clusters that was tried, in order, and what came of it; one without a name where there are no groups.
+    pub tried: Vec<Attempt>,
     /// Why, by cluster.
     pub report: BTreeMap<String, Verdict>,
 }
 
 impl Decision {
+    /// The same where the hub refuses to take what was decided: `reason` is that of its answer, `message` its words.
+    #[must_use]
+    pub fn refused(self, reason: &str, message: &str) -> Self {
+        let quota = reason == conditions::QUOTA_EXCEEDED;
+        let (reason, text) = match &self.outcome {
+            Outcome::Failed(Failure::NoClusterFit(text)) => {
+                (conditions::NO_CLUSTER_FIT, format!("[{text}, {message}]"))
+            }
+            _ if quota => (conditions::QUOTA_EXCEEDED, message.to_owned()),
+            _ => (conditions::SCHEDULER_ERROR, message.to_owned()),
+        };
+        Self { outcome: Outcome::Failed(Failure::Refused { reason, text }), ..self }
+    }
+
     fn plain(outcome: Outcome) -> Self {
-        Self { outcome, affinity_name: String::new(), report: BTreeMap::new() }
+        Self { outcome, affinity_name: String::new(), tried: Vec::new(), report: BTreeMap::new() }
     }
 }
 
@@ -117,123 +178,13 @@ pub fn schedule<C: Borrow<Cluster>>(input: &Input<'_, C>) -> Decision {
         Trigger::Schedule { mode, .. } => mode,
     };
     let Some(placement) = &input.binding.spec.placement else { return Decision::plain(Outcome::NotOurs) };
-    place(input.binding, &clusters, placement, mode)
+    attempts::place(input.binding, &clusters, placement, mode)
 }
 
 /// The clusters on their way out: whoever placed something there, it is lost.
 fn going(clusters: &[&Cluster]) -> BTreeMap<String, Verdict> {
     let going = clusters.iter().filter(|cluster| cluster.deleting());
     going.map(|cluster| (cluster.name().to_owned(), Verdict::Deleting)).collect()
-}
-
-/// Places a binding, whatever triggered it. `clusters` are sorted by name.
-fn place(binding: &ResourceBinding, clusters: &[&Cluster], placement: &Placement, mode: Mode) -> Decision {
-    if placement.cluster_affinities.is_empty() {
-        return attempt(binding, clusters, placement, "", mode);
-    }
-    // From the term that holds now to the first that fits. Where everything is divided anew, and where nothing is
-    // placed that could stay, no term holds: the first is tried first.
-    let observed = &binding.status.scheduler_observing_affinity_name;
-    let position = placement.cluster_affinities.iter().position(|term| term.affinity_name == *observed);
-    let holds = mode == Mode::Steady && !binding.spec.clusters.is_empty();
-    let start = position.filter(|_| holds).unwrap_or(0);
-    let mut first: Option<Decision> = None;
-    for term in &placement.cluster_affinities[start..] {
-        let decision = attempt(binding, clusters, placement, &term.affinity_name, mode);
-        if matches!(decision.outcome, Outcome::Scheduled(_)) {
-            return decision;
-        }
-        first.get_or_insert(decision);
-    }
-    let last = placement.cluster_affinities.last().map(|term| term.affinity_name.clone());
-    let mut decision = first.unwrap_or_else(|| Decision::plain(Outcome::UpToDate));
-    decision.affinity_name = last.unwrap_or_default();
-    decision
-}
-
-/// One attempt with one affinity term.
-fn attempt(
-    binding: &ResourceBinding,
-    clusters: &[&Cluster],
-    placement: &Placement,
-    term: &str,
-    mode: Mode,
-) -> Decision {
-    let spec = &binding.spec;
-    let tiers = filter::affinity_tiers(placement, term, spec.is_workload());
-    let mut report = BTreeMap::new();
-    let mut unfit = BTreeMap::new();
-    let mut candidates = Vec::new();
-    for cluster in clusters.iter().copied() {
-        if cluster.deleting() {
-            report.insert(cluster.name().to_owned(), Verdict::Deleting);
-            continue;
-        }
-        match filter::check(cluster, spec, placement, &tiers) {
-            Ok(tier) => {
-                report.insert(cluster.name().to_owned(), Verdict::Passed);
-                let score = spread::locality_score(&spec.clusters, cluster.name());
-                candidates.push(Candidate { cluster, free: free(binding, cluster), tier, score });
-            }
-            Err(reason) => {
-                report.insert(cluster.name().to_owned(), Verdict::Unfit(reason.clone()));
-                unfit.insert(cluster.name().to_owned(), reason);
-            }
-        }
-    }
-    let result = if candidates.is_empty() {
-        Err(Failure::NoClusterFit(filter::explain(clusters.len(), &unfit)))
-    } else {
-        select_and_divide(binding, placement, candidates, tiers.len() > 1, mode)
-    };
-    let outcome = match result {
-        Ok(targets) => {
-            for target in &targets {
-                report.insert(target.name.clone(), Verdict::Chosen(target.replicas));
-            }
-            Outcome::Scheduled(targets)
-        }
-        Err(failure) => Outcome::Failed(failure),
-    };
-    Decision { outcome, affinity_name: term.to_owned(), report }
-}
-
-fn select_and_divide(
-    binding: &ResourceBinding,
-    placement: &Placement,
-    mut candidates: Vec<Candidate<'_>>,
-    tiers: bool,
-    mode: Mode,
-) -> Result<Vec<TargetCluster>, Failure> {
-    spread::order(&mut candidates, &binding.spec.clusters);
-    let selected =
-        spread::select(&candidates, placement, i64::from(binding.spec.replicas), &binding.spec.clusters)
-            .map_err(|error| Failure::Error(error.to_string()))?;
-    let division = Division {
-        candidates: &selected,
-        replicas: i64::from(binding.spec.replicas),
-        strategy: placement.replica_scheduling.as_ref(),
-        previous: &binding.spec.clusters,
-        uid: &binding.spec.resource.uid,
-        mode,
-        tiers,
-        workload: binding.spec.is_workload(),
-    };
-    division::divide(&division).map_err(|error| match error {
-        DivisionError::Unschedulable(text) => {
-            Failure::Unschedulable(format!("failed to assign replicas: {text}"))
-        }
-        DivisionError::Impossible(text) => Failure::Error(format!("failed to assign replicas: {text}")),
-    })
-}
-
-/// The room for more replicas in a cluster.
-fn free(binding: &ResourceBinding, cluster: &Cluster) -> i64 {
-    if !binding.spec.is_workload() {
-        return i64::from(i32::MAX);
-    }
-    let room = estimate::max_available(cluster, binding.spec.replica_requirements.as_ref());
-    room.min(i64::from(i32::MAX))
 }
 
 /// The binding's metadata and spec with the decision in it; none if nothing changes. Where no cluster fits, what was
@@ -291,16 +242,7 @@ pub fn status(
             let text = failure.to_string();
             let said = condition(conditions::SCHEDULED, conditions::FALSE, failure.reason(), &text, now);
             set_condition(&mut status.conditions, said);
-            if matches!(failure, Failure::NoClusterFit(_)) {
-                status.scheduler_observed_generation = generation;
-            }
         }
     }
     (status != binding.status).then_some(status)
-}
-
-/// The text of the event on binding and template.
-pub fn event_message(targets: &[TargetCluster]) -> String {
-    let list: Vec<String> = targets.iter().map(|t| format!("{}:{}", t.name, t.replicas)).collect();
-    format!("{} Result: {{{}}}", conditions::SCHEDULED_SUCCESS_MESSAGE, list.join(", "))
 }

@@ -46,29 +46,31 @@ pub fn trigger(binding: &ResourceBinding, clusters: &[&Cluster], scheduler: &str
     let Some(placement) = binding.spec.placement.as_ref().filter(|_| is_ours(binding, scheduler)) else {
         return Trigger::NotOurs;
     };
-    let steady = |cause| Trigger::Schedule { mode: Mode::Steady, cause };
+    // What a person asked for counts whatever else changed beside it.
+    let mode = if rebalance_asked(binding) { Mode::Fresh } else { Mode::Steady };
+    let schedule = |cause| Trigger::Schedule { mode, cause };
     if placement_changed(binding, placement) {
-        return steady(Cause::Placement);
+        return schedule(Cause::Placement);
     }
     if replicas_changed(binding, placement) {
-        return steady(Cause::Replicas);
+        return schedule(Cause::Replicas);
     }
-    if rebalance_asked(binding) {
-        return Trigger::Schedule { mode: Mode::Fresh, cause: Cause::Rebalance };
+    if mode == Mode::Fresh {
+        return schedule(Cause::Rebalance);
     }
     if concern::seeks_clusters(&binding.spec) {
-        return steady(Cause::EveryCluster);
+        return schedule(Cause::EveryCluster);
     }
     let gone = |name: &str| {
         let at = clusters.binary_search_by(|cluster| cluster.name().cmp(name));
         at.map_or(true, |at| clusters[at].deleting())
     };
     if binding.spec.clusters.iter().any(|target| gone(&target.name)) {
-        return steady(Cause::Terminating);
+        return schedule(Cause::Terminating);
     }
     let said = binding.status.condition(conditions::SCHEDULED);
     if !binding.spec.clusters.is_empty() && said.is_none_or(|said| said.status != conditions::TRUE) {
-        return steady(Cause::Untold);
+        return schedule(Cause::Untold);
     }
     Trigger::UpToDate
 }

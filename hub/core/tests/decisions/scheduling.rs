@@ -335,19 +335,6 @@ fn a_cluster_on_its_way_out_is_lost_whoever_placed_what_is_there() {
     );
 }
 
-#[test]
-fn the_event_lists_the_result() {
-    let targets = [("m1", 4), ("m2", 2)].map(|(name, replicas)| TargetCluster {
-        name: name.to_owned(),
-        replicas,
-        ..TargetCluster::default()
-    });
-    assert_eq!(
-        scheduler::event_message(&targets),
-        "Binding has been scheduled successfully. Result: {m1:4, m2:2}"
-    );
-}
-
 /// Webster's method as its definition says it, seat by seat.
 fn slow_webster(seats: i64, votes: &[(String, i64)]) -> Vec<(String, i64)> {
     let mut held: Vec<(String, i64, i64)> =

@@ -1,0 +1,206 @@
+//! Trying a placement's groups of clusters in order, until one takes the binding.
+//!
+//! In: the binding, all clusters by name, whether everything is divided anew. Out: a [`Decision`], with every attempt in it. A cluster is
+//! judged once for all attempts; what an attempt asks anew is whether its group means the cluster. So that nobody keeps the scheduler busy
+//! with thousands of groups over a large fleet, one schedule asks that so often and no more, and says which groups it left out.
+
+use std::collections::BTreeMap;
+
+use karmada_api::binding::{ResourceBinding, TargetCluster};
+use karmada_api::cluster::Cluster;
+use karmada_api::policy::Placement;
+
+use super::division::{self, Candidate, Division, DivisionError, Mode};
+use super::filter::{self, Unfit};
+use super::{Decision, Failure, Outcome, Verdict, estimate, spread};
+
+/// How often one schedule asks whether a group means a cluster: 10,000 clusters and 50 groups, 100 clusters and 5,000.
+const MOST_LOOKS: usize = 500_000;
+/// How many groups are tried in any case.
+const FEWEST_GROUPS: usize = 8;
+
+/// One group that was tried, and what came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// The name of the group; empty where the placement has no groups.
+    pub affinity_name: String,
+    /// Which of the placement's groups it is; none where the placement has no groups.
+    pub index: Option<usize>,
+    /// Where the binding would go, or why nowhere.
+    pub result: Result<Vec<TargetCluster>, Failure>,
+}
+
+/// What holds in every attempt.
+struct Plan<'a> {
+    binding: &'a ResourceBinding,
+    placement: &'a Placement,
+    mode: Mode,
+    /// By name.
+    clusters: Vec<Seen<'a>>,
+}
+
+/// A cluster, and what does not depend on the group that is tried.
+struct Seen<'a> {
+    cluster: &'a Cluster,
+    serves: Result<(), Unfit>,
+    others: Result<(), Unfit>,
+    free: i64,
+}
+
+impl<'a> Seen<'a> {
+    fn of(cluster: &'a Cluster, binding: &ResourceBinding, placement: &Placement) -> Self {
+        let spec = &binding.spec;
+        let already = spec.clusters.iter().any(|target| target.name == cluster.name());
+        let serves = filter::api(cluster, &spec.resource.api_version, &spec.resource.kind, already);
+        let others = filter::eviction(cluster.name(), spec)
+            .and_then(|()| filter::spread_property(cluster, placement))
+            .and_then(|()| filter::taints(&cluster.spec.taints, &placement.cluster_tolerations, already));
+        let fits = !cluster.deleting() && serves.is_ok() && others.is_ok();
+        let free = if fits { free(binding, cluster) } else { 0 };
+        Seen { cluster, serves, others, free }
+    }
+}
+
+/// The room for more replicas in a cluster.
+fn free(binding: &ResourceBinding, cluster: &Cluster) -> i64 {
+    if !binding.spec.is_workload() {
+        return i64::from(i32::MAX);
+    }
+    let room = estimate::max_available(cluster, binding.spec.replica_requirements.as_ref());
+    room.min(i64::from(i32::MAX))
+}
+
+/// Places a binding, whatever triggered it. `clusters` are sorted by name.
+pub(super) fn place(
+    binding: &ResourceBinding,
+    clusters: &[&Cluster],
+    placement: &Placement,
+    mode: Mode,
+) -> Decision {
+    let seen = clusters.iter().map(|cluster| Seen::of(cluster, binding, placement)).collect();
+    let plan = Plan { binding, placement, mode, clusters: seen };
+    if placement.cluster_affinities.is_empty() {
+        return plan.attempt("", None).into_decision(Vec::new());
+    }
+    plan.in_order()
+}
+
+/// An attempt with what is told of each cluster.
+struct Tried {
+    attempt: Attempt,
+    report: BTreeMap<String, Verdict>,
+}
+
+impl Tried {
+    /// What it comes to after the attempts `before`.
+    fn into_decision(self, mut before: Vec<Attempt>) -> Decision {
+        let outcome = match &self.attempt.result {
+            Ok(targets) => Outcome::Scheduled(targets.clone()),
+            Err(failure) => Outcome::Failed(failure.clone()),
+        };
+        let affinity_name = self.attempt.affinity_name.clone();
+        before.push(self.attempt);
+        Decision { outcome, affinity_name, tried: before, report: self.report }
+    }
+}
+
+impl Plan<'_> {
+    /// From the group that holds now to the first that fits. Where everything is divided anew, and where nothing is placed that could stay,
+    /// no group holds: the first is tried first. Where none fits, the first that was tried says why.
+    fn in_order(&self) -> Decision {
+        let groups = &self.placement.cluster_affinities;
+        let observed = &self.binding.status.scheduler_observing_affinity_name;
+        let position = groups.iter().position(|group| group.affinity_name == *observed);
+        let holds = self.mode == Mode::Steady && !self.binding.spec.clusters.is_empty();
+        let start = position.filter(|_| holds).unwrap_or(0);
+        let most = (MOST_LOOKS / self.clusters.len().max(1)).max(FEWEST_GROUPS);
+        let (mut tried, mut first) = (Vec::new(), None);
+        for (index, group) in groups.iter().enumerate().skip(start).take(most) {
+            let now = self.attempt(&group.affinity_name, Some(index));
+            if now.attempt.result.is_ok() {
+                return now.into_decision(tried);
+            }
+            first.get_or_insert_with(|| (now.attempt.result.clone(), now.report));
+            tried.push(now.attempt);
+        }
+        let (result, report) = first.unwrap_or((Ok(Vec::new()), BTreeMap::new()));
+        let outcome = match result {
+            Ok(_) => Outcome::UpToDate,
+            Err(failure) => Outcome::Failed(failure.and(left_out(groups.len() - start, most))),
+        };
+        let affinity_name = tried.last().map(|last| last.affinity_name.clone()).unwrap_or_default();
+        Decision { outcome, affinity_name, tried, report }
+    }
+
+    /// One attempt with one group.
+    fn attempt(&self, group: &str, index: Option<usize>) -> Tried {
+        let tiers = filter::affinity_tiers(self.placement, group, self.binding.spec.is_workload());
+        let (mut report, mut unfit, mut candidates) = (BTreeMap::new(), Vec::new(), Vec::new());
+        for seen in &self.clusters {
+            let name = seen.cluster.name();
+            if seen.cluster.deleting() {
+                report.insert(name.to_owned(), Verdict::Deleting);
+                continue;
+            }
+            let fits = seen.serves.clone().and_then(|()| filter::tier(seen.cluster, &tiers));
+            match fits.and_then(|tier| seen.others.clone().map(|()| tier)) {
+                Ok(tier) => {
+                    report.insert(name.to_owned(), Verdict::Passed);
+                    let score = spread::locality_score(&self.binding.spec.clusters, name);
+                    candidates.push(Candidate { cluster: seen.cluster, free: seen.free, tier, score });
+                }
+                Err(reason) => {
+                    report.insert(name.to_owned(), Verdict::Unfit(reason.clone()));
+                    unfit.push(reason);
+                }
+            }
+        }
+        let result = if candidates.is_empty() {
+            Err(Failure::NoClusterFit(filter::explain(self.clusters.len(), &unfit)))
+        } else {
+            self.select_and_divide(candidates, tiers.len() > 1)
+        };
+        for target in result.iter().flatten() {
+            report.insert(target.name.clone(), Verdict::Chosen(target.replicas));
+        }
+        Tried { attempt: Attempt { affinity_name: group.to_owned(), index, result }, report }
+    }
+
+    fn select_and_divide(
+        &self,
+        mut candidates: Vec<Candidate<'_>>,
+        tiers: bool,
+    ) -> Result<Vec<TargetCluster>, Failure> {
+        let spec = &self.binding.spec;
+        let replicas = i64::from(spec.replicas);
+        spread::order(&mut candidates, &spec.clusters);
+        let selected = spread::select(&candidates, self.placement, replicas, &spec.clusters)
+            .map_err(|error| Failure::Error(format!("failed to select clusters: {error}")))?;
+        let division = Division {
+            candidates: &selected,
+            replicas,
+            strategy: self.placement.replica_scheduling.as_ref(),
+            previous: &spec.clusters,
+            uid: &spec.resource.uid,
+            mode: self.mode,
+            tiers,
+            workload: spec.is_workload(),
+        };
+        division::divide(&division).map_err(|error| match error {
+            DivisionError::Unschedulable(text) => {
+                Failure::Unschedulable(format!("failed to assign replicas: {text}"))
+            }
+            DivisionError::Impossible(text) => Failure::Error(format!("failed to assign replicas: {text}")),
+        })
+    }
+}
+
+/// What is said of groups that were not tried.
+fn left_out(groups: usize, most: usize) -> Option<String> {
+    (groups > most).then(|| {
+        let left = groups - most;
+        format!(
+            "{left} further groups of clusterAffinities were not tried: with so many clusters, {most} are"
+        )
+    })
+}

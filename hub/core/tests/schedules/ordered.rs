@@ -1,0 +1,102 @@
+//! Ordered groups of clusters: which holds, what is told of those that do not do, and how many are tried.
+
+use std::time::{Duration, Instant};
+
+use karmada_api::binding::ResourceBinding;
+use karmada_api::cluster::Cluster;
+use karmada_core::scheduler::{self, Decision, Failure, Input, Outcome, Retry, told};
+use serde_json::{Value, json};
+
+fn member(name: &str, cpu: i64) -> Cluster {
+    serde_json::from_value(json!({"metadata": {"name": name}, "spec": {"syncMode": "Pull"}, "status": {
+        "apiEnablements": [{"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]}],
+        "resourceSummary": {"allocatable": {"pods": "100", "cpu": cpu.to_string()}}}}))
+    .unwrap()
+}
+
+fn binding(groups: Value, replicas: i64) -> ResourceBinding {
+    serde_json::from_value(json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
+        "metadata": {"name": "w-deployment", "namespace": "ns", "generation": 1,
+            "labels": {"propagationpolicy.karmada.io/permanent-id": "p"}},
+        "spec": {"resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "ns", "name": "w", "uid": "u"},
+            "replicas": replicas, "replicaRequirements": {"resourceRequest": {"cpu": "1"}},
+            "placement": {"clusterAffinities": groups, "replicaScheduling":
+                {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}}}}))
+    .unwrap()
+}
+
+fn schedule(binding: &ResourceBinding, clusters: &[Cluster]) -> Decision {
+    scheduler::schedule(&Input { binding, clusters, scheduler: "default-scheduler" })
+}
+
+fn place(binding: &mut ResourceBinding, clusters: &[Cluster], at: &str) -> Vec<String> {
+    let decision = schedule(binding, clusters);
+    let before = binding.spec.clusters.clone();
+    if let Some(wanted) = scheduler::apply(binding, &decision) {
+        *binding = wanted;
+    }
+    if let Some(status) = scheduler::status(binding, &before, &decision, at.parse().unwrap()) {
+        binding.status = status;
+    }
+    binding.spec.clusters.iter().map(|target| format!("{}:{}", target.name, target.replicas)).collect()
+}
+
+#[test]
+fn statement_26_a_group_that_holds_is_left_only_when_asked() {
+    let groups = json!([{"affinityName": "first", "clusterNames": ["m1"]}, {"affinityName": "second", "clusterNames": ["m2"]}]);
+    let mut binding = binding(groups, 3);
+    assert_eq!(place(&mut binding, &[member("m1", 2), member("m2", 9)], "2026-01-01T00:00:00Z"), ["m2:3"]);
+    let roomy = [member("m1", 9), member("m2", 9)];
+    binding.spec.replicas = 4;
+    assert_eq!(
+        place(&mut binding, &roomy, "2026-01-01T00:01:00Z"),
+        ["m2:4"],
+        "it does not move back by itself"
+    );
+    binding.spec.reschedule_triggered_at =
+        Some(serde_json::from_value(json!("2026-01-01T00:02:00Z")).unwrap());
+    assert_eq!(place(&mut binding, &roomy, "2026-01-01T00:03:00Z"), ["m1:4"], "only when a person asks");
+}
+
+/// Scaled and asked for anew at once: what was asked counts.
+#[test]
+fn a_rebalance_counts_beside_another_change() {
+    let mut binding = binding(json!([{"affinityName": "all"}]), 3);
+    assert_eq!(place(&mut binding, &[member("m1", 3)], "2026-01-01T00:00:00Z"), ["m1:3"]);
+    binding.spec.replicas = 6;
+    binding.spec.reschedule_triggered_at =
+        Some(serde_json::from_value(json!("2026-01-01T00:02:00Z")).unwrap());
+    let clusters = [member("m1", 1), member("m2", 50)];
+    assert_eq!(place(&mut binding, &clusters, "2026-01-01T00:03:00Z"), ["m2:6"]);
+}
+
+#[test]
+fn thousands_of_groups_over_a_large_fleet_are_bounded_work() {
+    let groups: Vec<Value> = (0..5000)
+        .map(|at| json!({"affinityName": format!("g{at}"), "clusterNames": [format!("none{at}")]}))
+        .collect();
+    let binding = binding(json!(groups), 3);
+    let clusters: Vec<Cluster> = (0..4000).map(|at| member(&format!("m{at}"), 9)).collect();
+    let started = Instant::now();
+    let decision = schedule(&binding, &clusters);
+    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
+    assert_eq!(decision.tried.len(), 125);
+    let Outcome::Failed(Failure::NoClusterFit(text)) = &decision.outcome else { panic!("{decision:?}") };
+    assert!(
+        text.ends_with(
+            "4875 further groups of clusterAffinities were not tried: with so many clusters, 125 are"
+        ),
+        "{text}"
+    );
+    assert!(told::events(&binding, &decision).len() <= 8);
+}
+
+#[test]
+fn statement_73_a_quota_that_refuses_is_told_and_tried_again() {
+    let binding = binding(json!([{"affinityName": "all"}]), 3);
+    let decision = schedule(&binding, &[member("m1", 9)]).refused("QuotaExceeded", "more than q allows");
+    let Outcome::Failed(failure) = &decision.outcome else { panic!("{decision:?}") };
+    assert_eq!((failure.reason(), failure.to_string().as_str()), ("QuotaExceeded", "more than q allows"));
+    assert_eq!(decision.outcome.retry(), Retry::Soon);
+    assert_eq!(told::events(&binding, &decision), [(false, "more than q allows".to_owned())]);
+}
