@@ -1,4 +1,4 @@
-//! Recorded cases of the reference implementation: division, Webster, spread, filters, overrides, choice of policy,
+//! Recorded cases of the reference implementation: division, Webster, filters, overrides, choice of policy,
 //! estimates; and the decisions around them, by table and property.
 #![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
@@ -17,7 +17,7 @@ use karmada_core::overrides;
 use karmada_core::scheduler::division::{self, Candidate, Division, DivisionError, Mode};
 use karmada_core::scheduler::queue::{Limits, SchedulingQueue};
 use karmada_core::scheduler::trigger::{Cause, Trigger};
-use karmada_core::scheduler::{estimate, filter, spread, trigger, webster};
+use karmada_core::scheduler::{estimate, filter, trigger, webster};
 use recorded::{Differences, Verdict, compare};
 use serde_json::{Value, json};
 
@@ -238,81 +238,6 @@ fn recorded_estimates() {
         let requirements: Option<ReplicaRequirements> =
             serde_json::from_value(case["requirements"].clone()).unwrap();
         compare(&case["max"], &json!(estimate::max_available(&cluster, requirements.as_ref())))
-    });
-}
-
-const NO_MAXIMUM: &str = "recorded bug: an absent maxGroups counted as 0; here it is no limit";
-
-const SPREAD: Differences = &[
-    (12, NO_MAXIMUM),
-    (13, NO_MAXIMUM),
-    (29, NO_MAXIMUM),
-    (43, NO_MAXIMUM),
-    (58, NO_MAXIMUM),
-    (68, NO_MAXIMUM),
-    (71, NO_MAXIMUM),
-    (72, NO_MAXIMUM),
-    (79, NO_MAXIMUM),
-    (85, NO_MAXIMUM),
-    (90, NO_MAXIMUM),
-    (99, NO_MAXIMUM),
-    (116, NO_MAXIMUM),
-    (121, NO_MAXIMUM),
-    (145, NO_MAXIMUM),
-    (155, NO_MAXIMUM),
-    (247, NO_MAXIMUM),
-    (252, NO_MAXIMUM),
-    (258, NO_MAXIMUM),
-    (267, NO_MAXIMUM),
-    (275, NO_MAXIMUM),
-    (277, NO_MAXIMUM),
-    (291, NO_MAXIMUM),
-    (304, NO_MAXIMUM),
-    (338, NO_MAXIMUM),
-    (347, NO_MAXIMUM),
-    (365, NO_MAXIMUM),
-    (375, NO_MAXIMUM),
-    (396, NO_MAXIMUM),
-    (435, NO_MAXIMUM),
-    (436, NO_MAXIMUM),
-    (459, NO_MAXIMUM),
-    (494, NO_MAXIMUM),
-    (531, NO_MAXIMUM),
-    (544, NO_MAXIMUM),
-    (547, NO_MAXIMUM),
-    (548, NO_MAXIMUM),
-    (561, NO_MAXIMUM),
-    (562, NO_MAXIMUM),
-    (566, NO_MAXIMUM),
-];
-
-#[test]
-fn recorded_spread() {
-    recorded::run("spread.json", SPREAD, |case| {
-        let list = case["clusters"].as_array().unwrap();
-        let clusters: Vec<Cluster> = list.iter().map(cluster).collect();
-        let mut candidates: Vec<Candidate<'_>> = clusters
-            .iter()
-            .zip(list)
-            .map(|(cluster, c)| Candidate {
-                cluster,
-                free: c["free"].as_i64().unwrap(),
-                tier: 0,
-                score: c["score"].as_i64().unwrap(),
-            })
-            .collect();
-        let placement: Placement = serde_json::from_value(json!({
-            "spreadConstraints": case["spreadConstraints"], "replicaScheduling": case["replicaScheduling"]}))
-        .unwrap();
-        let previous = targets(&case["prev"]);
-        spread::order(&mut candidates, &previous);
-        match spread::select(&candidates, &placement, case["replicas"].as_i64().unwrap(), &previous) {
-            Ok(selected) => {
-                let names: Vec<&str> = selected.iter().map(|c| c.cluster.name()).collect();
-                compare(&json!([case["selected"], case.get("error")]), &json!([names, Value::Null]))
-            }
-            Err(error) => compare(&case["error"], &json!(error.to_string())),
-        }
     });
 }
 

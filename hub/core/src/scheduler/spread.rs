@@ -1,8 +1,9 @@
 //! Which of the feasible clusters are used, where a placement says over how many groups to spread (features: Select).
 //!
-//! In: candidates in order of preference. Out: those to use, in order. Groups are clusters, or regions with clusters
-//! in them; other groups are refused, as upstream refuses them.
+//! In: candidates in order of preference. Out: those to use, in order. Clusters and regions choose first; providers, zones and labels
+//! then have their say ([`fields`]).
 
+mod fields;
 mod groups;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use karmada_api::policy::{
     Placement, ReplicaDivisionPreference, ReplicaSchedulingStrategy, ReplicaSchedulingType, SpreadConstraint,
 };
 
+use self::fields::Fields;
 use self::groups::Group;
 use super::division::Candidate;
 
@@ -82,6 +84,7 @@ struct Selection<'s> {
     previous: &'s [TargetCluster],
     clusters: Bounds,
     regions: Bounds,
+    by_region: bool,
 }
 
 /// The candidates to use, in order. `candidates` stand in order of preference (see [`order`]).
@@ -98,21 +101,21 @@ pub fn select<'a>(
     if placement.spread_constraints.is_empty() || ignored {
         return Ok(candidates.to_vec());
     }
-    let by = |field: &str| placement.spread_constraints.iter().find(|c| c.spread_by_field == field);
+    // Of one that is said twice the last counts.
+    let by = |field: &str| placement.spread_constraints.iter().rfind(|c| c.spread_by_field == field);
     let selection = Selection {
         placement,
         replicas,
         previous,
         clusters: Bounds::of(by("cluster")),
         regions: Bounds::of(by("region")),
+        by_region: by("region").is_some(),
     };
-    if by("region").is_some() {
-        selection.by_region(candidates)
-    } else if by("cluster").is_some() {
-        selection.by_cluster(candidates)
-    } else {
-        Err(SpreadError("just support cluster and region spread constraint".to_owned()))
+    let fields = Fields::of(&placement.spread_constraints)?;
+    if !fields.go_further() {
+        return selection.choose(candidates);
     }
+    selection.over(&fields, candidates)
 }
 
 /// A region with its clusters in order of preference.
@@ -125,6 +128,40 @@ struct Region<'a> {
 impl Selection<'_> {
     fn available(&self, candidate: &Candidate<'_>) -> i64 {
         available(candidate, self.previous)
+    }
+
+    /// By clusters and regions alone.
+    fn choose<'a>(&self, candidates: &[Candidate<'a>]) -> Result<Vec<Candidate<'a>>, SpreadError> {
+        if self.by_region { self.by_region(candidates) } else { self.by_cluster(candidates) }
+    }
+
+    /// By all fields: as clusters and regions alone choose where that will do, else mended, else among fewer groups.
+    fn over<'a>(
+        &self,
+        fields: &Fields<'_>,
+        candidates: &[Candidate<'a>],
+    ) -> Result<Vec<Candidate<'a>>, SpreadError> {
+        fields.enough(candidates)?;
+        let plain = self.choose(candidates)?;
+        if fields.hold(&plain) {
+            return Ok(plain);
+        }
+        let mended = |selected, candidates: &[Candidate<'a>]| {
+            fields.mended(selected, candidates, self.clusters.max).filter(|selected| self.fits(selected))
+        };
+        if let Some(selected) = mended(plain, candidates) {
+            return Ok(selected);
+        }
+        let mut among = fields.choices(candidates).into_iter();
+        let found = among.find_map(|fewer| mended(self.choose(&fewer).ok()?, &fewer));
+        let words = "no selection of clusters was found that has what all spread constraints ask for";
+        found.ok_or_else(|| SpreadError(words.to_owned()))
+    }
+
+    /// Whether what is divided has room.
+    fn fits(&self, selected: &[Candidate<'_>]) -> bool {
+        let sum = selected.iter().fold(0_i64, |sum, c| sum.saturating_add(self.available(c)));
+        duplicates(self.placement) || (!selected.is_empty() && sum >= self.replicas)
     }
 
     fn by_cluster<'a>(&self, candidates: &[Candidate<'a>]) -> Result<Vec<Candidate<'a>>, SpreadError> {
@@ -147,12 +184,8 @@ impl Selection<'_> {
         mut selected: Vec<Candidate<'a>>,
         mut rest: Vec<Candidate<'a>>,
     ) -> Option<Vec<Candidate<'a>>> {
-        let fits = |list: &[Candidate<'_>]| {
-            let sum = list.iter().fold(0_i64, |sum, c| sum.saturating_add(self.available(c)));
-            !list.is_empty() && sum >= self.replicas
-        };
         for index in (0..selected.len()).rev() {
-            if fits(&selected) {
+            if self.fits(&selected) {
                 break;
             }
             // The first of the roomiest.
@@ -163,7 +196,7 @@ impl Selection<'_> {
                 std::mem::swap(&mut selected[index], &mut rest[other]);
             }
         }
-        fits(&selected).then_some(selected)
+        self.fits(&selected).then_some(selected)
     }
 
     fn by_region<'a>(&self, candidates: &[Candidate<'a>]) -> Result<Vec<Candidate<'a>>, SpreadError> {
@@ -182,7 +215,13 @@ impl Selection<'_> {
         regions.sort_by(|a, b| b.score.cmp(&a.score).then(a.name.cmp(&b.name)));
         let groups: Vec<Group> =
             regions.iter().map(|region| Group { score: region.score, size: region.clusters.len() }).collect();
-        let counts = (self.regions.min, self.regions.max);
+        // Each region has a cluster of its own.
+        let counts = (self.regions.min, self.regions.max.min(self.clusters.max));
+        if counts.0 > counts.1 {
+            let words =
+                "the cluster spreadConstraint.MaxGroups is less than the region spreadConstraint.MinGroups";
+            return Err(SpreadError(words.to_owned()));
+        }
         let chosen = groups::choose(&groups, counts, self.clusters.min).ok_or_else(|| {
             SpreadError(
                 "the number of clusters is less than the cluster spreadConstraint.MinGroups".to_owned(),
@@ -204,7 +243,7 @@ impl Selection<'_> {
             }
         }
         rest.sort_by(|a, b| {
-            let key = |c: &Candidate<'_>| (-c.score, -self.available(c));
+            let key = |c: &Candidate<'_>| (c.tier, -c.score, -self.available(c));
             key(a).cmp(&key(b)).then(a.cluster.name().cmp(b.cluster.name()))
         });
         rest.truncate(self.clusters.max.saturating_sub(selected.len()));

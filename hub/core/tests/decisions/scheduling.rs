@@ -235,10 +235,8 @@ fn failures_say_so_and_take_back_only_what_cannot_stay() {
         "failed to assign replicas: failed to scale up: Clusters available replicas 100 are not enough to schedule."})
     );
     assert_eq!(scheduler::apply(&big, &decision), None);
-    let zone = binding(json!({"spreadConstraints": [{"spreadByField": "zone", "maxGroups": 1}]}));
-    let mut zoned = clusters;
-    zoned[0].spec.zones = vec!["z".to_owned()];
-    assert!(matches!(schedule(&zone, &zoned).outcome, Outcome::Failed(Failure::Error(_))));
+    let spread = binding(json!({"spreadConstraints": [{"spreadByField": "cluster", "minGroups": 9}]}));
+    assert!(matches!(schedule(&spread, &clusters).outcome, Outcome::Failed(Failure::Error(_))));
 }
 
 #[test]

@@ -6,4 +6,6 @@
 mod recorded;
 
 mod ordered;
+mod spread;
+mod spread_differences;
 mod steps;

@@ -171,6 +171,7 @@ fn recorded_affinity_groups() {
 }
 
 const NO_MAXIMUM: &str = "recorded bug: an absent maxGroups counted as 0; here it is no limit";
+const FIELDS: &str = "other groups than clusters and regions were refused; here they are formed";
 const UNWRITTEN: &str =
     "the hub's store does not answer: its word cannot be written either, and it is tried again";
 const BY_NAME: &str = "the event tells the result by name";
@@ -180,9 +181,13 @@ const REFUSED: &str = "what was not written holds no group";
 
 const EXPLAIN: Differences = &[
     (7, NO_MAXIMUM),
+    (8, FIELDS),
     (20, NO_MAXIMUM),
+    (21, FIELDS),
     (33, NO_MAXIMUM),
+    (34, FIELDS),
     (46, NO_MAXIMUM),
+    (47, FIELDS),
     (93, READ_AGAIN),
     (95, UNWRITTEN),
     (96, UNWRITTEN),
