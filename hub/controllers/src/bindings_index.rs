@@ -16,6 +16,7 @@ use karmada_api::override_policy::OverridePolicy;
 use karmada_api::policy::Placement;
 use karmada_core::overrides;
 use karmada_core::scheduler::concern;
+use karmada_core::scheduler::neighbours::{Groups, Neighbours};
 use parking_lot::RwLock;
 use serde::Deserialize;
 
@@ -33,6 +34,8 @@ struct State {
     by_id: BTreeMap<Arc<str>, Key>,
     /// By the placement's text: what many bindings say alike.
     placements: BTreeMap<Arc<str>, Placed>,
+    /// Where workloads are that want to be together, or apart.
+    groups: Groups,
 }
 
 /// What is known of one binding.
@@ -129,6 +132,12 @@ impl BindingsIndex {
                 if known && *generation != 0 {
                     return;
                 }
+                // What was written is noted at once; what the watch tells of before that is older.
+                let newer =
+                    |binding: &Binding| binding.seen.uid == *uid && binding.seen.generation > *generation;
+                if self.0.read().bindings.get(key).is_some_and(newer) {
+                    return;
+                }
                 match object.parse::<Read>() {
                     Ok(read) => self.0.write().put(key, seen, binding_id(object), read.spec),
                     Err(error) => {
@@ -161,6 +170,11 @@ impl BindingsIndex {
     /// How urgently a binding is to be scheduled: 0 where it says nothing.
     pub fn priority(&self, key: &Key) -> i32 {
         self.0.read().bindings.get(key).map_or(0, |binding| binding.priority)
+    }
+
+    /// Where the workloads are that a binding wants to be with, or apart from.
+    pub fn neighbours(&self, key: &Key, spec: &BindingSpec) -> Neighbours {
+        self.0.read().groups.neighbours(&key.namespace, &key.name, spec)
     }
 
     /// The bindings that name a cluster: chosen, required or being left.
@@ -196,6 +210,7 @@ impl BindingsIndex {
 impl State {
     fn put(&mut self, key: &Key, seen: Seen, id: Option<&str>, spec: BindingSpec) {
         self.remove(key);
+        self.groups.put(&key.namespace, &key.name, &spec);
         let seeks = concern::seeks_clusters(&spec);
         let clusters = named(&spec);
         let priority = spec.schedule_priority.as_ref().map_or(0, |said| said.priority);
@@ -225,6 +240,7 @@ impl State {
     }
 
     fn remove(&mut self, key: &Key) {
+        self.groups.remove(&key.namespace, &key.name);
         let Some(binding) = self.bindings.remove(key) else { return };
         if let Some(id) = binding.id.filter(|id| self.by_id.get(id) == Some(key)) {
             self.by_id.remove(&id);

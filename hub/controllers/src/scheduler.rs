@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
-use crate::port::{Api, ApiError, Key, Resource};
+use crate::port::{Api, ApiError, Change, Key, Resource};
 use crate::runner::{Action, Controller, Error, Source};
 use crate::shared::Shared;
 
@@ -85,7 +85,11 @@ impl Scheduler {
         let (mut binding, mut decision) = (binding, decision);
         if let Some(wanted) = scheduler::apply(&binding, &decision) {
             match api.update(resource, fetch::to_value(&wanted)?).await {
-                Ok(written) => binding = written.parse()?,
+                Ok(written) => {
+                    binding = written.parse()?;
+                    // At once, not when the watch tells: the next of its group looks where this one is.
+                    self.shared.bindings.observe(&Change::Applied(written));
+                }
                 Err(ApiError::Forbidden { reason, message }) => {
                     decision = decision.refused(&reason, &message);
                 }
@@ -180,12 +184,16 @@ impl Controller for Scheduler {
             binding: &binding,
             clusters: &clusters,
             scheduler: DEFAULT_SCHEDULER,
+            neighbours: self.shared.bindings.neighbours(key, &binding.spec),
         });
         tracing::debug!(namespace = &*key.namespace, binding = &*key.name, outcome = ?decision.outcome, "scheduling decided");
+        let in_groups = binding.spec.workload_affinity_groups.is_some();
         self.note(key, !matches!(decision.outcome, Outcome::Failed(_)));
         let outcome = self.carry_out(&resource, binding, decision).await?.outcome;
         match (outcome.retry(), &outcome) {
             (Retry::ForRoom, _) => Ok(Action::AwaitRoom),
+            // Its group may move, which no cluster tells of.
+            (Retry::Never, Outcome::Failed(_)) if in_groups => Ok(Action::AwaitRoom),
             (Retry::Soon, Outcome::Failed(failure)) => Err(Error::Other(failure.to_string())),
             _ => Ok(Action::Done),
         }

@@ -10,8 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use karmada_api::binding::{
     BindingSpec, BindingSuspension, ObjectReference, ResourceBinding, SchedulePriority,
+    WorkloadAffinityGroups,
 };
-use karmada_api::policy::{PropagationPolicy, ResourceSelector};
+use karmada_api::policy::{PropagationPolicy, ResourceSelector, WorkloadAffinityTerm};
 use karmada_api::strings::{DEFAULT_SCHEDULER, annotations, finalizers, labels};
 use karmada_api::{names, object, selector};
 use karmada_interpreter::{InterpretError, Interpreter, Operation};
@@ -366,8 +367,25 @@ fn spec(
         suspension: suspension(policy, existing.suspension.as_ref()),
         preserve_resources_on_deletion: policy.spec.preserve_resources_on_deletion,
         schedule_priority: priority.map(|priority| SchedulePriority { priority }),
+        workload_affinity_groups: workload_affinity_groups(template, policy),
         ..existing
     })
+}
+
+/// The groups of workloads to be with, and apart from: the value that the template has for the label by which the policy groups them. Without
+/// the label it is in no group.
+fn workload_affinity_groups(template: &Value, policy: &PropagationPolicy) -> Option<WorkloadAffinityGroups> {
+    let wanted = policy.spec.placement.workload_affinity.as_ref()?;
+    let group = |term: &Option<WorkloadAffinityTerm>| {
+        let key = term.as_ref().map(|term| term.group_by_label_key.as_str()).filter(|key| !key.is_empty());
+        let value = key.and_then(|key| Some((key, object::label(template, key)?)));
+        value.map(|(key, value)| format!("{key}={value}")).unwrap_or_default()
+    };
+    let groups = WorkloadAffinityGroups {
+        affinity_group: group(&wanted.affinity),
+        anti_affinity_group: group(&wanted.anti_affinity),
+    };
+    (groups != WorkloadAffinityGroups::default()).then_some(groups)
 }
 
 fn reference(template: &Value) -> ObjectReference {

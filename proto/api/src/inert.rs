@@ -128,9 +128,7 @@ mod tests {
             ("spec.failover.application", json!({"decisionConditions": {"tolerationSeconds": 5}})),
             ("spec.failover.cluster", json!({"purgeMode": "Directly"})),
             ("spec.schedulePriority", json!({"priorityClassName": "gold"})),
-            ("spec.placement.workloadAffinity", json!({"affinity": {"groupByLabelKey": "app"}})),
             ("spec.placement.clusterTolerations[].tolerationSeconds", json!(30)),
-            ("spec.placement.spreadConstraints[].spreadByLabel", json!("rack")),
         ];
         let binding = [
             ("spec.gracefulEvictionTasks[].fromCluster", json!("north")),
@@ -138,10 +136,7 @@ mod tests {
             ("spec.failover.application", json!({"decisionConditions": {"tolerationSeconds": 5}})),
             ("spec.failover.cluster", json!({"purgeMode": "Directly"})),
             ("spec.schedulePriority", json!({"priority": 7})),
-            ("spec.placement.workloadAffinity", json!({"affinity": {"groupByLabelKey": "app"}})),
             ("spec.placement.clusterTolerations[].tolerationSeconds", json!(30)),
-            ("spec.placement.spreadConstraints[].spreadByLabel", json!("rack")),
-            ("spec.workloadAffinityGroups", json!({"affinityGroup": "app=web"})),
             ("spec.components", json!([{"name": "head", "replicas": 1}])),
             ("spec.clusters[].components", json!([{"name": "head", "replicas": 1}])),
             ("spec.requiredBy[].clusters[].components", json!([{"name": "head", "replicas": 1}])),

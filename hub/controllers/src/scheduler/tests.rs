@@ -69,3 +69,22 @@ async fn what_a_quota_refuses_is_told_and_tried_again() {
     look(&rig).await.unwrap();
     assert_eq!(condition(&now()), (&json!("True"), &json!("Success")));
 }
+
+#[tokio::test(start_paused = true)]
+async fn workloads_that_keep_apart_see_each_other_at_once() {
+    let mut objects = objects(&json!({"clusterAffinity": {"clusterNames": ["m1"]}}), 0);
+    let mut other = rig::binding("other", &json!({}), &[]);
+    for binding in [objects.last_mut().unwrap(), &mut other] {
+        binding["spec"]["workloadAffinityGroups"] = json!({"antiAffinityGroup": "app=db"});
+    }
+    objects.push(other);
+    let rig = Rig::new(objects).await;
+    let scheduler = Scheduler::new(rig.shared.clone());
+    scheduler.reconcile(&key("default", "web-configmap")).await.unwrap();
+    scheduler.reconcile(&key("default", "other-configmap")).await.unwrap();
+    let clusters = |name| {
+        rig.api.value(BINDING_API, "ResourceBinding", "default", name).unwrap()["spec"]["clusters"].clone()
+    };
+    assert_eq!(clusters("web-configmap"), json!([{"name": "m1"}]));
+    assert_eq!(clusters("other-configmap"), json!([{"name": "m2"}]));
+}

@@ -12,6 +12,7 @@ use karmada_api::policy::Placement;
 
 use super::division::{self, Candidate, Division, DivisionError, Mode};
 use super::filter::{self, Unfit};
+use super::neighbours::Neighbours;
 use super::{Decision, Failure, Outcome, Verdict, estimate, spread};
 
 /// How often one schedule asks whether a group means a cluster: 10,000 clusters and 50 groups, 100 clusters and 5,000.
@@ -48,13 +49,20 @@ struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    fn of(cluster: &'a Cluster, binding: &ResourceBinding, placement: &Placement) -> Self {
+    fn of(
+        cluster: &'a Cluster,
+        binding: &ResourceBinding,
+        placement: &Placement,
+        neighbours: &Neighbours,
+    ) -> Self {
         let spec = &binding.spec;
         let already = spec.clusters.iter().any(|target| target.name == cluster.name());
         let serves = filter::api(cluster, &spec.resource.api_version, &spec.resource.kind, already);
         let others = filter::eviction(cluster.name(), spec)
             .and_then(|()| filter::spread_property(cluster, placement))
-            .and_then(|()| filter::taints(&cluster.spec.taints, &placement.cluster_tolerations, already));
+            .and_then(|()| filter::taints(&cluster.spec.taints, &placement.cluster_tolerations, already))
+            .and_then(|()| neighbours.together(cluster.name(), already))
+            .and_then(|()| neighbours.apart(cluster.name(), already));
         let fits = !cluster.deleting() && serves.is_ok() && others.is_ok();
         let free = if fits { free(binding, cluster) } else { 0 };
         Seen { cluster, serves, others, free }
@@ -76,8 +84,9 @@ pub(super) fn place(
     clusters: &[&Cluster],
     placement: &Placement,
     mode: Mode,
+    neighbours: &Neighbours,
 ) -> Decision {
-    let seen = clusters.iter().map(|cluster| Seen::of(cluster, binding, placement)).collect();
+    let seen = clusters.iter().map(|cluster| Seen::of(cluster, binding, placement, neighbours)).collect();
     let plan = Plan { binding, placement, mode, clusters: seen };
     if placement.cluster_affinities.is_empty() {
         return plan.attempt("", None).into_decision(Vec::new());

@@ -27,6 +27,12 @@ pub enum Unfit {
     /// It is being left.
     #[error("cluster(s) is in the process of eviction")]
     Evicting,
+    /// The workloads that it wants to be with are not there.
+    #[error("ResourceBinding with the same affinity group does not target this cluster")]
+    NotWithItsGroup,
+    /// A workload that it keeps apart from is there.
+    #[error("cluster already has workload with the same anti-affinity group")]
+    WithItsAntiGroup,
 }
 
 /// Whether a cluster serves the kind. One that has the template already is believed to.

@@ -8,6 +8,7 @@ pub mod concern;
 pub mod division;
 pub mod estimate;
 pub mod filter;
+pub mod neighbours;
 pub mod queue;
 pub mod spread;
 pub mod told;
@@ -25,6 +26,7 @@ use karmada_api::strings::{annotations, conditions};
 
 pub use self::attempts::Attempt;
 use self::filter::Unfit;
+use self::neighbours::Neighbours;
 use self::trigger::Trigger;
 use crate::{condition, seconds, set_condition};
 
@@ -36,6 +38,8 @@ pub struct Input<'a, C> {
     pub clusters: &'a [C],
     /// The name that this scheduler goes by.
     pub scheduler: &'a str,
+    /// Where the workloads are that it wants to be with, or apart from.
+    pub neighbours: Neighbours,
 }
 
 /// Why a binding was not scheduled.
@@ -178,7 +182,7 @@ pub fn schedule<C: Borrow<Cluster>>(input: &Input<'_, C>) -> Decision {
         Trigger::Schedule { mode, .. } => mode,
     };
     let Some(placement) = &input.binding.spec.placement else { return Decision::plain(Outcome::NotOurs) };
-    attempts::place(input.binding, &clusters, placement, mode)
+    attempts::place(input.binding, &clusters, placement, mode, &input.neighbours)
 }
 
 /// The clusters on their way out: whoever placed something there, it is lost.

@@ -266,6 +266,22 @@ fn a_binding_says_what_template_and_policy_say() {
 }
 
 #[test]
+fn a_binding_is_in_the_groups_that_its_templates_labels_name() {
+    let placement = json!({"workloadAffinity": {"affinity": {"groupByLabelKey": "app"}, "antiAffinity": {"groupByLabelKey": "tier"}}});
+    let policy =
+        policy("p", "default", json!({"resourceSelectors": all_deployments(), "placement": placement}));
+    let groups = |template: &Value| {
+        serde_json::to_value(made(template, &policy).spec.workload_affinity_groups).unwrap()
+    };
+    let mut template = deployment();
+    assert_eq!(groups(&template), json!({"affinityGroup": "app=nginx"}), "it has no label for the other");
+    template["metadata"]["labels"] = json!({"tier": "db"});
+    assert_eq!(groups(&template), json!({"antiAffinityGroup": "tier=db"}));
+    template["metadata"]["labels"] = json!({});
+    assert_eq!(groups(&template), Value::Null);
+}
+
+#[test]
 fn a_binding_keeps_what_others_decided() {
     let policy = policy("p", "default", json!({"resourceSelectors": all_deployments()}));
     let mut existing = made(&deployment(), &policy);

@@ -6,6 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use karmada_api::binding::{ResourceBinding, TargetCluster};
 use karmada_api::cluster::Cluster;
 use karmada_core::scheduler::division::{self, Candidate, Division, Mode};
+use karmada_core::scheduler::neighbours::Neighbours;
 use karmada_core::scheduler::trigger::{Cause, Trigger, trigger};
 use karmada_core::scheduler::{self, Decision, Failure, Input, Outcome, Verdict, concern, webster};
 use proptest::prelude::*;
@@ -18,7 +19,12 @@ fn members(names: &[&str]) -> Vec<Cluster> {
 }
 
 fn schedule(binding: &ResourceBinding, clusters: &[Cluster]) -> Decision {
-    scheduler::schedule(&Input { binding, clusters, scheduler: "default-scheduler" })
+    scheduler::schedule(&Input {
+        binding,
+        clusters,
+        scheduler: "default-scheduler",
+        neighbours: Neighbours::default(),
+    })
 }
 
 fn result(decision: &Decision) -> Value {

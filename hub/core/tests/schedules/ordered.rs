@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use karmada_api::binding::ResourceBinding;
 use karmada_api::cluster::Cluster;
+use karmada_core::scheduler::neighbours::Neighbours;
 use karmada_core::scheduler::{self, Decision, Failure, Input, Outcome, Retry, told};
 use serde_json::{Value, json};
 
@@ -26,7 +27,12 @@ fn binding(groups: Value, replicas: i64) -> ResourceBinding {
 }
 
 fn schedule(binding: &ResourceBinding, clusters: &[Cluster]) -> Decision {
-    scheduler::schedule(&Input { binding, clusters, scheduler: "default-scheduler" })
+    scheduler::schedule(&Input {
+        binding,
+        clusters,
+        scheduler: "default-scheduler",
+        neighbours: Neighbours::default(),
+    })
 }
 
 fn place(binding: &mut ResourceBinding, clusters: &[Cluster], at: &str) -> Vec<String> {

@@ -2,6 +2,7 @@
 
 use karmada_api::binding::{BindingSpec, ResourceBinding, TargetCluster};
 use karmada_api::cluster::Cluster;
+use karmada_core::scheduler::neighbours::Neighbours;
 use karmada_core::scheduler::{self, Decision, Failure, Input, Retry, told};
 use serde_json::{Value, json};
 
@@ -94,7 +95,12 @@ struct Step {
 
 fn step(mut binding: ResourceBinding, clusters: &[Cluster], minute: usize) -> Step {
     let scheduler = "default-scheduler";
-    let decision = scheduler::schedule(&Input { binding: &binding, clusters, scheduler });
+    let decision = scheduler::schedule(&Input {
+        binding: &binding,
+        clusters,
+        scheduler,
+        neighbours: Neighbours::default(),
+    });
     let before = binding.spec.clusters.clone();
     if let Some(wanted) = scheduler::apply(&binding, &decision) {
         binding = wanted;
@@ -225,8 +231,12 @@ fn recorded_explanations() {
 
 /// A schedule whose result the hub does not take.
 fn refused(mut binding: ResourceBinding, clusters: &[Cluster], answer: &Value) -> Step {
-    let decision =
-        scheduler::schedule(&Input { binding: &binding, clusters, scheduler: "default-scheduler" });
+    let decision = scheduler::schedule(&Input {
+        binding: &binding,
+        clusters,
+        scheduler: "default-scheduler",
+        neighbours: Neighbours::default(),
+    });
     let decision = decision.refused(answer["reason"].as_str().unwrap(), answer["message"].as_str().unwrap());
     let now = "2026-01-01T00:00:00Z".parse().unwrap();
     if let Some(status) = scheduler::status(&binding, &[], &decision, now) {

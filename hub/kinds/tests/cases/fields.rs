@@ -21,6 +21,8 @@ const SELECTOR: &str = "proto/api/src/selector.rs";
 const DETECTOR: &str = "hub/core/src/detector.rs";
 const FILTER: &str = "hub/core/src/scheduler/filter.rs";
 const SPREAD: &str = "hub/core/src/scheduler/spread.rs";
+const FIELDS: &str = "hub/core/src/scheduler/spread/fields.rs";
+const NEIGHBOURS: &str = "hub/core/src/scheduler/neighbours.rs";
 const DIVISION: &str = "hub/core/src/scheduler/division.rs";
 const ESTIMATE: &str = "hub/core/src/scheduler/estimate.rs";
 const TRIGGER: &str = "hub/core/src/scheduler/trigger.rs";
@@ -166,6 +168,11 @@ const ACTED_ON: &[Acted] = &[
     (PLACED, "spec.placement.spreadConstraints[].maxGroups", SPREAD, "max_groups"),
     (PLACED, "spec.placement.spreadConstraints[].minGroups", SPREAD, "min_groups"),
     (PLACED, "spec.placement.spreadConstraints[].spreadByField", FILTER, "spread_by_field"),
+    (PLACED, "spec.placement.spreadConstraints[].spreadByLabel", FIELDS, "spread_by_label"),
+    (PLACED, "spec.placement.workloadAffinity.affinity.groupByLabelKey", DETECTOR, "group_by_label_key"),
+    (PLACED, "spec.placement.workloadAffinity.antiAffinity.groupByLabelKey", DETECTOR, "group_by_label_key"),
+    (BINDINGS, "spec.workloadAffinityGroups.affinityGroup", NEIGHBOURS, "affinity_group"),
+    (BINDINGS, "spec.workloadAffinityGroups.antiAffinityGroup", NEIGHBOURS, "anti_affinity_group"),
     (OVERRIDES, "spec.targetCluster.clusterNames[]", OVERRIDING, "target_cluster"),
     (OVERRIDES, "spec.targetCluster.exclude[]", OVERRIDING, "target_cluster"),
     (OVERRIDES, "spec.targetCluster.fieldSelector.{fields}", OVERRIDING, "target_cluster"),
@@ -240,7 +247,7 @@ const ACTED_ON: &[Acted] = &[
     (BINDINGS, "spec.gracefulEvictionTasks[].suppressDeletion", INERT, "gracefulEvictionTasks[].fromCluster"),
     (BINDINGS, "spec.preserveResourcesOnDeletion", WORKS, "preserve_resources_on_deletion"),
     (BINDINGS, "spec.replicaRequirements.resourceRequest", ESTIMATE, "resource_request"),
-    (BINDINGS, "spec.replicas", "hub/core/src/scheduler/mod.rs", "spec.replicas"),
+    (BINDINGS, "spec.replicas", "hub/core/src/scheduler/attempts.rs", "spec.replicas"),
     (BINDINGS, "spec.requiredBy[].clusters[].{target}", TARGETS, "required_by"),
     (BINDINGS, "spec.requiredBy[].name", TARGETS, "required_by"),
     (BINDINGS, "spec.requiredBy[].namespace", TARGETS, "required_by"),

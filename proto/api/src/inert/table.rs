@@ -26,9 +26,7 @@ const DEPENDENCIES: &str = "dependencies do not follow yet: let a policy select 
 const UNHEALTHY: &str = "nothing is moved away from where it is unhealthy yet";
 const FAILED: &str = "nothing is moved away from a cluster that fails yet";
 const PRIORITY: &str = "bindings are not scheduled in the order of their priority yet";
-const AFFINITY: &str = "workloads are not placed by each other yet";
 const TOLERATION: &str = "nothing is evicted from a tainted cluster yet, now or later";
-const SPREAD: &str = "clusters are not grouped by labels yet: use spreadByField";
 const PARTS: &str = "the parts of a workload are not placed or counted apart yet";
 const NODES: &str =
     "a cluster's room is counted by what a replica requests; which nodes may run it is not asked yet";
@@ -96,9 +94,7 @@ pub const ROWS: &[Row] = &[
     field(POLICY, POLICIES, "spec.failover.application", said, UNHEALTHY),
     field(POLICY, POLICIES, "spec.failover.cluster", said, FAILED),
     field(POLICY, POLICIES, "spec.schedulePriority", said, PRIORITY),
-    field(POLICY, POLICIES, "spec.placement.workloadAffinity", said, AFFINITY),
     field(POLICY, POLICIES, "spec.placement.clusterTolerations[].tolerationSeconds", said, TOLERATION),
-    field(POLICY, POLICIES, "spec.placement.spreadConstraints[].spreadByLabel", said, SPREAD),
     field(
         crate::WORK_GROUP,
         BINDINGS,
@@ -110,7 +106,6 @@ pub const ROWS: &[Row] = &[
     field(crate::WORK_GROUP, BINDINGS, "spec.failover.application", said, UNHEALTHY),
     field(crate::WORK_GROUP, BINDINGS, "spec.failover.cluster", said, FAILED),
     field(crate::WORK_GROUP, BINDINGS, "spec.schedulePriority", said, PRIORITY),
-    field(crate::WORK_GROUP, BINDINGS, "spec.placement.workloadAffinity", said, AFFINITY),
     field(
         crate::WORK_GROUP,
         BINDINGS,
@@ -118,8 +113,6 @@ pub const ROWS: &[Row] = &[
         said,
         TOLERATION,
     ),
-    field(crate::WORK_GROUP, BINDINGS, "spec.placement.spreadConstraints[].spreadByLabel", said, SPREAD),
-    field(crate::WORK_GROUP, BINDINGS, "spec.workloadAffinityGroups", said, AFFINITY),
     field(crate::WORK_GROUP, BINDINGS, "spec.components", said, PARTS),
     field(crate::WORK_GROUP, BINDINGS, "spec.clusters[].components", said, PARTS),
     field(crate::WORK_GROUP, BINDINGS, "spec.requiredBy[].clusters[].components", said, PARTS),
