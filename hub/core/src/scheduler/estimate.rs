@@ -23,13 +23,13 @@ pub fn max_available(cluster: &Cluster, requirements: Option<&ReplicaRequirement
 }
 
 /// What is neither taken nor waited for.
-fn left(summary: &ResourceSummary, name: &str) -> Quantity {
+pub(super) fn left(summary: &ResourceSummary, name: &str) -> Quantity {
     let of = |list: &ResourceList| list.get(name).copied().unwrap_or_default();
     of(&summary.allocatable).minus(of(&summary.allocated)).minus(of(&summary.allocating))
 }
 
 /// How often `request` fits into `room`: CPU in thousandths, everything else in whole units.
-fn times(name: &str, room: Quantity, request: Quantity) -> i64 {
+pub(super) fn times(name: &str, room: Quantity, request: Quantity) -> i64 {
     let (room, request) =
         if name == "cpu" { (room.milli(), request.milli()) } else { (room.units(), request.units()) };
     if request <= 0 { i64::MAX } else { (room / request).max(0) }

@@ -4,6 +4,7 @@
 //! not. [`apply`] and [`status`] turn it into the binding to write.
 
 mod attempts;
+pub mod components;
 pub mod concern;
 pub mod division;
 pub mod estimate;

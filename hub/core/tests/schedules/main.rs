@@ -5,6 +5,7 @@
 #[path = "../../../../proto/api/tests/recorded/mod.rs"]
 mod recorded;
 
+mod components;
 mod neighbours;
 mod ordered;
 mod spread;
