@@ -1,7 +1,5 @@
 //! Ordered groups of clusters: which holds, what is told of those that do not do, and how many are tried.
 
-use std::time::{Duration, Instant};
-
 use karmada_api::binding::ResourceBinding;
 use karmada_api::cluster::Cluster;
 use karmada_core::scheduler::neighbours::Neighbours;
@@ -83,9 +81,7 @@ fn thousands_of_groups_over_a_large_fleet_are_bounded_work() {
         .collect();
     let binding = binding(json!(groups), 3);
     let clusters: Vec<Cluster> = (0..4000).map(|at| member(&format!("m{at}"), 9)).collect();
-    let started = Instant::now();
     let decision = schedule(&binding, &clusters);
-    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
     assert_eq!(decision.tried.len(), 125);
     let Outcome::Failed(Failure::NoClusterFit(text)) = &decision.outcome else { panic!("{decision:?}") };
     assert!(
