@@ -8,10 +8,13 @@ use crate::folder::{target_dir, workspace_root};
 use crate::must_not_skip;
 use crate::process::find_in_path;
 
+/// A folder of programs that are used instead of those that are built, as envtest has it.
+const ASSETS: &str = "KUBEBUILDER_ASSETS";
+
 /// Where the programs are.
 #[derive(Clone, Debug)]
 pub struct Programs {
-    /// etcd 3.6.
+    /// etcd, of the version that this Kubernetes requires.
     pub etcd: PathBuf,
     /// kube-apiserver, of the version in `tests/kube/go.mod`.
     pub kube_apiserver: PathBuf,
@@ -21,7 +24,7 @@ pub struct Programs {
     pub kube_scheduler: PathBuf,
     /// kwok, which plays the nodes.
     pub kwok: PathBuf,
-    /// The installed kubectl, or else the built one.
+    /// The kubectl among the given programs, or else the installed one, or else the built one.
     pub kubectl: PathBuf,
 }
 
@@ -62,15 +65,33 @@ pub fn bin_dir() -> PathBuf {
     target_dir().join("kube").join("bin")
 }
 
+/// The version that members are of, as their kube-apiserver says it: `v1.36.3`.
+#[track_caller]
+pub fn member_version() -> String {
+    let output = Command::new(&programs().kube_apiserver).arg("--version").output();
+    let output = output.expect("kube-apiserver can be started");
+    String::from_utf8_lossy(&output.stdout).trim().trim_start_matches("Kubernetes ").to_owned()
+}
+
+/// The folder of the kubectl whose commands are compared: the given one, or else the built one. Never the installed one, which may
+/// be of any version.
+pub fn kubectl_folder() -> PathBuf {
+    let folder = given("kubectl").and_then(|file| file.parent().map(Path::to_owned));
+    folder.unwrap_or_else(bin_dir)
+}
+
+/// A program in the folder that `KUBEBUILDER_ASSETS` names: what lies there is used instead, and what does not is built.
+fn given(name: &str) -> Option<PathBuf> {
+    let folder = std::env::var_os(ASSETS).map(PathBuf::from)?;
+    Some(folder.join(name)).filter(|file| file.is_file())
+}
+
 fn found() -> Result<&'static Programs, String> {
     static FOUND: OnceLock<Result<Programs, String>> = OnceLock::new();
     FOUND.get_or_init(find).as_ref().map_err(Clone::clone)
 }
 
 fn find() -> Result<Programs, String> {
-    // As envtest has it: what lies there is used instead, and what does not is built.
-    let assets = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
-    let given = |name: &str| assets.as_ref().map(|folder| folder.join(name)).filter(|file| file.is_file());
     let names = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"];
     let bin = bin_dir();
     if names.iter().any(|name| given(name).is_none()) {
@@ -83,6 +104,6 @@ fn find() -> Result<Programs, String> {
         kube_controller_manager: program("kube-controller-manager"),
         kube_scheduler: program("kube-scheduler"),
         kwok: program("kwok"),
-        kubectl: find_in_path("kubectl").unwrap_or_else(|| program("kubectl")),
+        kubectl: given("kubectl").or_else(|| find_in_path("kubectl")).unwrap_or_else(|| bin.join("kubectl")),
     })
 }

@@ -5,10 +5,9 @@
 
 use std::time::{Duration, Instant};
 
-use karmada_schema::KUBERNETES_VERSION;
 use tests::api::{condition, text_at};
 use tests::folder::Folder;
-use tests::kube::programs_or_skip;
+use tests::kube::{member_version, programs_or_skip};
 use tests::kubelet::Kubelet;
 use tests::member::{Member, MemberOptions};
 use tests::wait::{PATIENCE, eventually, so};
@@ -34,7 +33,7 @@ fn a_member_runs_workloads_and_survives_restarts() {
     let mut member = Member::start(MemberOptions::new("alpha"));
     println!("the member was up after {:?}", begin.elapsed());
     let kubectl = member.kubectl();
-    assert!(kubectl.ok(&["version"]).contains(&format!("Server Version: {KUBERNETES_VERSION}")));
+    assert!(kubectl.ok(&["version"]).contains(&format!("Server Version: {}", member_version())));
     kubectl.apply(DEPLOYMENT);
     kubectl.ok(&["rollout", "status", "deployment/nginx", "--timeout=60s"]);
     assert_eq!(member.running_pods("default").unwrap().len(), 3);

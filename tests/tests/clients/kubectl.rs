@@ -1,6 +1,6 @@
 //! kubectl's whole command set: the same command lines against a real kube-apiserver and a hub, and what they print compared.
 //!
-//! In: `kubectl/*.yaml`, scripts of shell lines with kubectl (built beside the members) in a folder and a namespace of their
+//! In: `kubectl/*.yaml`, scripts of shell lines with kubectl (built beside the members, or of `KUBEBUILDER_ASSETS`) in a folder and a namespace of their
 //! own on each server; neither runs controllers, so that every answer is the API server's. Out: for each line that differs, what it
 //! printed and how it ended on both. A line that may differ says why; one that says so and does not differ fails.
 //! `KUBECTL_ONLY=words` runs only scripts whose names hold one of the words (separated by commas).
@@ -87,7 +87,7 @@ impl Server {
     }
 
     fn shell(&self, folder: &Path, line: &str) -> Printed {
-        let bin = tests::kube::bin_dir();
+        let bin = tests::kube::kubectl_folder();
         let path = std::env::var("PATH").unwrap_or_default();
         let output = Command::new("timeout")
             .args(["60", "sh", "-c", line])

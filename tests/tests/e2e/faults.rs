@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use karmada_schema::KUBERNETES_VERSION;
 use serde_json::{Value, json};
 use tests::api::{condition, text_at};
+use tests::kube::member_version;
 use tests::kubectl::Kubectl;
 use tests::wait::{PATIENCE, eventually, so};
 
@@ -276,7 +276,7 @@ fn a_cluster_status_that_somebody_changed_is_told_again() {
     let Some(fleet) = alone() else { return };
     let path = "/apis/cluster.karmada.io/v1alpha1/clusters/north/status";
     let settled = |cluster: &Value| {
-        has(cluster, "/status/kubernetesVersion", &json!(KUBERNETES_VERSION))?;
+        has(cluster, "/status/kubernetesVersion", &json!(member_version()))?;
         has(cluster, "/status/nodeSummary", &json!({"totalNum": 2, "readyNum": 2}))?;
         has(cluster, "/status/resourceSummary/allocatable/cpu", &json!("16"))?;
         let enabled = cluster.pointer("/status/apiEnablements").and_then(Value::as_array).map_or(0, Vec::len);

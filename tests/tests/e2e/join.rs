@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use karmada_schema::KUBERNETES_VERSION;
 use serde_json::{Value, json};
 use tests::agent::{Agent, AgentOptions};
 use tests::api::{condition, text_at};
 use tests::hub::Hub;
+use tests::kube::member_version;
 use tests::middlebox::{Kind, Middlebox};
 use tests::wait::{eventually, so};
 
@@ -30,7 +30,7 @@ fn one_token_joins_three_members_and_clusters_tell_what_they_are() {
         crate::fleet::await_object(fleet.hub.api(), "the hub", &path, |cluster| {
             has(cluster, "/spec/id", &system["metadata"]["uid"])?;
             has(cluster, "/spec/syncMode", &json!("Pull"))?;
-            has(cluster, "/status/kubernetesVersion", &json!(KUBERNETES_VERSION))?;
+            has(cluster, "/status/kubernetesVersion", &json!(member_version()))?;
             has(cluster, "/status/nodeSummary", &json!({"totalNum": 2, "readyNum": 2}))?;
             has(cluster, "/status/resourceSummary/allocatable/cpu", &json!("16"))?;
             has(cluster, "/status/resourceSummary/allocatable/memory", &json!("64Gi"))?;
@@ -41,10 +41,7 @@ fn one_token_joins_three_members_and_clusters_tell_what_they_are() {
     }
     let table = fleet.hub.kubectl().ok(&["get", "clusters"]);
     let north = table.lines().find(|line| line.starts_with("north")).unwrap().to_owned();
-    assert!(
-        north.contains(KUBERNETES_VERSION) && north.contains("Pull") && north.contains("True"),
-        "{table}"
-    );
+    assert!(north.contains(&member_version()) && north.contains("Pull") && north.contains("True"), "{table}");
     // What the hub made for an agent is there, and holds no credential of the member.
     let cluster = fleet.site("north").cluster(&fleet.hub).unwrap();
     for field in ["secretRef", "impersonatorSecretRef", "apiEndpoint"] {
