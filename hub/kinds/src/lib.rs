@@ -94,10 +94,10 @@ pub fn validate(
     new: &Value,
     old: Option<&Value>,
 ) -> Result<Vec<Cause>, Crowded> {
-    if let (false, false, Some(old)) = (part.is_empty(), definition.is_structural(), old) {
-        if let Some(errors) = validation::validate_part(definition.row, part, new, old) {
-            return Ok(karmada_schema::findings::bounded(errors).iter().map(cause).collect());
-        }
+    if let (false, false, Some(old)) = (part.is_empty(), definition.is_structural(), old)
+        && let Some(errors) = validation::validate_part(definition.row, part, new, old)
+    {
+        return Ok(karmada_schema::findings::bounded(errors).iter().map(cause).collect());
     }
     let found = kind(definition).map(|kind| kind.validate(new, old)).transpose()?.unwrap_or_default();
     let mut errors = karmada_schema::findings::bounded(found);
