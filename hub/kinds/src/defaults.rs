@@ -51,7 +51,7 @@ type Fields = Map<String, Value>;
 pub(crate) fn lay_in(schema: SchemaRef<'_>, value: &mut Value) {
     match value {
         Value::Object(fields) => {
-            if schema.additional().is_some_and(|amount| amount.format() == Format::Quantity) {
+            if holds_amounts(schema) {
                 fields.values_mut().for_each(in_millis);
             }
             if let Some(name) = schema.type_name().and_then(|name| name.strip_prefix("io.k8s.")) {
@@ -60,12 +60,9 @@ pub(crate) fn lay_in(schema: SchemaRef<'_>, value: &mut Value) {
             for (name, property, _) in schema.properties() {
                 published(name, property, fields);
             }
-            // Amounts of this one are no core type's, and stay as they are.
-            if schema.type_name().is_some_and(|name| name.ends_with(".node.v1.Overhead")) {
-                return;
-            }
+            let keeps = schema.type_name().is_some_and(has_amounts_of_its_own);
             for (name, item) in fields.iter_mut() {
-                if let Some(child) = schema.child(name) {
+                if let Some(child) = schema.child(name).filter(|child| !(keeps && holds_amounts(*child))) {
                     lay_in(child, item);
                 }
             }
@@ -77,6 +74,15 @@ pub(crate) fn lay_in(schema: SchemaRef<'_>, value: &mut Value) {
         }
         _ => {}
     }
+}
+
+fn holds_amounts(schema: SchemaRef<'_>) -> bool {
+    schema.additional().is_some_and(|amount| amount.format() == Format::Quantity)
+}
+
+/// Whether the amounts in a type are not of the core group's type, and stay as they are: those of runtime classes, and of devices.
+fn has_amounts_of_its_own(name: &str) -> bool {
+    name.ends_with(".node.v1.Overhead") || name.starts_with("io.k8s.api.resource.")
 }
 
 /// Resources are counted in thousandths: finer amounts are rounded up.

@@ -72,7 +72,8 @@ pub(crate) fn validate_builtin(
         row.rules.judge(new, None, compiling, &mut again);
         errors.splice(metadata..metadata, again);
     }
-    if errors.is_empty() && matches!(row.name, NameRule::Late | NameRule::Any) && old.is_none() {
+    let looks_last = matches!(row.name, NameRule::Late | NameRule::Any | NameRule::LongName);
+    if errors.is_empty() && looks_last && old.is_none() {
         errors = validate_metadata(NameRule::PathSegment, new, old);
     }
     errors

@@ -13,6 +13,8 @@ use crate::{FieldError, addresses, names};
 pub enum NameRule {
     /// A DNS subdomain: most kinds, and all structural ones.
     Subdomain,
+    /// The same in kube-apiserver's newer way: the name alone is judged, not what it is made of.
+    LongName,
     /// A DNS label.
     Label,
     /// A segment of a URL path.
@@ -44,6 +46,8 @@ impl NameRule {
         }
         match self {
             NameRule::Subdomain => names::dns_subdomain(&name),
+            NameRule::LongName if prefix => Vec::new(),
+            NameRule::LongName => names::long_name(&name),
             NameRule::Label => names::dns_label(&name),
             NameRule::PathSegment => names::path_segment(&name),
             NameRule::Address => addresses::strict(&name),

@@ -40,7 +40,7 @@ fn too_long(text: &str, max: usize) -> Option<String> {
     (text.len() > max).then(|| format!("must be no more than {max} characters"))
 }
 
-/// The same of labels, in kube-apiserver's newer words.
+/// The same in kube-apiserver's newer words.
 fn too_many_bytes(text: &str, max: usize) -> Option<String> {
     (text.len() > max).then(|| format!("must be no more than {max} bytes"))
 }
@@ -63,6 +63,11 @@ pub fn dns_label(text: &str) -> Vec<String> {
 /// A DNS subdomain (RFC 1123).
 pub fn dns_subdomain(text: &str) -> Vec<String> {
     too_long(text, 253).into_iter().chain(not_a_subdomain(text)).collect()
+}
+
+/// The same in kube-apiserver's newer words.
+pub fn long_name(text: &str) -> Vec<String> {
+    too_many_bytes(text, 253).into_iter().chain(not_a_subdomain(text)).collect()
 }
 
 fn not_a_subdomain(text: &str) -> Option<String> {

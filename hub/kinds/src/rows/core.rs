@@ -138,6 +138,7 @@ const CORE: &[KindRow] = &[
     },
     KindRow {
         kind: "ReplicationController",
+        name: NameRule::LongName,
         pod_template: Some("/spec/template"),
         parts: &[("status", |new, _, errors| statuses::controller(new, errors))],
         warn: warnings::named_workload,

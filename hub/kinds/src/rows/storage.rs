@@ -2,6 +2,7 @@
 
 use karmada_definitions::kind_row::Look::{Changed, New};
 use karmada_definitions::kind_row::{ACTED_ON, Generation, KindRow, Known, Rules};
+use karmada_schema::metadata::NameRule;
 use serde_json::json;
 
 use super::Group;
@@ -62,6 +63,7 @@ const STORAGE: &[KindRow] = &[
 const RESOURCE: &[KindRow] = &[
     KindRow {
         kind: "DeviceClass",
+        name: NameRule::LongName,
         generation: Some(Generation::USUAL),
         ..OF_STORAGE.with(
             Rules::Compiling(|new, _, compiling, errors| devices::device_class(new, compiling, errors)),

@@ -267,7 +267,7 @@ const ACTED_ON: &[Acted] = &[
     ),
     (&["Work"], "spec.suspendDispatching", "hub/core/src/status.rs", "suspend_dispatching"),
     (&["Work"], "spec.workload.manifests[]", "hub/core/src/binding.rs", "manifests"),
-    (&["Cluster"], "spec.id", "hub/src/fleet/registrar.rs", "spec.id"),
+    (&["Cluster"], "spec.id", "hub/src/fleet/member_ids.rs", "spec.id"),
     (&["Cluster"], "spec.provider", SELECTOR, "provider"),
     (&["Cluster"], "spec.region", SELECTOR, "region"),
     (&["Cluster"], "spec.zone", "proto/api/src/defaulting/cluster.rs", "zone"),
