@@ -67,9 +67,14 @@ fn set_mode(kubectl: &Kubectl, mode: &str) {
     ]);
 }
 
+/// The longest that an agent waits before it dials again, and a little more: how long it is depends on how often it dialled in vain,
+/// also in the tests before, as it remembers that over restarts.
+const REDIAL: Duration = Duration::from_secs(330);
+
 #[track_caller]
 fn await_mode(site: &Site, namespace: &str, mode: &str) {
-    site.await_object(&settings(namespace), |object| has(object, "/data/mode", &json!(mode)));
+    let what = format!("{} of {namespace} in mode {mode} on {}", settings(namespace), site.name);
+    eventually(&what, REDIAL, || has(&get(site.api(), &settings(namespace))?, "/data/mode", &json!(mode)));
 }
 
 /// Deletes the ConfigMap on the member, and sees it come back as another one.
