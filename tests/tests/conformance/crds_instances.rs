@@ -275,7 +275,7 @@ fn lists_and_watches_are_selected_by_the_fields_a_kind_names() {
 
 #[test]
 fn a_kind_that_names_no_fields_is_selected_by_none() {
-    let kind = kind("plain", &|_| {});
+    let kind = kind("fieldless", &|_| {});
     let refused = kind.caller.get(&format!("{}?fieldSelector=spec.color%3Dred", kind.path));
     assert_eq!(refused.refusal(400, "BadRequest"), "field label not supported: spec.color");
 }
