@@ -237,11 +237,12 @@ fn received(mut rest: &[u8]) -> Vec<AgentFrame> {
     all
 }
 
-/// Whether there is an empty text somewhere.
+/// Whether there is an empty text somewhere, or an item of a list in which there is nothing at all.
 fn says_nothing(value: &Value) -> bool {
+    let is_blank = |item: &Value| item.as_object().is_some_and(|item| item.values().all(Value::is_null));
     match value {
         Value::String(text) => text.is_empty(),
-        Value::Array(items) => items.iter().any(says_nothing),
+        Value::Array(items) => items.iter().any(|item| says_nothing(item) || is_blank(item)),
         Value::Object(fields) => fields.values().any(says_nothing),
         _ => false,
     }
